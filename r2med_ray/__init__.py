@@ -1,0 +1,1 @@
+"""Distributed, reasoning-driven medical retrieval benchmarking on Ray."""

@@ -1,0 +1,309 @@
+"""What a benchmark file says: frozen, checked at construction, unknown keys refused with the nearest valid one.
+
+    system = rewriter? → retriever(s) → fusion? → reranker?          benchmark = systems × tasks
+
+Names of tasks and models are checked against the catalogues by `plan`, before anything starts.
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from r2med_ray.errors import ConfigError
+from r2med_ray.types import Compat
+
+Auto = Literal["auto"]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class TaskConfig(_Frozen):
+    """A collection outside the catalogue."""
+
+    path: str
+    """Folder with the collection's files."""
+
+    layout: str = "r2med"
+    """`r2med`, `beir` or `trec`: which files the folder holds."""
+
+    name: str
+    """The name it gets in tables and run files."""
+
+    split: str = "test"
+    """The qrels to use, where the layout has several (`qrels/test.tsv`)."""
+
+
+class RetrieverConfig(_Frozen):
+    """A first stage: `model` names a row of the catalogue; the rest overrides that row."""
+
+    model: str
+    k1: float | None = Field(default=None, ge=0)
+    b: float | None = Field(default=None, ge=0, le=1)
+    max_length: int | None = Field(default=None, ge=1)
+    dtype: Literal["float32", "bfloat16", "float16"] | None = None
+    index: str | None = None
+    """A FAISS factory string; `Flat`, which is exact, where it is left out."""
+
+
+class FusionConfig(_Frozen):
+    """How several first stages become one ranking."""
+
+    method: Literal["rrf", "minmax", "zscore"] = "rrf"
+    k: int = Field(default=60, ge=0)
+    """RRF's constant (Cormack et al. 2009 use 60)."""
+
+    depth: int | None = Field(default=None, ge=1)
+    """How many documents of each run take part; all of them where it is left out."""
+
+    weights: tuple[float, ...] | None = None
+    """One weight per retriever; equal where it is left out."""
+
+
+class RewriterConfig(_Frozen):
+    """A change of the query. `generations` replays texts that were generated before."""
+
+    method: str
+    generations: str
+    """Name of a generation set of the task (`hyde/<NAME>/query_with_hydoc.jsonl`), or a path."""
+
+    on_unusable: Literal["original", "error"] = "original"
+    """What happens to a query whose text is empty or was cut while it was still thinking."""
+
+    max_unusable: float = Field(default=0.05, ge=0, le=1)
+    """Share of unusable texts above which the system fails."""
+
+
+class RerankerConfig(_Frozen):
+    """Reorders the head of the ranking; what is below `depth` keeps its order."""
+
+    model: str
+    depth: int = Field(default=100, ge=1)
+
+
+def _as_retriever(value: Any) -> Any:
+    return {"model": value} if isinstance(value, str) else value
+
+
+RetrieverField = Annotated[RetrieverConfig, BeforeValidator(_as_retriever)]
+
+
+class SystemConfig(_Frozen):
+    """One row of the leaderboard."""
+
+    name: str = Field(pattern=r"^\S+$")
+    """Also the tag of its run files, so without white space."""
+
+    retriever: RetrieverField | None = None
+    retrievers: tuple[RetrieverField, ...] = ()
+    fusion: FusionConfig | None = None
+    rewriter: RewriterConfig | None = None
+    reranker: RerankerConfig | None = None
+    compat: Compat | None = None
+    """Overrides the benchmark's `compat` for this system."""
+
+    @model_validator(mode="after")
+    def _one_way_to_retrieve(self) -> "SystemConfig":
+        if (self.retriever is None) == (not self.retrievers):
+            raise ValueError("give either `retriever: NAME` or `retrievers: [NAME, NAME]` with `fusion`")
+        if len(self.retrievers) == 1:
+            raise ValueError("`retrievers` needs two or more; for one, write `retriever: NAME`")
+        if bool(self.retrievers) != (self.fusion is not None):
+            raise ValueError("`fusion` goes with `retrievers`, and `retrievers` need `fusion`")
+        if self.fusion and self.fusion.weights and len(self.fusion.weights) != len(self.retrievers):
+            raise ValueError(f"fusion has {len(self.fusion.weights)} weights for {len(self.retrievers)} retrievers")
+        return self
+
+    @property
+    def first_stages(self) -> tuple[RetrieverConfig, ...]:
+        return self.retrievers or ((self.retriever,) if self.retriever else ())
+
+
+class EncodeResources(_Frozen):
+    """The actors that hold an encoder."""
+
+    actors: int | Auto = "auto"
+    """How many at most; `auto` takes what the cluster has free beside one CPU for reading."""
+
+    cpus: float = Field(default=1.0, gt=0)
+    """CPUs an actor reserves; torch uses as many threads."""
+
+    gpus: float | Auto = "auto"
+    """GPUs an actor reserves; `auto` is 1 where the cluster has any."""
+
+    token_budget: int = Field(default=16_384, ge=1)
+    """Padded tokens of one forward pass."""
+
+    dtype: Literal["float32", "bfloat16", "float16"] | Auto = "auto"
+    """Overrides the model row; `auto` keeps it."""
+
+
+class SearchResources(_Frozen):
+    """The actors that hold index shards; each owns one shard or more."""
+
+    actors: int | Auto = "auto"
+    cpus: float = Field(default=0.25, ge=0)
+    gpus: float = Field(default=0.0, ge=0)
+
+
+class RerankResources(_Frozen):
+    """The Ray Serve deployment of a reranker."""
+
+    replicas: int = Field(default=1, ge=1)
+    cpus: float = Field(default=1.0, ge=0)
+    gpus: float | Auto = "auto"
+    token_budget: int = Field(default=16_384, ge=1)
+    max_in_flight: int = Field(default=16, ge=1)
+    """Requests a job keeps open at once; a queue longer than that waits in the driver."""
+
+    timeout_s: float = Field(default=600.0, gt=0)
+    """How long one request may take, the wait in the queue included."""
+
+    retries: int = Field(default=3, ge=0)
+
+
+class ResourcesConfig(_Frozen):
+    shards: int | None = Field(default=None, ge=1)
+    """Shards per corpus. Left out: as many as `documents_per_shard` gives."""
+
+    documents_per_shard: int = Field(default=25_000, ge=1)
+    """Unit of encoding, indexing and resuming. Depends on the corpus, never on the cluster."""
+
+    encode: EncodeResources = EncodeResources()
+    search: SearchResources = SearchResources()
+    rerank: RerankResources = RerankResources()
+    no_progress_timeout_s: int = Field(default=7200, ge=0)
+    """Encoding fails after this long without a finished shard; Ray's own 30 minutes end a wait for spot GPUs."""
+
+
+class BenchmarkConfig(_Frozen):
+    """Systems × tasks, and how they are measured."""
+
+    name: str = Field(pattern=r"^[\w.-]+$")
+    tasks: tuple[str | TaskConfig, ...] = Field(min_length=1)
+    systems: tuple[SystemConfig, ...] = Field(min_length=1)
+    measures: tuple[str, ...] = ("nDCG@10", "R@10", "R@100", "AP@100", "RR", "P@10", "Success@10")
+    main_measure: str = "nDCG@10"
+    baseline: str | None = None
+    """The system that the others are tested against for significance."""
+
+    depth: int = Field(default=100, ge=1)
+    """Documents kept per query."""
+
+    compat: Compat = "none"
+    ignore_identical_ids: bool | None = None
+    """Drop a document whose id is the query's. Left out: only where the protocol says so (dense, `r2med`)."""
+
+    models: str | None = None
+    """A YAML file with rows of your own, beside this file."""
+
+    seed: int = 42
+    resources: ResourcesConfig = ResourcesConfig()
+
+    @model_validator(mode="after")
+    def _names_fit(self) -> "BenchmarkConfig":
+        names = [system.name for system in self.systems]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two systems are called {name!r}")
+        if self.baseline is not None and self.baseline not in names:
+            raise ValueError(f"baseline {self.baseline!r} is none of the systems: {', '.join(names)}")
+        if self.main_measure not in self.measures:
+            raise ValueError(f"main_measure {self.main_measure!r} is not among measures {self.measures}")
+        return self
+
+
+def load_config(path: Path, overrides: Iterable[str] = ()) -> BenchmarkConfig:
+    """Read a benchmark file and apply `key=value` overrides (dotted keys, YAML values, list positions).
+
+    Raises:
+        ConfigError: the file can't be read, or says something wrong; every problem is listed.
+    """
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}: expected keys like `name:` and `systems:`, got {type(values).__name__}")
+    for override in overrides:
+        _override(values, override)
+    if values.get("models") is not None:
+        values["models"] = str((path.parent / str(values["models"])).absolute())
+    return parse_config(values, source=str(path))
+
+
+def parse_config(values: Mapping[str, Any], *, source: str = "config") -> BenchmarkConfig:
+    """Check a benchmark given as plain values."""
+    try:
+        return BenchmarkConfig.model_validate(values)
+    except ValidationError as error:
+        problems = "\n".join(f"  {_describe(problem)}" for problem in error.errors())
+        raise ConfigError(f"{source}:\n{problems}") from error
+
+
+def _override(values: dict[str, Any], override: str) -> None:
+    dotted, equals, text = override.partition("=")
+    if not equals or not dotted:
+        raise ConfigError(f"--set {override!r}: expected key=value, e.g. resources.encode.actors=2")
+    *parents, last = dotted.split(".")
+    target: Any = values
+    for step in parents:
+        if isinstance(target, list):
+            target = target[_position(step, target, override)]
+        else:
+            target = target.setdefault(step, {})
+        if not isinstance(target, dict | list):
+            raise ConfigError(f"--set {override!r}: {step!r} holds {target!r}, which has no keys")
+    value = yaml.safe_load(text)
+    if isinstance(target, list):
+        target[_position(last, target, override)] = value
+    else:
+        target[last] = value
+
+
+def _position(step: str, items: list[Any], override: str) -> int:
+    if not step.isdecimal() or int(step) >= len(items):
+        raise ConfigError(f"--set {override!r}: {step!r} is no position in a list of {len(items)}")
+    return int(step)
+
+
+def _describe(problem: Any) -> str:
+    """Say where a value is, what it is, and what would be right."""
+    where = ".".join(str(step) for step in problem["loc"] if not _is_union_branch(step))
+    if problem["type"] == "extra_forbidden":
+        known = sorted(_known_keys(problem["loc"]))
+        close = difflib.get_close_matches(str(problem["loc"][-1]), known, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        return f"{where}: unknown key.{hint} Known: {', '.join(known)}"
+    message = problem["msg"].removeprefix("Value error, ")
+    if isinstance(problem["input"], dict | list | tuple):
+        return f"{where}: {message}" if where else message
+    return f"{where}: {message}, got {problem['input']!r}"
+
+
+def _is_union_branch(step: object) -> bool:
+    return isinstance(step, str) and (step.startswith(("function-", "literal[")) or step in _BRANCHES)
+
+
+_MODELS: tuple[type[_Frozen], ...] = (
+    BenchmarkConfig, SystemConfig, TaskConfig, RetrieverConfig, FusionConfig, RewriterConfig, RerankerConfig,
+    ResourcesConfig, EncodeResources, SearchResources, RerankResources,
+)  # fmt: skip
+_BRANCHES = {"str", "int", "float", *(model.__name__ for model in _MODELS)}
+
+_MODEL_OF_KEY: dict[str, type[_Frozen]] = {
+    "systems": SystemConfig, "tasks": TaskConfig, "retriever": RetrieverConfig, "retrievers": RetrieverConfig,
+    "fusion": FusionConfig, "rewriter": RewriterConfig, "reranker": RerankerConfig,
+    "resources": ResourcesConfig, "encode": EncodeResources, "search": SearchResources,
+    "rerank": RerankResources,
+}  # fmt: skip
+
+
+def _known_keys(location: tuple[Any, ...]) -> Iterable[str]:
+    parents = [step for step in location[:-1] if step in _MODEL_OF_KEY]
+    return (_MODEL_OF_KEY[parents[-1]] if parents else BenchmarkConfig).model_fields

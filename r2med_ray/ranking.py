@@ -1,0 +1,62 @@
+"""The one order of ranked documents: trec_eval's.
+
+Score as float32 descending, then doc id by code point descending. trec_eval holds scores as 32-bit floats and
+breaks ties by doc id (pytrec_eval issues 56; trec_eval issues 22), so a ranking cut or merged in any other order
+would not be the ranking that is measured. Shard top-k, merge, fusion, reranking and run files all use this module.
+
+Shape letters: N documents.
+"""
+
+import heapq
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from r2med_ray.errors import DataError
+from r2med_ray.types import FloatVector, Ranking, ScoredDoc
+
+
+def best(hits: Iterable[ScoredDoc], k: int) -> Ranking:
+    """Return the k best hits, best first; all of them where there are fewer.
+
+    Scores come back as the float32 values they were compared by.
+    """
+    rounded = (ScoredDoc(hit.doc_id, float(np.float32(hit.score))) for hit in hits)
+    return tuple(heapq.nlargest(k, rounded, key=lambda hit: (hit.score, hit.doc_id)))
+
+
+def merge(rankings: Iterable[Ranking], k: int) -> Ranking:
+    """Merge the rankings of disjoint shards into the ranking that one index would have given."""
+    return best(itertools.chain.from_iterable(rankings), k)
+
+
+def best_of_scores(scores_N: FloatVector, doc_ids: Sequence[str], k: int) -> Ranking:
+    """Return the k best of all N documents of a shard; every tie at the cut is looked at.
+
+    Args:
+        scores_N: float32, shape (N,); document i is `doc_ids[i]`. -inf marks a document that is not a hit.
+        doc_ids: N ids.
+        k: length of the ranking.
+    """
+    candidates = np.flatnonzero(scores_N > -np.inf)
+    if k < len(candidates):
+        kept_scores = scores_N[candidates]
+        kth_score = np.partition(kept_scores, -k)[-k]
+        candidates = candidates[kept_scores >= kth_score]
+    return best((ScoredDoc(doc_ids[i], float(scores_N[i])) for i in candidates.tolist()), k)
+
+
+def require_finite(ranking: Iterable[ScoredDoc], *, stage: str, query_id: str) -> None:
+    """Refuse NaN and infinities before they reach a measure.
+
+    Raises:
+        DataError: names the stage, the query and the document.
+    """
+    for hit in ranking:
+        if not math.isfinite(hit.score):
+            raise DataError(
+                f"{stage}: query {query_id!r}, document {hit.doc_id!r} has score {hit.score}; "
+                "scores must be finite numbers"
+            )

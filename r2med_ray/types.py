@@ -1,0 +1,146 @@
+"""Plain values that travel along the flow. Frozen; standard library and numpy only.
+
+Ids are text everywhere. Scores are compared as float32 (see `ranking`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+DocId: TypeAlias = str
+QueryId: TypeAlias = str
+
+FloatMatrix: TypeAlias = npt.NDArray[np.float32]
+FloatVector: TypeAlias = npt.NDArray[np.float32]
+
+Qrels: TypeAlias = Mapping[QueryId, Mapping[DocId, int]]
+"""query_id → doc_id → grade. Grade 0 or below means judged and not relevant."""
+
+Compat: TypeAlias = Literal["none", "r2med"]
+"""`r2med` reproduces the published protocol of R2MED, oddities included; `none` is the right way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """One retrievable text. `title` is empty where the collection has none (R2MED)."""
+
+    doc_id: DocId
+    text: str
+    title: str = ""
+
+    @property
+    def content(self) -> str:
+        """What is indexed: title, blank, text, or the text alone where there is no title."""
+        return f"{self.title} {self.text}" if self.title else self.text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expansion:
+    """A text that a rewriter wrote for one query."""
+
+    text: str
+    method: str
+    """`hyde`, `query2doc`, `lamer`, ...: how the text is meant to be used."""
+
+    reasoning: bool = False
+    """Whether the writer thinks before it answers; the published protocol treats those alike."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """One question. Rewriting fills `expansions`; `text` stays the user's."""
+
+    query_id: QueryId
+    text: str
+    expansions: tuple[Expansion, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewriting:
+    """What a rewriter did with the queries of a task."""
+
+    queries: tuple[Query, ...]
+    flagged: Mapping[str, tuple[QueryId, ...]] = field(default_factory=dict)
+    """Reason (`empty`, `cut at limit`, `no closing tag`, ...) → the ids that it concerns."""
+
+
+class ScoredDoc(NamedTuple):
+    """A retrieved document and the number it is ranked by, higher is better."""
+
+    doc_id: DocId
+    score: float
+
+
+Ranking: TypeAlias = tuple[ScoredDoc, ...]
+"""Documents in the order of `ranking.best`, none twice."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """The ranked answers of one system for one task."""
+
+    tag: str
+    rankings: Mapping[QueryId, Ranking]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorpusShard:
+    """A contiguous range of rows of a converted corpus, stored as one Parquet file."""
+
+    index: int
+    path: str
+    """Path inside the store's file system."""
+
+    start_row: int
+    num_rows: int
+    digest: str
+    """Digest of the shard's rows, ids, titles and texts: unchanged text keeps its vectors."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corpus:
+    """A converted corpus: Parquet shards with columns row, doc_id, title, text.
+
+    Documents are read where they are used, never all in the driver.
+    """
+
+    key: str
+    """Key of the artefact that holds the shards."""
+
+    digest: str
+    shards: tuple[CorpusShard, ...]
+    duplicate_rows: tuple[int, ...] = ()
+    """Rows whose id stood in an earlier row. Skipped, unless a published protocol indexes them."""
+
+    @property
+    def num_rows(self) -> int:
+        return sum(shard.num_rows for shard in self.shards)
+
+    @property
+    def num_documents(self) -> int:
+        return self.num_rows - len(self.duplicate_rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """Corpus, queries and qrels of one collection."""
+
+    name: str
+    suite: str
+    """The suite whose average it belongs to, e.g. `R2MED`; its own name where there is none."""
+
+    revision: str
+    corpus: Corpus
+    queries: tuple[Query, ...]
+    qrels: Qrels
+    folder: str
+    """Where its files were read from; generated texts of earlier runs lie beside them."""
+
+    warnings: tuple[str, ...] = ()
+    """What the loader accepted and had to say about it, e.g. "2 doc ids of the qrels are not in the corpus"."""
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """What was counted while loading: documents, queries, qrels, duplicates, ..."""
