@@ -130,8 +130,8 @@ class EncodeResources(_Frozen):
     actors: int | Auto = "auto"
     """How many at most; `auto` takes what the cluster has free beside one CPU for reading."""
 
-    cpus: float = Field(default=1.0, gt=0)
-    """CPUs an actor reserves; torch uses as many threads."""
+    cpus: Annotated[float, Field(gt=0)] | Auto = "auto"
+    """CPUs an actor reserves; torch uses as many threads, rounded up. `auto` is 1, or what a small machine has."""
 
     gpus: float | Auto = "auto"
     """GPUs an actor reserves; `auto` is 1 where the cluster has any."""

@@ -4,7 +4,9 @@ Only `\\n` ends a record: `str.splitlines` would also split at U+2028, U+2029, U
 biomedical text (jsonlines issue 53).
 """
 
+import gzip
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,21 +26,38 @@ class Record(NamedTuple):
         return f"{self.path}:{self.line}"
 
 
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield (line number, text without its line end); blank lines are passed over, a byte order mark is too.
+
+    A file whose name ends in `.gz` is unpacked on the way.
+
+    Raises:
+        DataError: a line is no UTF-8, or the packed file is damaged; it names file and line.
+    """
+    number = 0
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+            for number, raw in enumerate(stream, start=1):
+                line = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
+                if line.strip():
+                    yield number, line.removesuffix(b"\n").removesuffix(b"\r").decode()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}:{number}: not UTF-8: {error}") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(f"{path}:{number + 1}: the gzip file is damaged: {error}") from error
+
+
 def read_jsonl(path: Path) -> Iterator[Record]:
-    """Yield the objects of a file; blank lines are passed over, a byte order mark is too.
+    """Yield the objects of a file, which `read_lines` reads.
 
     Raises:
         DataError: a line is no UTF-8, no JSON, or no object; it names file and line.
     """
-    with path.open("rb") as stream:
-        for number, raw in enumerate(stream, start=1):
-            line = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
-            if not line.strip():
-                continue
-            try:
-                values = json.loads(line)
-            except ValueError as error:
-                raise DataError(f"{path}:{number}: not a JSON object in UTF-8: {error}") from error
-            if not isinstance(values, dict):
-                raise DataError(f"{path}:{number}: expected a JSON object, got {type(values).__name__}")
-            yield Record(path, number, values)
+    for number, line in read_lines(path):
+        try:
+            values = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{path}:{number}: not a JSON object: {error}") from error
+        if not isinstance(values, dict):
+            raise DataError(f"{path}:{number}: expected a JSON object, got {type(values).__name__}")
+        yield Record(path, number, values)

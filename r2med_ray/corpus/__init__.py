@@ -1,0 +1,1 @@
+"""LOAD, SHARD: tasks and where their files are, readers per layout, and corpora as Parquet shards."""

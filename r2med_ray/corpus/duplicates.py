@@ -1,0 +1,91 @@
+"""Document ids that come twice: found by hash, then compared as they are.
+
+Shape letters: N rows of a corpus, M rows whose id's hash is not the only one of its kind.
+"""
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from r2med_ray.corpus.ids import Tally
+from r2med_ray.errors import DataError
+from r2med_ray.types import DocId, Document
+
+Rows: TypeAlias = npt.NDArray[np.int64]
+OnConflict: TypeAlias = Literal["error", "last"]
+"""What happens to two texts under one id. `last` keeps the last one, as R2MED's dense search does
+(eval_retrieval.py:21-26 at commit 62b7074 fills a dict)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duplicates:
+    rows: tuple[int, ...]
+    """Rows to skip, ascending: of each id all but one are here."""
+
+    warnings: tuple[str, ...]
+
+
+def find_duplicates(
+    id_hashes: "array[int]",
+    read_rows: Callable[[Rows], Iterable[tuple[int, Document]]],
+    *,
+    on_conflict: OnConflict,
+    ids_at_once: int,
+    where: Callable[[int], str],
+) -> Duplicates:
+    """Compare the documents whose ids are equal.
+
+    The first row of an id is kept. With `on_conflict="last"`, a later row with another text takes its place.
+
+    Args:
+        id_hashes: 64-bit hashes of the N ids, in row order.
+        read_rows: gives (row, document) of ascending rows, in that order.
+        on_conflict: see `OnConflict`.
+        ids_at_once: how many documents are held for comparison.
+        where: gives the file and line of a row.
+
+    Raises:
+        DataError: an id has two texts and `on_conflict` is "error"; names both lines.
+    """
+    skipped: list[int] = []
+    repeated, replaced = Tally(), Tally()
+    for rows_M in _rows_sharing_a_hash(np.frombuffer(id_hashes, np.int64), ids_at_once):
+        kept: dict[DocId, tuple[int, Document]] = {}
+        for row, document in read_rows(rows_M):
+            kept_row, kept_document = kept.setdefault(document.doc_id, (row, document))
+            if kept_row == row:
+                continue
+            if document == kept_document:
+                repeated.add(document.doc_id)
+                skipped.append(row)
+            elif on_conflict == "last":
+                replaced.add(document.doc_id)
+                skipped.append(kept_row)
+                kept[document.doc_id] = (row, document)
+            else:
+                raise DataError(f"{where(row)}: id {document.doc_id!r} has another text than at {where(kept_row)}")
+    return Duplicates(
+        rows=tuple(sorted(skipped)),
+        warnings=(
+            *repeated.sentences("rows of the corpus repeat another row and are skipped"),
+            *replaced.sentences(
+                "rows of the corpus are skipped, because a later one has another text under their id"
+            ),
+        ),
+    )
+
+
+def _rows_sharing_a_hash(hashes_N: Rows, groups_at_once: int) -> Iterator[Rows]:
+    """Yield ascending rows; all rows of one hash come together."""
+    order_N = np.argsort(hashes_N, kind="stable")
+    same_as_next = hashes_N[order_N[1:]] == hashes_N[order_N[:-1]]
+    in_group_N = np.append(same_as_next, False) | np.append(False, same_as_next)
+    members_M = order_N[in_group_N]
+    starts = np.flatnonzero(np.append(True, hashes_N[members_M[1:]] != hashes_N[members_M[:-1]]))
+    for cut in np.split(members_M, starts[groups_at_once::groups_at_once]):
+        if len(cut):
+            yield np.sort(cut)

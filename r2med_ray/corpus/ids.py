@@ -1,0 +1,63 @@
+"""Ids are text: what a file may hold in their place, and how what was found is put into a sentence."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from r2med_ray.errors import DataError
+
+
+class Tally:
+    """Counts values and keeps the first three of them as examples."""
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        self.count = 0
+        self._examples: list[str] = []
+        for value in values:
+            self.add(value)
+
+    def add(self, value: str) -> None:
+        self.count += 1
+        if len(self._examples) < 3:
+            self._examples.append(repr(value))
+
+    def sentences(self, says: str) -> list[str]:
+        """Return one sentence, "<count> <says>, e.g. <examples>", or none where nothing was counted."""
+        return [f"{self.count} {says}, e.g. {', '.join(self._examples)}"] if self.count else []
+
+
+class IdReader:
+    """Takes the ids of one file and counts those that were JSON integers."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._integers = Tally()
+
+    def read(self, value: object, *, where: str) -> str:
+        """Return an id as text: a JSON integer becomes its decimal digits, white space inside an id stays.
+
+        Raises:
+            DataError: a float, a boolean, null, a list, a blank text, or a text that holds NUL (trec_eval ends an id
+                there) or half of a surrogate pair.
+        """
+        if isinstance(value, int) and not isinstance(value, bool):
+            self._integers.add(str(value))
+            return str(value)
+        if not isinstance(value, str) or not value.strip() or "\0" in value:
+            raise DataError(f"{where}: {value!r:.80} is no id; expected a text that is not blank and holds no NUL")
+        return encodable(value, where=where)
+
+    def warnings(self) -> list[str]:
+        return self._integers.sentences(f"ids of {self._path.name} are JSON integers and were read as text")
+
+
+def encodable(text: str, *, where: str) -> str:
+    """Return the text.
+
+    Raises:
+        DataError: it has no UTF-8 form, because an escape like `\\ud800` stands alone in it.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(f"{where}: character {error.start} is half of a surrogate pair: {text!r:.80}") from error
+    return text

@@ -1,0 +1,127 @@
+"""Corpus, queries and qrels of a task, and the documents of a shard or of a few ids."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from r2med_ray.artifacts import Artifact, ArtifactStore, fingerprint
+from r2med_ray.corpus.checks import compare, require_common_query, require_expected
+from r2med_ray.corpus.convert import corpus_artifact, file_digest, load_corpus
+from r2med_ray.corpus.duplicates import OnConflict
+from r2med_ray.corpus.ids import IdReader, Tally
+from r2med_ray.corpus.layouts import LAYOUTS
+from r2med_ray.corpus.readers import read_qrels, read_queries
+from r2med_ray.corpus.shards import from_table, locate, read_table
+from r2med_ray.corpus.sources import TaskSource
+from r2med_ray.errors import DataError
+from r2med_ray.types import Corpus, CorpusShard, DocId, Document, Qrels, Query, Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardRows:
+    """What a shard holds, without the rows that were to be skipped."""
+
+    rows: npt.NDArray[np.int64]
+    """Row numbers in the corpus, shape (N,); `rows[i]` is that of `documents[i]`."""
+
+    documents: list[Document]
+
+
+def load_task(
+    source: TaskSource,
+    store: ArtifactStore,
+    *,
+    documents_per_shard: int,
+    shards: int | None = None,
+    on_conflict: OnConflict = "error",
+) -> Task:
+    """Read queries and qrels, convert the corpus where the store doesn't have it, and check the three together.
+
+    Of a layout with splits, the queries without qrels are left out. See `corpus_artifact` for the arguments.
+
+    Raises:
+        DataError: a record is wrong (file and line), no query is judged, or a count is not the expected one.
+    """
+    files, layout = source.files, LAYOUTS[source.layout]
+    query_ids, qrels_ids = IdReader(files.queries), IdReader(files.qrels)
+    qrels, repeats = read_qrels(files.qrels, qrels_ids)
+    queries = read_queries(files.queries, layout, query_ids)
+    require_common_query(source, queries, qrels)
+    artifact = corpus_artifact(
+        source, store, documents_per_shard=documents_per_shard, shards=shards, on_conflict=on_conflict
+    )
+    corpus = load_corpus(artifact)
+    findings = compare(queries, qrels, _ids_in_corpus(store, corpus, queries, qrels))
+    if layout.has_splits:
+        queries = [query for query in queries if query.query_id in qrels]
+    counts = {
+        "rows": corpus.num_rows,
+        "documents": corpus.num_documents,
+        "duplicates": len(corpus.duplicate_rows),
+        "queries": len(queries),
+        "qrels": sum(len(grades) for grades in qrels.values()),
+        **{finding.name: finding.ids.count for finding in findings},
+    }
+    require_expected(source, counts)
+    warnings = [*query_ids.warnings(), *qrels_ids.warnings(), *artifact.attributes["warnings"], *repeats]
+    warnings += [sentence for finding in findings for sentence in finding.sentences()]
+    return Task(
+        name=source.name,
+        suite=source.suite,
+        revision=source.revision or _content_revision(source, artifact),
+        corpus=corpus,
+        queries=tuple(queries),
+        qrels=qrels,
+        folder=str(source.folder),
+        warnings=tuple(warnings),
+        counts=counts,
+    )
+
+
+def read_shard(store: ArtifactStore, shard: CorpusShard, *, skip_rows: Collection[int] = ()) -> ShardRows:
+    """Read the documents of a shard, without the rows of the corpus that `skip_rows` names.
+
+    Raises:
+        ArtifactError: the shard is missing or damaged, or its content is not what its digest says.
+    """
+    table = _without(read_table(store, shard), skip_rows)
+    return ShardRows(rows=table["row"].to_numpy(), documents=from_table(table))
+
+
+def fetch_documents(store: ArtifactStore, corpus: Corpus, doc_ids: Iterable[DocId]) -> dict[DocId, Document]:
+    """Return the documents of some ids; one shard at a time is held.
+
+    Raises:
+        DataError: names ids that the corpus doesn't have.
+        ArtifactError: see `read_shard`.
+    """
+    wanted = set(doc_ids)
+    found: dict[DocId, Document] = {}
+    for shard, ids in locate(store, corpus, wanted):
+        table = read_table(store, shard)
+        table = table.filter(pc.is_in(table["doc_id"], value_set=pa.array(ids)))
+        found |= {document.doc_id: document for document in from_table(_without(table, corpus.duplicate_rows))}
+    missing = Tally(sorted(wanted - found.keys()))
+    if missing.count:
+        raise DataError(missing.sentences(f"of {len(wanted)} documents are not in the corpus")[0])
+    return found
+
+
+def _without(table: pa.Table, skip_rows: Collection[int]) -> pa.Table:
+    return table.filter(np.isin(table["row"].to_numpy(), list(skip_rows), invert=True)) if skip_rows else table
+
+
+def _ids_in_corpus(store: ArtifactStore, corpus: Corpus, queries: Sequence[Query], qrels: Qrels) -> set[DocId]:
+    asked = {query.query_id for query in queries}.union(*qrels.values())
+    return {doc_id for _, doc_ids in locate(store, corpus, asked) for doc_id in doc_ids}
+
+
+def _content_revision(source: TaskSource, artifact: Artifact) -> str:
+    """Name a folder of one's own by what is in it."""
+    files = source.files
+    digests = [artifact.inputs["file"], file_digest(files.queries), file_digest(files.qrels)]
+    return f"content-{fingerprint(digests)[:12]}"

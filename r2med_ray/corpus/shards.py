@@ -1,0 +1,77 @@
+"""Shards of a converted corpus: Parquet with one schema, checked against their digest when they are read whole."""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from r2med_ray.artifacts import ArtifactStore
+from r2med_ray.errors import ArtifactError
+from r2med_ray.types import Corpus, CorpusShard, DocId, Document
+
+SCHEMA = pa.schema([("row", pa.int64()), ("doc_id", pa.string()), ("title", pa.string()), ("text", pa.string())])
+
+
+def to_table(documents: Sequence[Document], *, start_row: int) -> pa.Table:
+    """Return documents as a table of `SCHEMA`, rows counted from `start_row`."""
+    columns = [
+        np.arange(start_row, start_row + len(documents)),
+        [document.doc_id for document in documents],
+        [document.title for document in documents],
+        [document.text for document in documents],
+    ]
+    return pa.table(columns, schema=SCHEMA)
+
+
+def from_table(table: pa.Table) -> list[Document]:
+    """Return the documents of a table of `SCHEMA`."""
+    columns = [table[name].to_pylist() for name in ("doc_id", "title", "text")]
+    return [Document(doc_id=doc_id, title=title, text=text) for doc_id, title, text in zip(*columns, strict=True)]
+
+
+def table_digest(table: pa.Table) -> str:
+    """Return the SHA-256 of a table of `SCHEMA`: rows, then of each text column all lengths and all bytes.
+
+    It depends on the values alone, not on how Arrow cuts them into chunks or how Parquet packs them.
+    """
+    digest = hashlib.sha256(table["row"].to_numpy())
+    for name in ("doc_id", "title", "text"):
+        column = table[name]
+        digest.update(pc.binary_length(column).to_numpy().astype(np.int64))
+        for chunk in column.chunks:
+            _, offsets, content = chunk.buffers()
+            first, last = np.frombuffer(offsets, np.int32)[[chunk.offset, chunk.offset + len(chunk)]]
+            digest.update(memoryview(content or b"")[first:last])
+    return digest.hexdigest()
+
+
+def read_table(store: ArtifactStore, shard: CorpusShard, columns: Sequence[str] | None = None) -> pa.Table:
+    """Read a shard; with `columns`, only those, and without a check of their content.
+
+    Raises:
+        ArtifactError: the file is missing or damaged, or its content is not what the shard's digest says.
+    """
+    where = f"corpus shard {shard.index}, {shard.path}"
+    try:
+        with store.filesystem.open_input_file(shard.path) as stream:
+            table = pq.ParquetFile(stream).read(columns=columns)
+    except (OSError, pa.ArrowException) as error:
+        raise ArtifactError(f"{where}: can't be read: {error}") from error
+    if columns is None and table_digest(table) != shard.digest:
+        raise ArtifactError(f"{where}: its content is not what its digest says; remove the artefact and run again")
+    return table
+
+
+def locate(
+    store: ArtifactStore, corpus: Corpus, doc_ids: Iterable[DocId]
+) -> Iterator[tuple[CorpusShard, list[DocId]]]:
+    """Yield the shards that hold any of the ids, each with those; only the column of ids is read."""
+    wanted = pa.array(sorted(set(doc_ids)), pa.string())
+    for shard in corpus.shards:
+        column = read_table(store, shard, ["doc_id"])["doc_id"]
+        found = column.filter(pc.is_in(column, value_set=wanted)).to_pylist()
+        if found:
+            yield shard, found

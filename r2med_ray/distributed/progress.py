@@ -1,0 +1,69 @@
+"""How far a stage is: a bar on a terminal, plain lines in a job log."""
+
+import logging
+import sys
+import time
+from types import TracebackType
+
+from rich.progress import Progress as RichProgress
+from rich.progress import TextColumn, TimeRemainingColumn
+
+logger = logging.getLogger(__name__)
+
+
+class Progress:
+    """Counts units and documents, with the rate and the time left.
+
+    Args:
+        label: what is being done.
+        num_units: shards or queries in all.
+        num_documents: documents in all; the rate and the time left are worked out from them.
+        every_s: a line in the log at most this often.
+    """
+
+    def __init__(self, label: str, num_units: int, num_documents: int, *, every_s: float = 5.0) -> None:
+        self._label = label
+        self._num_units = num_units
+        self._num_documents = num_documents
+        self._every_s = every_s
+        self._started = self._last = time.monotonic()
+        self._units = self.documents = 0
+        self._bar = (
+            RichProgress(
+                *RichProgress.get_default_columns()[:-1], TextColumn("{task.fields[rate]}"), TimeRemainingColumn()
+            )
+            if sys.stderr.isatty()
+            else None
+        )
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._started
+
+    def __enter__(self) -> "Progress":
+        if self._bar is not None:
+            self._bar.start()
+            self._task = self._bar.add_task(self._label, total=self._num_documents, rate="")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def add(self, documents: int) -> None:
+        """One more unit, with this many documents, is done."""
+        self._units += 1
+        self.documents += documents
+        rate = self.documents / max(self.seconds, 1e-9)
+        if self._bar is not None:
+            self._bar.update(self._task, advance=documents, rate=f"{rate:.0f} docs/s")
+        now = time.monotonic()
+        if self._bar is None and (self._units == self._num_units or now - self._last >= self._every_s):
+            self._last = now
+            left = (self._num_documents - self.documents) / max(rate, 1e-9)
+            logger.info(
+                "%s: %d of %d, %d of %d documents, %.0f docs/s, %.0f s left",
+                self._label, self._units, self._num_units, self.documents, self._num_documents, rate, left,
+            )  # fmt: skip

@@ -1,0 +1,1 @@
+"""EVALUATE: measures, TREC files, significance, published results."""

@@ -1,0 +1,98 @@
+"""Averages measures over the judged queries and counts what a mean doesn't show.
+
+The mean is over every query that has a positive judgement; one that the run doesn't answer scores 0.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from r2med_ray.errors import DataError
+from r2med_ray.evaluation.judged import Found, Judgements, find_positives, judgements
+from r2med_ray.evaluation.measures import Measure
+from r2med_ray.evaluation.ranked import rows_of_run
+from r2med_ray.evaluation.run_files import ScatteredQueryError, read_pieces, read_rows
+from r2med_ray.types import Qrels, QueryId, Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """How well one run answers the queries of one task."""
+
+    means: Mapping[str, float]
+    """Measure → mean over the `num_queries` queries that have a positive judgement."""
+
+    per_query: Mapping[QueryId, Mapping[str, float]]
+    """query_id → measure → value, for every query of the qrels; 0 where there is no positive."""
+
+    num_positives: Mapping[QueryId, int]
+    """Positive judgements of each query that is in the mean."""
+
+    num_unanswered: int
+    """Queries in the mean for which the run ranks nothing; each counts 0."""
+
+    num_unjudged: int
+    """Queries of the run that the qrels don't have; they don't count."""
+
+    @property
+    def num_queries(self) -> int:
+        """Queries in the mean."""
+        return len(self.num_positives)
+
+    @property
+    def num_without_positives(self) -> int:
+        """Queries of the qrels that are not in the mean."""
+        return len(self.per_query) - len(self.num_positives)
+
+    def values(self, measure: str) -> dict[QueryId, float]:
+        """Return the values that the mean of a measure is over."""
+        return {query_id: self.per_query[query_id][measure] for query_id in self.num_positives}
+
+
+def evaluate(run: Run, qrels: Qrels, measures: Sequence[Measure]) -> Evaluation:
+    """Measure a run.
+
+    Raises:
+        DataError: run and qrels have no query in common, no query has a positive, a score is not finite, or a query
+            ranks a document twice.
+    """
+    judged = judgements(qrels)
+    return _evaluation(qrels, judged, find_positives(judged, [rows_of_run(run)]), measures)
+
+
+def evaluate_file(path: Path, qrels: Qrels, measures: Sequence[Measure]) -> Evaluation:
+    """Measure a TREC run file, in pieces where the lines of each query stand together.
+
+    Raises:
+        DataError: as `evaluate`, or a line of the file is malformed.
+    """
+    judged = judgements(qrels)
+    try:
+        found = find_positives(judged, read_pieces(path))
+    except ScatteredQueryError:
+        found = find_positives(judged, [read_rows(path)])
+    return _evaluation(qrels, judged, found, measures)
+
+
+def _evaluation(qrels: Qrels, judged: Judgements, found: Found, measures: Sequence[Measure]) -> Evaluation:
+    if qrels.keys().isdisjoint(found.num_ranked):
+        example = f"e.g. {min(found.num_ranked)!r}" if found.num_ranked else "none at all"
+        raise DataError(
+            f"no query in common: the run answers {len(found.num_ranked)} queries, {example}; "
+            f"the qrels judge {len(qrels)}, e.g. {min(qrels)!r}"
+        )
+    columns = {str(measure): measure.values(found.positives, judged.ideal).tolist() for measure in measures}
+    nothing = dict.fromkeys(columns, 0.0)
+    positives = zip(judged.position, judged.ideal.count_Q.tolist(), strict=True)
+    return Evaluation(
+        means={name: math.fsum(values) / len(values) for name, values in columns.items()},
+        per_query={query_id: nothing for query_id in qrels}
+        | {
+            query_id: {name: values[index] for name, values in columns.items()}
+            for query_id, index in judged.position.items()
+        },
+        num_positives=dict(positives),
+        num_unanswered=sum(not found.num_ranked.get(query_id) for query_id in judged.position),
+        num_unjudged=len(found.num_ranked.keys() - qrels.keys()),
+    )

@@ -1,0 +1,1 @@
+"""Everything that holds weights: rows of the catalogue, encoders, cross-encoders, late interaction."""

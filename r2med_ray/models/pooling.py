@@ -1,0 +1,37 @@
+"""Token vectors to one vector per text, as pure functions.
+
+Shape letters: B texts, T tokens of the longest one, D hidden size. Masks are 1 at real tokens, 0 at padding, which
+may stand on either side.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Pooling: TypeAlias = Literal["mean", "cls", "last"]
+
+
+def mean(tokens_BTD: "Tensor", mask_BT: "Tensor") -> "Tensor":
+    """Return (B, D): the mean over real tokens."""
+    mask_BT1 = mask_BT.unsqueeze(-1).to(tokens_BTD.dtype)
+    return (tokens_BTD * mask_BT1).sum(dim=1) / mask_BT1.sum(dim=1)
+
+
+def cls(tokens_BTD: "Tensor", mask_BT: "Tensor") -> "Tensor":
+    """Return (B, D): the first real token."""
+    return _at(tokens_BTD, mask_BT.argmax(dim=1))
+
+
+def last(tokens_BTD: "Tensor", mask_BT: "Tensor") -> "Tensor":
+    """Return (B, D): the last real token."""
+    return _at(tokens_BTD, mask_BT.shape[1] - 1 - mask_BT.flip(1).argmax(dim=1))
+
+
+def _at(tokens_BTD: "Tensor", positions_B: "Tensor") -> "Tensor":
+    index_B1D = positions_B[:, None, None].expand(-1, 1, tokens_BTD.shape[2])
+    return tokens_BTD.gather(1, index_B1D).squeeze(1)
+
+
+POOLINGS: Mapping[Pooling, Callable[["Tensor", "Tensor"], "Tensor"]] = {"mean": mean, "cls": cls, "last": last}

@@ -1,0 +1,109 @@
+"""Where a checkpoint's files are, and what names its bytes.
+
+package:NAME     a folder `model` inside an installed Python package
+/a/b ./a ../a ~  a folder
+org/name         a model of the Hub, at a commit: first from the local cache, then from the Hub
+"""
+
+import hashlib
+import importlib.util
+from functools import lru_cache
+from pathlib import Path
+
+from r2med_ray.errors import ConfigError, DataError
+
+PACKAGE = "package:"
+_FOLDER_STARTS = ("/", "./", "../", "~")
+_IDENTITY_SUFFIXES = (".safetensors", ".bin", ".json", ".txt", ".model", ".py")
+_OTHER_FRAMEWORKS = ["*.onnx", "onnx/*", "openvino/*", "coreml/*", "*.h5", "*.msgpack", "*.ot", "*.gguf"]
+
+
+def is_folder(model: str) -> bool:
+    """Return whether `model` is spelled as a path."""
+    return model.startswith(_FOLDER_STARTS)
+
+
+def locate(model: str, revision: str | None) -> Path:
+    """Return the folder that holds a checkpoint; a model of the Hub that isn't cached is downloaded.
+
+    Raises:
+        ConfigError: a Hub model has no revision, or a package or a folder has no checkpoint.
+        DataError: the model is neither cached nor to be had; says which snapshot to put where.
+    """
+    if not model.startswith(PACKAGE) and not is_folder(model):
+        return _snapshot(model, revision)
+    folder = _package_folder(model) if model.startswith(PACKAGE) else Path(model).expanduser()
+    if not (folder / "config.json").is_file():
+        raise ConfigError(f"model {model!r}: {folder} holds no checkpoint, for it has no config.json")
+    return folder
+
+
+def identity(model: str, revision: str | None) -> dict[str, str]:
+    """Return what names the bytes of a model: its commit on the Hub, or the digest of its local files."""
+    if model.startswith(PACKAGE) or is_folder(model):
+        return {"weights": weights_digest(locate(model, revision))}
+    return {"model": model, "revision": _pinned(model, revision)}
+
+
+def weights_digest(folder: Path) -> str:
+    """Return the SHA-256 over names and bytes of a checkpoint's weights, tokenizer, configuration and code."""
+    files = sorted(path for path in folder.rglob("*") if path.suffix in _IDENTITY_SUFFIXES and path.is_file())
+    digest = hashlib.sha256()
+    for path in files:
+        status = path.stat()
+        content = _file_digest(path, status.st_size, status.st_mtime_ns)
+        digest.update(f"{path.relative_to(folder).as_posix()}\0{content}\n".encode())
+    return digest.hexdigest()
+
+
+@lru_cache(maxsize=None)
+def _file_digest(path: Path, num_bytes: int, modified_ns: int) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _package_folder(model: str) -> Path:
+    package = model.removeprefix(PACKAGE)
+    found = importlib.util.find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        raise ConfigError(f"model {model!r}: the Python package {package!r} is not installed")
+    return Path(found.submodule_search_locations[0]) / "model"
+
+
+def _pinned(model: str, revision: str | None) -> str:
+    if revision is None:
+        raise ConfigError(
+            f"model {model!r} has no revision, so it could change under the benchmark: give `revision:`, the commit "
+            f"of its weights, in your own row. (A local folder is written ./{model})"
+        )
+    return revision
+
+
+def _snapshot(model: str, revision: str | None) -> Path:
+    from huggingface_hub import snapshot_download
+
+    revision = _pinned(model, revision)
+    problem: OSError | None = None
+    for cached_only in (True, False):
+        try:
+            folder = snapshot_download(
+                model, revision=revision, local_files_only=cached_only, ignore_patterns=_OTHER_FRAMEWORKS
+            )
+        except OSError as error:  # every error of the Hub is one
+            problem = error
+            continue
+        return Path(folder)
+    raise DataError(_how_to_get(model, revision)) from problem
+
+
+def _how_to_get(model: str, revision: str) -> str:
+    from huggingface_hub import constants
+
+    cached = Path(constants.HF_HUB_CACHE) / f"models--{model.replace('/', '--')}" / "snapshots" / revision
+    return (
+        f"model {model!r} at revision {revision} is not on this machine, and the Hub did not give it. Run\n"
+        f"      hf download {model} --revision {revision}\n"
+        f"    on a machine with a network and copy that snapshot to\n"
+        f"      {cached}\n"
+        f"    or to any folder, and name the folder as `model:` in a row of your own"
+    )

@@ -1,0 +1,67 @@
+"""One system on one task, corpus to scores. Its lines are the arrows of the flow; it knows no Ray.
+
+    rewrite → search → fuse → rerank → evaluate
+
+Loading, encoding and indexing stand behind the retrievers, which are built over a corpus.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from r2med_ray.config import FusionConfig
+from r2med_ray.evaluation.evaluate import Evaluation, evaluate
+from r2med_ray.evaluation.measures import Measure
+from r2med_ray.evaluation.referee import check_with_trec_eval
+from r2med_ray.protocols import QueryRewriter, Reranker, Retriever
+from r2med_ray.retrieval.fusion import fuse
+from r2med_ray.retrieval.reranking import head_ids, rerank
+from r2med_ray.types import DocId, Document, Rewriting, Run, Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """The parts of a system, built for one task."""
+
+    name: str
+    depth: int
+    retrievers: tuple[Retriever, ...]
+    fusion: FusionConfig | None = None
+    rewriter: QueryRewriter | None = None
+    reranker: Reranker | None = None
+    rerank_depth: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a system did with a task."""
+
+    rewriting: Rewriting
+    run: Run
+    evaluation: Evaluation
+
+
+def run_system(
+    task: Task,
+    system: System,
+    measures: Sequence[Measure],
+    fetch_documents: Callable[[Iterable[DocId]], Mapping[DocId, Document]],
+) -> Outcome:
+    """Rewrite, search, fuse, rerank and evaluate.
+
+    Args:
+        task: queries and qrels; the corpus is behind the retrievers.
+        system: its parts.
+        measures: what is measured, twice: by `evaluation.measures` and by trec_eval.
+        fetch_documents: reads the texts that the reranker is shown.
+    """
+    rewriting = system.rewriter.rewrite(task.queries) if system.rewriter else Rewriting(queries=task.queries)
+    runs = [retriever.retrieve(rewriting.queries, k=system.depth) for retriever in system.retrievers]
+    run = fuse(runs, system.fusion, tag=system.name, k=system.depth) if system.fusion else runs[0]
+    if system.reranker is not None:
+        documents = fetch_documents(head_ids(run, system.rerank_depth))
+        run = rerank(
+            run, system.reranker, rewriting.queries, documents, depth=system.rerank_depth, tag=system.name
+        )
+    evaluation = evaluate(run, task.qrels, measures)
+    check_with_trec_eval(run, task.qrels, evaluation)
+    return Outcome(rewriting=rewriting, run=Run(tag=system.name, rankings=run.rankings), evaluation=evaluation)

@@ -1,0 +1,120 @@
+"""What a report is made from: plain frozen values that a benchmark fills in and `write` keeps."""
+
+import contextlib
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+
+from r2med_ray.artifacts import Json
+from r2med_ray.evaluation.evaluate import Evaluation
+from r2med_ray.types import Compat, Qrels, QueryId, Run
+
+_DISTRIBUTIONS = (
+    "r2med-ray", "ray", "torch", "transformers", "sentence-transformers", "vllm", "faiss-cpu", "faiss-gpu",
+    "bm25s", "nltk", "numpy", "pyarrow", "pytrec-eval-terrier",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRecord:
+    """One column of the leaderboard."""
+
+    name: str
+    suite: str
+    revision: str
+    qrels: Qrels
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """What the loader counted: documents, queries, qrels, ..."""
+
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemRecord:
+    """One row of the leaderboard."""
+
+    name: str
+    description: str
+    """Its parts in one line, e.g. `hyde/gpt4 → rrf(bm25, bge-large) → maxsim@20`."""
+
+    compat: Compat = "none"
+    published_key: Mapping[str, Json] | None = None
+    """Names the published record of the same system (see `evaluation.published`); None where there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultRecord:
+    """One system on one task."""
+
+    system: str
+    task: str
+    evaluation: Evaluation
+    run: Run
+    artifact_names: Mapping[str, str] = field(default_factory=dict)
+    """What it was made from, e.g. `vectors` → `vectors/3f0c…`."""
+
+    flagged: Mapping[str, Sequence[QueryId]] = field(default_factory=dict)
+    """What was wrong with a generated text → the queries that it concerns."""
+
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """Stage → wall-clock seconds."""
+
+    @property
+    def num_flagged(self) -> int:
+        """Queries with something wrong in a generated text."""
+        return len({query_id for query_ids in self.flagged.values() for query_id in query_ids})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageRecord:
+    """Work that systems share, such as encoding one corpus with one model."""
+
+    stage: str
+    unit: str
+    documents: int
+    seconds: float
+    reused: bool
+    """Its artefact was there before this benchmark started."""
+
+    @property
+    def documents_per_second(self) -> float | None:
+        """None where nothing was done."""
+        return self.documents / self.seconds if self.seconds > 0 and not self.reused else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkRecord:
+    """Everything that the files of a report are made from."""
+
+    name: str
+    config: Mapping[str, Json]
+    """The benchmark's configuration as it was run, as plain JSON values."""
+
+    measures: tuple[str, ...]
+    main_measure: str
+    baseline: str | None
+    """The system that the others are tested against."""
+
+    depth: int
+    """Documents kept per query."""
+
+    seed: int
+    tasks: tuple[TaskRecord, ...]
+    systems: tuple[SystemRecord, ...]
+    results: tuple[ResultRecord, ...]
+    stages: tuple[StageRecord, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    started: str
+    """ISO 8601 with a time zone, as is `finished`."""
+
+    finished: str
+
+
+def versions() -> dict[str, str]:
+    """Return the version of Python and of each library that can change a number; none of them is imported."""
+    installed = {"python": platform.python_version()}
+    for name in _DISTRIBUTIONS:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            installed[name] = metadata.version(name)
+    return installed

@@ -1,0 +1,1 @@
+"""SEARCH, FUSE, RERANK: queries for each kind of retriever, plain search over shards, and what follows it."""

@@ -1,0 +1,104 @@
+"""Several rankings of one task become one.
+
+A document's fused score is the sum, over the runs, of weight × what its place in that run is worth:
+
+- `rrf`: 1 / (k + rank), rank from 1; absent: 0 (Cormack, Clarke and Büttcher 2009).
+- `minmax`: (score - min) / (max - min) of the list, so 1 for its best document and 0 for its last; absent: 0. A list
+  of equal scores, one document included, gives 1 to each: every one of them is its best.
+- `zscore`: (score - mean) / standard deviation of the list; absent: what the list's last document got, for 0, the
+  list's mean, would place an unseen document above half of the seen ones. A list of equal scores gives 0 to all.
+
+Sums are exactly rounded (`math.fsum`), so the order of the runs doesn't matter; ties fall as everywhere.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from r2med_ray.config import FusionConfig
+from r2med_ray.errors import ConfigError, DataError
+from r2med_ray.ranking import best, require_finite
+from r2med_ray.types import DocId, QueryId, Ranking, Run, ScoredDoc
+
+
+class _Worth(NamedTuple):
+    """What one list says of its documents, and of all others."""
+
+    of: dict[DocId, float]
+    absent: float
+
+
+def fuse(runs: Sequence[Run], config: FusionConfig, *, tag: str, k: int) -> Run:
+    """Fuse runs over the same queries.
+
+    Args:
+        runs: one or more.
+        config: method, constant, weights, and how many documents of each ranking take part.
+        tag: tag of the new run.
+        k: length of its rankings.
+
+    Raises:
+        ConfigError: there are no runs, or not as many weights.
+        DataError: a run answers other queries than the first one, or a score is not finite.
+    """
+    weights = config.weights or (1.0,) * len(runs)
+    if not runs or len(weights) != len(runs):
+        raise ConfigError(f"fusion of {len(runs)} runs with {len(weights)} weights; give one weight per run")
+    _require_same_queries(runs)
+    return Run(
+        tag=tag,
+        rankings={
+            query_id: _fuse_one(query_id, [run.rankings[query_id] for run in runs], weights, config, k)
+            for query_id in runs[0].rankings
+        },
+    )
+
+
+def _fuse_one(
+    query_id: QueryId, rankings: Sequence[Ranking], weights: Sequence[float], config: FusionConfig, k: int
+) -> Ranking:
+    worths = []
+    for ranking in rankings:
+        require_finite(ranking, stage="fuse", query_id=query_id)
+        worths.append(_worth(ranking[: config.depth], config))
+    doc_ids = {doc_id for worth in worths for doc_id in worth.of}
+    return best(
+        (
+            ScoredDoc(
+                doc_id,
+                math.fsum(
+                    weight * worth.of.get(doc_id, worth.absent) for weight, worth in zip(weights, worths, strict=True)
+                ),
+            )
+            for doc_id in doc_ids
+        ),
+        k,
+    )
+
+
+def _worth(ranking: Ranking, config: FusionConfig) -> _Worth:
+    doc_ids = [hit.doc_id for hit in ranking]
+    if config.method == "rrf":
+        return _Worth({doc_id: 1.0 / (config.k + rank) for rank, doc_id in enumerate(doc_ids, start=1)}, 0.0)
+    if not ranking:
+        return _Worth({}, 0.0)
+    scores_N = np.array([hit.score for hit in ranking], dtype=np.float64)
+    lowest, highest = scores_N.min(), scores_N.max()
+    constant = lowest == highest
+    if config.method == "minmax":
+        worths_N = np.ones_like(scores_N) if constant else (scores_N - lowest) / (highest - lowest)
+        return _Worth(dict(zip(doc_ids, worths_N.tolist(), strict=True)), 0.0)
+    worths_N = np.zeros_like(scores_N) if constant else (scores_N - scores_N.mean()) / scores_N.std()
+    return _Worth(dict(zip(doc_ids, worths_N.tolist(), strict=True)), float(worths_N.min()))
+
+
+def _require_same_queries(runs: Sequence[Run]) -> None:
+    first = runs[0]
+    for run in runs[1:]:
+        if difference := first.rankings.keys() ^ run.rankings.keys():
+            raise DataError(
+                f"runs {first.tag!r} and {run.tag!r} don't answer the same queries: {len(difference)} are in one "
+                f"of them only, e.g. {min(difference)!r}"
+            )

@@ -1,0 +1,126 @@
+"""Runs and reranking scores as artefacts: what was retrieved or scored once is read again.
+
+The key holds what changes the answer: the retriever's inputs, the queries with their expansions, the depth. So a
+finished benchmark runs again without an encoder, an index or a server.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pyarrow as pa
+
+from r2med_ray.artifacts import ArtifactKey, ArtifactStore, Json, fingerprint
+from r2med_ray.errors import ArtifactError
+from r2med_ray.protocols import Reranker, Retriever
+from r2med_ray.types import Document, Query, QueryId, Run, ScoredDoc
+
+RUN_FILE = "run.parquet"
+SCORES_FILE = "scores.parquet"
+
+
+class StoredRetriever:
+    """A retriever that is built only for questions it has not been asked before.
+
+    Args:
+        tag: tag of its runs; no part of the key.
+        store: where runs are kept.
+        inputs: everything about corpus and retriever that changes a ranking.
+        build: makes the retriever when a run is missing.
+    """
+
+    def __init__(
+        self, tag: str, store: ArtifactStore, inputs: Mapping[str, Json], build: Callable[[], Retriever]
+    ) -> None:
+        self.tag = tag
+        self._store = store
+        self._inputs = inputs
+        self._build = build
+
+    def key(self, queries: Sequence[Query], *, k: int) -> ArtifactKey:
+        """Return the key of the run that answers these queries."""
+        asked = [
+            [query.query_id, query.text, [[part.text, part.method, part.reasoning] for part in query.expansions]]
+            for query in queries
+        ]
+        return ArtifactKey("run", {**self._inputs, "queries": fingerprint(asked), "k": k})
+
+    def is_stored(self, queries: Sequence[Query], *, k: int) -> bool:
+        """Say whether `retrieve` would only read."""
+        return self._store.find(self.key(queries, k=k)) is not None
+
+    def retrieve(self, queries: Sequence[Query], *, k: int) -> Run:
+        """Return the stored run, or retrieve and store it."""
+        key = self.key(queries, k=k)
+        artifact = self._store.find(key)
+        if artifact is None:
+            run = self._build().retrieve(queries, k=k)
+            with self._store.create(key) as writer:
+                writer.write_table(RUN_FILE, run_table(run))
+            artifact = self._store.get(key)
+        return run_from_table(self.tag, queries, artifact.table(RUN_FILE))
+
+
+class StoredReranker:
+    """A reranker that scores only what it has not scored before; the key holds the texts it is shown."""
+
+    def __init__(
+        self, store: ArtifactStore, inputs: Mapping[str, Json], build: Callable[[], Reranker]
+    ) -> None:
+        self._store = store
+        self._inputs = inputs
+        self._build = build
+
+    def score(self, query: Query, documents: Sequence[Document]) -> list[float]:
+        return self.score_all([(query, documents)])[query.query_id]
+
+    def key(self, work: Sequence[tuple[Query, Sequence[Document]]]) -> ArtifactKey:
+        """Return the key of the scores of these pairs."""
+        shown = [
+            [query.query_id, query.text, [[document.doc_id, document.content] for document in documents]]
+            for query, documents in work
+        ]
+        return ArtifactKey("rerank", {**self._inputs, "pairs": fingerprint(shown)})
+
+    def score_all(self, work: Sequence[tuple[Query, Sequence[Document]]]) -> dict[QueryId, list[float]]:
+        """Return the stored scores, or have them scored and store them."""
+        key = self.key(work)
+        artifact = self._store.find(key)
+        if artifact is None:
+            scores = self._build().score_all(work)
+            with self._store.create(key) as writer:
+                writer.write_table(
+                    SCORES_FILE, pa.table({"query_id": list(scores), "scores": pa.array(scores.values(), _SCORES)})
+                )
+            artifact = self._store.get(key)
+        table = artifact.table(SCORES_FILE)
+        return dict(zip(table["query_id"].to_pylist(), table["scores"].to_pylist(), strict=True))
+
+
+_SCORES = pa.list_(pa.float64())
+
+
+def run_table(run: Run) -> pa.Table:
+    """Return a run as columns query_id, doc_id, score (float32), ranked within each query."""
+    rows = [(query_id, *hit) for query_id, ranking in run.rankings.items() for hit in ranking]
+    query_ids, doc_ids, scores = zip(*rows, strict=True) if rows else ((), (), ())
+    return pa.table(
+        {
+            "query_id": pa.array(query_ids, pa.string()),
+            "doc_id": pa.array(doc_ids, pa.string()),
+            "score": pa.array(scores, pa.float32()),
+        }
+    )
+
+
+def run_from_table(tag: str, queries: Sequence[Query], table: pa.Table) -> Run:
+    """Return the run of a table of `run_table`; a query without rows has an empty ranking.
+
+    Raises:
+        ArtifactError: the table answers a query that was not asked.
+    """
+    hits: dict[QueryId, list[ScoredDoc]] = {query.query_id: [] for query in queries}
+    columns = (table[name].to_pylist() for name in ("query_id", "doc_id", "score"))
+    for query_id, doc_id, score in zip(*columns, strict=True):
+        if query_id not in hits:
+            raise ArtifactError(f"run {tag!r}: the stored run answers {query_id!r}, which was not asked")
+        hits[query_id].append(ScoredDoc(doc_id, score))
+    return Run(tag=tag, rankings={query_id: tuple(ranking) for query_id, ranking in hits.items()})

@@ -1,0 +1,173 @@
+"""Cuts the answer out of what a language model wrote.
+
+What counts as usable, by the marker that ends the reasoning and the reason why generation ended:
+
+| output                     | stop   | length  | unknown |
+|----------------------------|--------|---------|---------|
+| reasoning, marker, answer  | answer | answer  | answer  |
+| opened reasoning, no marker| none   | none    | none    |
+| neither, reasoning writer  | whole  | none    | none    |
+| neither, plain writer      | whole  | whole   | whole   |
+
+A reasoning writer whose end is unknown gets the strict reading: chat templates open the reasoning in the prompt, so
+a text without any tag is as likely to be reasoning that was cut as an answer. Blanks, stop tokens and refusals
+are no answer. The published protocol of R2MED (`src/base.py` of its repository, 62b7074) takes the whole
+text where the marker is absent; under `r2med` that happens here too, and is flagged all the same.
+"""
+
+import re
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal, TypeAlias
+
+from r2med_ray.registry import Registry
+from r2med_ray.rewriting.methods import spelled
+from r2med_ray.types import Compat
+
+Flag: TypeAlias = Literal["none", "empty", "refusal", "no closing tag", "cut at limit"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerFormat:
+    """How a family of language models marks its answer."""
+
+    writers: tuple[str, ...]
+    """Names of the models, as globs."""
+
+    reasoning: bool
+    """Whether these models think before they answer."""
+
+    thought_start: str
+    answer_start: str
+    answer_end: str = ""
+    """Empty where the answer runs to the end of the text."""
+
+
+FORMATS: Registry[AnswerFormat] = Registry(
+    "answer format",
+    [
+        (
+            "think",
+            AnswerFormat(
+                writers=("r1-*", "qwq-32b", "qwen3-*", "demo-reasoner"),
+                reasoning=True,
+                thought_start="<think>",
+                answer_start="</think>",
+            ),
+        ),
+        (
+            "final-response",
+            AnswerFormat(
+                writers=("huatuo-*",),
+                reasoning=True,
+                thought_start="## Thinking",
+                answer_start="Final Response",
+            ),
+        ),
+        (
+            "solution",
+            AnswerFormat(
+                writers=("sky-32b",),
+                reasoning=True,
+                thought_start="<|begin_of_thought|>",
+                answer_start="<|begin_of_solution|>",
+                answer_end="<|end_of_solution|>",
+            ),
+        ),
+        (
+            "answer-tag",
+            AnswerFormat(
+                writers=("qwen-7b-ins", "qwen-3b-ins"),
+                reasoning=True,
+                thought_start="<think>",
+                answer_start="<answer>",
+                answer_end="</answer>",
+            ),
+        ),
+        (
+            "plain",
+            AnswerFormat(
+                writers=("qwen-7b", "qwen-32b", "qwen-72b", "llama-70b", "gpt4", "o3-mini", "demo-writer"),
+                reasoning=False,
+                thought_start="<think>",
+                answer_start="</think>",
+            ),
+        ),
+    ],
+)
+
+_STOP_TOKENS = re.compile(
+    r"(?:\s|</s>|<\|im_end\|>|<\|endoftext\|>|<\|eot_id\|>|<\|end_of_text\|>|<｜end▁of▁sentence｜>)+\Z"
+)
+_REFUSAL = re.compile(
+    r"(?:I(?:['’]m| am) sorry,? (?:but )?)?I(?:['’]m| am)? (?:cannot|can['’]t|unable to|not able to) "
+    r"(?:answer|assist|comply|fulfil|help|provide)[^\n]{0,200}",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What is left of a model's output."""
+
+    text: str
+    """The answer. Empty where nothing is usable."""
+
+    reasoning_text: str
+    """What stood before the answer, without its opening tag."""
+
+    flag: Flag
+
+
+def format_of(writer: str) -> AnswerFormat:
+    """Return the answer format of a model; a model that no row names is plain, think tags understood."""
+    rows = (row for row in FORMATS.values() if any(fnmatchcase(spelled(writer), glob) for glob in row.writers))
+    return next(rows, FORMATS["plain"])
+
+
+def read_answer(raw: str | None, writer: str, *, finish_reason: str | None = None, compat: Compat = "none") -> Answer:
+    """Cut the answer out of a model's output.
+
+    Args:
+        raw: the output; None is an output without text.
+        writer: name of the model, e.g. "r1-qwen-32b"; underscores stand for dashes.
+        finish_reason: "stop" or "length" as the engine said it; None where nobody knows, as in published files.
+        compat: "r2med" takes the published way: first marker wins, the whole text where there is none.
+    """
+    output = raw or ""
+    row = format_of(writer)
+    before, start, after = output.partition(row.answer_start)
+    body, end, _ = after.partition(row.answer_end) if row.answer_end else (after, "", "")
+    closed = bool(start) and (bool(end) or not row.answer_end)
+    opened = output.lstrip().startswith(row.thought_start)
+
+    if compat == "r2med":
+        text = body.strip() if row.reasoning and closed else output
+    elif start:
+        text = _trim(body)
+    elif opened or (row.reasoning and finish_reason != "stop"):
+        text = ""
+    else:
+        text = _trim(output)
+    refused = _REFUSAL.fullmatch(_trim(text)) is not None
+
+    flag: Flag = "none"
+    if finish_reason == "length":
+        flag = "cut at limit"
+    elif _trim(output) and not closed and (opened or row.reasoning):
+        flag = "no closing tag"
+    elif refused:
+        flag = "refusal"
+    elif not _trim(text):
+        flag = "empty"
+    reasoning = before if start or not text else ""
+    return Answer(
+        text="" if refused and compat == "none" else text,
+        reasoning_text=reasoning.strip().removeprefix(row.thought_start).strip(),
+        flag=flag,
+    )
+
+
+def _trim(text: str) -> str:
+    """Remove surrounding blanks and the stop tokens that an engine left at the end."""
+    return _STOP_TOKENS.sub("", text).lstrip()

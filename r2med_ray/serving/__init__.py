@@ -1,0 +1,1 @@
+"""RAY SERVE: models behind deployments that batch across queries, and their clients."""

@@ -1,0 +1,34 @@
+"""One Ray cluster for the whole session, private to it; nothing is asked of a model hub."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["RAY_AUTH_MODE"] = (
+    "disabled"  # a test cluster on loopback; the token file of other clusters is not touched
+)
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+os.environ.pop("RAY_ADDRESS", None)
+
+REPOSITORY = Path(__file__).parents[1]
+REAL_COLLECTIONS = REPOSITORY.parent / "shared" / "data" / "r2med_layout"
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator["Session"]:  # noqa: F821
+    """A local cluster of two logical CPUs."""
+    from r2med_ray.distributed.session import connect
+
+    with connect("local", num_cpus=2) as session:
+        yield session
+
+
+@pytest.fixture(scope="session")
+def real_collections() -> Path:
+    """The folder of real collections, which are not ours to ship."""
+    if not REAL_COLLECTIONS.is_dir():
+        pytest.skip(f"the real collections are not here: {REAL_COLLECTIONS}")
+    return REAL_COLLECTIONS

@@ -1,0 +1,90 @@
+"""Small real implementations of the protocols, whose results a person can work out. Importable by Ray workers."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from r2med_ray.protocols import Encoder
+from r2med_ray.ranking import best_of_scores
+from r2med_ray.types import Document, FloatMatrix, Query, QueryId, Ranking
+
+
+class WordCountEncoder:
+    """Counts each vocabulary word: component i is how often word i stands in the text."""
+
+    def __init__(self, *vocabulary: str) -> None:
+        self.vocabulary = vocabulary
+
+    @property
+    def dim(self) -> int:
+        return len(self.vocabulary)
+
+    def encode_plain(self, texts: Sequence[str]) -> FloatMatrix:
+        counts = [[text.split().count(word) for word in self.vocabulary] for text in texts]
+        return np.asarray(counts, dtype=np.float32).reshape(len(texts), self.dim)
+
+    def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
+        return self.encode_plain(texts)
+
+    def encode_documents(self, documents: Sequence[Document]) -> FloatMatrix:
+        return self.encode_plain([document.content for document in documents])
+
+
+class RecordingEncoder:
+    """Passes calls on to another encoder and remembers what it was given: `(method, texts)` per call."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.calls: list[tuple[str, tuple[str, ...]]] = []
+        self._encoder = encoder
+
+    @property
+    def dim(self) -> int:
+        return self._encoder.dim
+
+    def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
+        self.calls.append(("queries", tuple(texts)))
+        return self._encoder.encode_queries(texts)
+
+    def encode_documents(self, documents: Sequence[Document]) -> FloatMatrix:
+        self.calls.append(("documents", tuple(document.content for document in documents)))
+        return self._encoder.encode_documents(documents)
+
+    def encode_plain(self, texts: Sequence[str]) -> FloatMatrix:
+        self.calls.append(("plain", tuple(texts)))
+        return self._encoder.encode_plain(texts)
+
+
+class WordCountIndex:
+    """Inner product of word counts over one shard held in memory; documents without a shared word are no hits."""
+
+    def __init__(self, encoder: Encoder, documents: Sequence[Document]) -> None:
+        self._doc_ids = [document.doc_id for document in documents]
+        self._docs_ND = encoder.encode_documents(documents)
+
+    def search(self, queries: FloatMatrix, k: int) -> list[Ranking]:
+        scores_QN = queries @ self._docs_ND.T
+        scores_QN[scores_QN <= 0] = -np.inf
+        return [best_of_scores(scores_N, self._doc_ids, k) for scores_N in scores_QN]
+
+
+class SharedWords:
+    """A reranker that counts the different words that query and document share."""
+
+    def score(self, query: Query, documents: Sequence[Document]) -> list[float]:
+        words = set(query.text.split())
+        return [float(len(words & set(document.content.split()))) for document in documents]
+
+    def score_all(self, work: Sequence[tuple[Query, Sequence[Document]]]) -> dict[QueryId, list[float]]:
+        return {query.query_id: self.score(query, documents) for query, documents in work}
+
+
+class ScriptedGenerator:
+    """A language model that answers known prompts from a script and remembers what it was asked."""
+
+    def __init__(self, answers: Mapping[str, str]) -> None:
+        self.calls: list[tuple[tuple[str, ...], int, int]] = []
+        self._answers = answers
+
+    def generate(self, prompts: Sequence[str], *, max_tokens: int, seed: int) -> list[str]:
+        self.calls.append((tuple(prompts), max_tokens, seed))
+        return [self._answers[prompt] for prompt in prompts]

@@ -1,0 +1,127 @@
+"""A pair scorer behind real Ray Serve gives what it gives when called directly, whatever dies on the way."""
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from r2med_ray.config import RerankResources
+from r2med_ray.distributed.session import Session
+from r2med_ray.errors import StageError
+from r2med_ray.serving.clients import ServedReranker
+from r2med_ray.serving.reranker_app import serve_pair_scorer
+from r2med_ray.types import Document, Query
+
+pytestmark = [pytest.mark.ray, pytest.mark.serve]
+
+SMALL = RerankResources(cpus=0.5, token_budget=64, max_in_flight=8, timeout_s=60, retries=5)
+WORK = [
+    (
+        Query(query_id=f"q{number}", text=f"fever rash w{number}"),
+        [
+            Document(doc_id=f"d{place}", text="fever " * (place % 3) + f"w{(number + place) % 5} " * place)
+            for place in range(number % 7)
+        ],
+    )
+    for number in range(30)
+]
+
+
+class SharedWords:
+    """Scores a pair by the words both have; writes down how many pairs each call got."""
+
+    def __init__(self, calls: Path) -> None:
+        self.calls = calls
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        with self.calls.open("a") as stream:
+            stream.write(f"{len(pairs)}\n")
+        return [float(len(set(query.split()) & set(text.split()))) for query, text in pairs]
+
+
+class DiesOnce(SharedWords):
+    """Ends its process in the first call of the first replica."""
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        marker = self.calls.with_suffix(".died")
+        if not marker.exists():
+            marker.touch()
+            os._exit(1)
+        return super().score_pairs(pairs)
+
+
+class LosesOne(SharedWords):
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        return super().score_pairs(pairs)[:-1]
+
+
+class Sleeps(SharedWords):
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        time.sleep(30)
+        return [0.0 for _ in pairs]
+
+
+def directly(work: Sequence[tuple[Query, Sequence[Document]]], scratch: Path) -> dict[str, list[float]]:
+    scorer = SharedWords(scratch / "direct")
+    return {
+        query.query_id: scorer.score_pairs([(query.text, d.content) for d in documents]) for query, documents in work
+    }
+
+
+@pytest.fixture(scope="module")
+def served(cluster: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServedReranker, Path]]:
+    calls = tmp_path_factory.mktemp("served") / "calls"
+    with serve_pair_scorer("shared-words", partial(SharedWords, calls), SMALL, gpus=0) as handle:
+        yield ServedReranker(handle, SMALL), calls
+
+
+def test_served_scores_equal_direct_ones_for_every_query(served: tuple[ServedReranker, Path], tmp_path: Path) -> None:
+    reranker, _ = served
+    assert reranker.score_all(WORK) == directly(WORK, tmp_path)
+
+
+def test_pairs_of_several_queries_share_a_batch(served: tuple[ServedReranker, Path]) -> None:
+    reranker, calls = served
+    calls.write_text("")
+    short = [(Query(query_id=f"q{n}", text="rash"), [Document(doc_id="d", text="rash")]) for n in range(40)]
+
+    assert reranker.score_all(short) == {f"q{n}": [1.0] for n in range(40)}
+    # 40 requests of one pair; batched across queries they need fewer calls than requests.
+    assert len(calls.read_text().split()) < 40
+
+
+def test_no_candidates_get_no_scores(served: tuple[ServedReranker, Path]) -> None:
+    assert served[0].score(Query(query_id="q", text="rash"), []) == []
+
+
+def test_a_document_longer_than_a_batch_is_scored_alone(served: tuple[ServedReranker, Path]) -> None:
+    # 40,000 characters are about 10,000 tokens; a batch holds 8 × 64.
+    long = Document(doc_id="long", text="rash " * 8000)
+    assert served[0].score(Query(query_id="q", text="rash"), [long, long]) == [1.0, 1.0]
+
+
+def test_a_replica_that_dies_loses_no_query(cluster: Session, tmp_path: Path) -> None:
+    with serve_pair_scorer("dies-once", partial(DiesOnce, tmp_path / "calls"), SMALL, gpus=0) as handle:
+        assert ServedReranker(handle, SMALL).score_all(WORK) == directly(WORK, tmp_path)
+    assert (tmp_path / "calls.died").exists()
+
+
+def test_ry07_a_scorer_that_loses_a_score_fails_every_caller_and_the_server_lives(
+    cluster: Session, tmp_path: Path
+) -> None:
+    with serve_pair_scorer("loses-one", partial(LosesOne, tmp_path / "calls"), SMALL, gpus=0) as handle:
+        for _ in range(2):
+            with pytest.raises(StageError, match=r"rerank failed on query 'q1'.*one score per pair"):
+                ServedReranker(handle, SMALL).score_all(WORK)
+
+
+def test_a_request_past_its_deadline_names_the_query(cluster: Session, tmp_path: Path) -> None:
+    impatient = SMALL.model_copy(update={"timeout_s": 1.0, "retries": 0})
+    with (
+        serve_pair_scorer("sleeps", partial(Sleeps, tmp_path / "calls"), SMALL, gpus=0) as handle,
+        pytest.raises(StageError, match="query 'q1' after 1 attempts"),
+    ):
+        ServedReranker(handle, impatient).score_all(WORK)

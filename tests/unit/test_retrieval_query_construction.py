@@ -1,0 +1,202 @@
+import numpy as np
+import pytest
+
+from r2med_ray.errors import DataError
+from r2med_ray.retrieval.query_construction import QueryPart, dense_query, lexical_query, prepare_dense
+from r2med_ray.types import Expansion, Query
+from tests.fakes import RecordingEncoder, WordCountEncoder
+
+
+def query(text="acute pain", *expansions, query_id="7"):
+    return Query(query_id=query_id, text=text, expansions=expansions)
+
+
+def written(text, method="hyde", *, reasoning=False):
+    return Expansion(text=text, method=method, reasoning=reasoning)
+
+
+class BrokenEncoder(WordCountEncoder):
+    """Gives the text "broken" a vector of NaN."""
+
+    def encode_plain(self, texts):
+        vectors_BD = super().encode_plain(texts)
+        vectors_BD[[text == "broken" for text in texts]] = np.nan
+        return vectors_BD
+
+
+@pytest.mark.parametrize("compat", ["none", "r2med"])
+def test_a_query_without_texts_is_asked_as_it_is(compat):
+    assert lexical_query(query(), compat) == "acute pain"
+    assert dense_query(query(), compat, "none") == (QueryPart("acute pain", "query"),)
+
+
+@pytest.mark.parametrize(
+    ("method", "reasoning", "lexical", "dense"),
+    [
+        ("hyde", False, "nerve h", [("acute pain", "query"), ("nerve h", "none")]),
+        ("query2doc", False, "acute painacute pain nerve h", [("acute pain[SEP]nerve h", "query")]),
+        ("lamer", False, "acute pain nerve h", [("acute pain", "query"), ("nerve h", "none")]),
+        ("search-o1", False, "nerve h", [("acute pain", "query"), ("nerve h", "none")]),
+        ("hyde", True, "nerve h", [("acute pain", "query"), ("nerve h", "none")]),
+        ("query2doc", True, "nerve h", [("acute pain", "query"), ("nerve h", "none")]),
+        ("lamer", True, "nerve h", [("acute pain", "query"), ("nerve h", "none")]),
+        ("search-r1", True, "nerve h", [("acute pain", "query"), ("nerve h", "none")]),
+    ],
+)
+def test_r11_compat_asks_what_the_published_protocol_asked(method, reasoning, lexical, dense):
+    rewritten = query("acute pain", written("nerve h", method, reasoning=reasoning))
+
+    assert lexical_query(rewritten, "r2med") == lexical
+    assert list(dense_query(rewritten, "r2med", "none")) == dense
+
+
+def test_compat_gives_the_text_the_query_prompt_where_the_row_says_so():
+    parts = dense_query(query("acute pain", written("nerve")), "r2med", "query")
+
+    assert parts == (("acute pain", "query"), ("nerve", "query"))
+
+
+def test_compat_keeps_an_empty_answer_as_it_was_published():
+    rewritten = query("acute pain", written("", reasoning=True))
+
+    assert lexical_query(rewritten, "r2med") == ""
+    assert dense_query(rewritten, "r2med", "none")[1] == ("", "none")
+
+
+def test_compat_refuses_what_was_never_published():
+    with pytest.raises(DataError, match="'7' has 2 expansions; the published protocol knows one"):
+        lexical_query(query("acute pain", written("a"), written("b")), "r2med")
+
+
+@pytest.mark.parametrize("reasoning", [False, True])
+@pytest.mark.parametrize(
+    ("method", "dense"),
+    [
+        ("hyde", [("acute pain", "query"), ("nerve h", "document")]),
+        ("lamer", [("acute pain", "query"), ("nerve h", "document")]),
+        ("search-r1", [("acute pain", "query"), ("nerve h", "document")]),
+        ("query2doc", [("acute pain\nnerve h", "query")]),
+    ],
+)
+def test_r11_by_default_texts_are_joined_by_a_blank_and_embedded_as_documents(method, reasoning, dense):
+    rewritten = query("acute pain", written("nerve h", method, reasoning=reasoning))
+
+    assert lexical_query(rewritten, "none") == "acute pain nerve h"
+    assert list(dense_query(rewritten, "none", "none")) == dense
+
+
+@pytest.mark.parametrize(
+    ("length", "repeats"),
+    [
+        # n = characters of the text // (5 × characters of the query), at least 1; the query has 2
+        (5, 1),
+        (19, 1),
+        (20, 2),
+        (31, 3),
+    ],
+)
+def test_a_short_query_is_repeated_to_keep_its_weight_in_bm25(length, repeats):
+    text = "h" * length
+
+    assert lexical_query(query("ab", written(text)), "none") == "ab " * repeats + text
+
+
+def test_several_texts_of_one_query():
+    rewritten = query("acute pain", written("a"), written("b"), written("c", "query2doc"))
+
+    assert lexical_query(rewritten, "none") == "acute pain a b c"
+    assert dense_query(rewritten, "none", "none") == (
+        ("acute pain\nc", "query"),
+        ("a", "document"),
+        ("b", "document"),
+    )
+
+
+def test_lm09_bm25_sees_the_same_cleaned_text_as_the_dense_path():
+    rewritten = query("acute pain", written("cleaned", reasoning=True))
+
+    for compat in ("none", "r2med"):
+        texts = [part.text for part in dense_query(rewritten, compat, "none")]
+        assert texts == ["acute pain", "cleaned"]
+        assert lexical_query(rewritten, compat).endswith("cleaned")
+
+
+@pytest.mark.parametrize(
+    ("compat", "expansion_prompt", "calls"),
+    [
+        ("none", "none", [("queries", ("acute pain", "itch")), ("documents", ("nerve",))]),
+        ("r2med", "none", [("queries", ("acute pain", "itch")), ("plain", ("nerve",))]),
+        ("r2med", "query", [("queries", ("acute pain", "nerve", "itch"))]),
+    ],
+)
+def test_en07_each_text_goes_once_through_the_prompt_that_is_meant_for_it(compat, expansion_prompt, calls):
+    encoder = RecordingEncoder(WordCountEncoder("pain", "nerve"))
+    queries = [query("acute pain", written("nerve")), query("itch", query_id="8")]
+
+    prepare_dense(queries, encoder, compat=compat, expansion_prompt=expansion_prompt, cosine=False)
+
+    assert encoder.calls == calls
+
+
+ENCODER = WordCountEncoder("pain", "nerve")
+LONG = query("pain", written("nerve nerve nerve"))
+
+
+@pytest.mark.parametrize(
+    ("compat", "cosine", "expected"),
+    [
+        # query (1, 0), text (0, 3)
+        pytest.param("r2med", False, (0.5, 1.5), id="raw-mean"),
+        # (0.5, 1.5) / √2.5
+        pytest.param("r2med", True, (0.316228, 0.948683), id="raw-mean-then-unit"),
+        pytest.param("none", False, (0.5, 1.5), id="dot-product"),
+        # units (1, 0) and (0, 1), mean (0.5, 0.5), length √0.5
+        pytest.param("none", True, (0.707107, 0.707107), id="units-count-alike"),
+    ],
+)
+def test_a_query_is_the_mean_of_its_parts(compat, cosine, expected):
+    vectors_QD = prepare_dense([LONG], ENCODER, compat=compat, expansion_prompt="none", cosine=cosine)
+
+    assert vectors_QD.dtype == np.float32
+    assert vectors_QD[0] == pytest.approx(expected, abs=1e-6)
+
+
+def test_queries_keep_their_rows_whatever_their_number_of_parts():
+    queries = [query("nerve", query_id="1"), LONG, query("itch", query_id="2"), query("pain pain", query_id="3")]
+
+    vectors_QD = prepare_dense(queries, ENCODER, compat="none", expansion_prompt="none", cosine=False)
+
+    assert vectors_QD.tolist() == [[0, 1], [0.5, 1.5], [0, 0], [2, 0]]
+
+
+def test_a_vector_of_zeros_stays_one_under_cosine():
+    vectors_QD = prepare_dense([query("itch")], ENCODER, compat="none", expansion_prompt="none", cosine=True)
+
+    assert vectors_QD.tolist() == [[0, 0]]
+
+
+def test_en05_no_queries_give_no_rows_and_ask_the_encoder_nothing():
+    encoder = RecordingEncoder(ENCODER)
+
+    vectors_QD = prepare_dense([], encoder, compat="none", expansion_prompt="none", cosine=True)
+
+    assert (vectors_QD.shape, vectors_QD.dtype, encoder.calls) == ((0, 2), np.float32, [])
+
+
+@pytest.mark.parametrize("cosine", [True, False])
+def test_mt05_a_vector_that_is_not_finite_names_its_query(cosine):
+    queries = [query("pain", query_id="fine"), query("pain", written("broken"), query_id="bad")]
+
+    with pytest.raises(DataError, match="query 'bad': its vector is not finite"):
+        prepare_dense(queries, BrokenEncoder("pain"), compat="none", expansion_prompt="none", cosine=cosine)
+
+
+def test_an_encoder_that_loses_a_row_is_noticed():
+    class Forgetful(WordCountEncoder):
+        def encode_queries(self, texts):
+            return super().encode_queries(texts[:1])
+
+    queries = [query("pain", query_id="1"), query("nerve", query_id="2")]
+
+    with pytest.raises(DataError, match=r"shape \(1, 1\) for 2 texts"):
+        prepare_dense(queries, Forgetful("pain"), compat="none", expansion_prompt="none", cosine=False)

@@ -1,0 +1,88 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from r2med_ray.errors import ConfigError, DataError
+from r2med_ray.ranking import best
+from r2med_ray.retrieval.search import PlainRetriever, merge_shards
+from r2med_ray.types import Document, Query, ScoredDoc
+from tests.fakes import WordCountEncoder, WordCountIndex
+
+ENCODER = WordCountEncoder("cat", "dog", "sits")
+DOCUMENTS = [
+    Document(doc_id="q1", text="cat cat sits"),
+    Document(doc_id="d2", text="dog sits"),
+    Document(doc_id="d3", text="cat"),
+    Document(doc_id="d4", text="cat"),
+    Document(doc_id="d5", text="bird"),
+]
+QUERIES = [
+    Query(query_id="q1", text="cat"),
+    Query(query_id="q2", text="dog sits"),
+    Query(query_id="q3", text="zzz"),
+]
+
+
+def prepare(queries):
+    return ENCODER.encode_queries([query.text for query in queries])
+
+
+def retriever(num_shards, **settings):
+    shards = [WordCountIndex(ENCODER, DOCUMENTS[i::num_shards]) for i in range(num_shards)]
+    return PlainRetriever("words", prepare, shards, **settings)
+
+
+@pytest.mark.parametrize("num_shards", [1, 2, 3, 7])
+def test_every_query_gets_its_best_documents_whatever_the_shards(num_shards):
+    run = retriever(num_shards).retrieve(QUERIES, k=2)
+
+    # "cat": 2 in q1, 1 in d3 and d4, of which the larger id is first; "dog sits": 1 + 1 in d2, 1 in q1
+    assert run.tag == "words"
+    assert run.rankings == {
+        "q1": (("q1", 2.0), ("d4", 1.0)),
+        "q2": (("d2", 2.0), ("q1", 1.0)),
+        "q3": (),
+    }
+
+
+@pytest.mark.parametrize("num_shards", [1, 2, 3])
+def test_si01_a_query_does_not_find_itself_and_the_list_stays_full(num_shards):
+    run = retriever(num_shards, drop_identical_ids=True).retrieve(QUERIES, k=2)
+
+    assert run.rankings["q1"] == (("d4", 1.0), ("d3", 1.0))
+    assert run.rankings["q2"] == (("d2", 2.0), ("q1", 1.0))
+
+
+@given(
+    scores=st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=1, max_size=30),
+    num_shards=st.integers(1, 5),
+    k=st.integers(1, 10),
+    drop=st.booleans(),
+)
+def test_sharding_never_changes_the_ranking(scores, num_shards, k, drop):
+    query = Query(query_id="d3", text="")
+    hits = [ScoredDoc(f"d{i}", score) for i, score in enumerate(scores)]
+    answers = [[best(hits[i::num_shards], k + drop)] for i in range(num_shards)]
+
+    run = merge_shards("any", [query], answers, k, drop_identical_ids=drop)
+
+    assert run.rankings["d3"] == best([hit for hit in hits if not (drop and hit.doc_id == "d3")], k)
+
+
+def test_lm05_a_shard_that_leaves_out_a_query_is_an_error():
+    ranking = (ScoredDoc("d1", 1.0),)
+
+    with pytest.raises(DataError, match="shard 1 of 2 answered 2 of 3 queries"):
+        merge_shards("any", QUERIES, [[ranking] * 3, [ranking] * 2], k=1)
+
+
+def test_mt05_a_score_that_is_not_finite_names_query_and_document():
+    answers = [[(ScoredDoc("d1", 1.0),)], [(ScoredDoc("d2", float("nan")),)]]
+
+    with pytest.raises(DataError, match="search: query 'q1', document 'd2' has score nan"):
+        merge_shards("any", QUERIES[:1], answers, k=1)
+
+
+def test_a_retriever_without_shards_is_refused():
+    with pytest.raises(ConfigError, match="'words' has no shard"):
+        PlainRetriever("words", prepare, [])

@@ -1,0 +1,136 @@
+import pytest
+
+from r2med_ray.rewriting.answers import format_of, read_answer
+
+THINKER = "r1-qwen-32b"
+
+
+@pytest.mark.parametrize(
+    ("raw", "finish_reason", "text", "flag"),
+    [
+        ("<think>a", "length", "", "cut at limit"),
+        ("<think>a", None, "", "no closing tag"),
+        ("<think>a", "stop", "", "no closing tag"),
+        ("a</think>b", None, "b", "none"),
+        ("<think>a</think>b", "stop", "b", "none"),
+        ("<think>\nline\nline\n</think>\n\nb", None, "b", "none"),
+        ("<think></think>b", None, "b", "none"),
+        ("b", "stop", "b", "no closing tag"),
+        ("a", "length", "", "cut at limit"),
+        ("a", None, "", "no closing tag"),
+        ("<think>a</think>b", "length", "b", "cut at limit"),
+        ("<think>a</think>b</think>c", None, "b</think>c", "none"),
+    ],
+)
+def test_lm01_marker_and_finish_reason_decide_what_is_the_answer(raw, finish_reason, text, flag):
+    answer = read_answer(raw, THINKER, finish_reason=finish_reason)
+
+    assert (answer.text, answer.flag) == (text, flag)
+
+
+@pytest.mark.parametrize(
+    ("raw", "finish_reason", "text", "flag"),
+    [
+        ("b", None, "b", "none"),
+        ("b", "length", "b", "cut at limit"),
+        ("<think>a</think>b", None, "b", "none"),
+        ("<think>a", None, "", "no closing tag"),
+    ],
+)
+def test_lm01_a_plain_writer_that_thinks_all_the_same_is_understood(raw, finish_reason, text, flag):
+    answer = read_answer(raw, "my-own-model", finish_reason=finish_reason)
+
+    assert (answer.text, answer.flag) == (text, flag)
+
+
+@pytest.mark.parametrize("writer", ["qwen-7b", THINKER])
+@pytest.mark.parametrize(
+    ("raw", "flag"),
+    [
+        ("", "empty"),
+        ("  \n", "empty"),
+        (None, "empty"),
+        ("<|im_end|>", "empty"),
+        ("<think>a</think> \n</s>", "empty"),
+        ("<think>a</think>I'm sorry, but I can't assist with that request.", "refusal"),
+    ],
+)
+def test_lm03_nothing_usable_leaves_no_text(writer, raw, flag):
+    answer = read_answer(raw, writer)
+
+    assert (answer.text, answer.flag) == ("", flag)
+
+
+@pytest.mark.parametrize(
+    "passage",
+    [
+        "I am unable to find a single cause; insects that circle a lamp keep their backs to the light.",
+        "Sorry states of sleep are common. I cannot assist is what the gland says.\nAnd more.",
+    ],
+)
+def test_a_passage_is_no_refusal(passage):
+    assert read_answer(passage, "gpt4").text == passage
+
+
+def test_a_stop_token_after_the_answer_is_removed():
+    assert read_answer("<think>a</think> b <|im_end|>\n", THINKER).text == "b"
+
+
+@pytest.mark.parametrize(
+    ("writer", "raw", "text", "reasoning_text"),
+    [
+        ("huatuo-o1-70b", "## Thinking\n\na\n\n## Final Response\n\nb\nc", "b\nc", "a\n\n##"),
+        (
+            "sky-32b",
+            "<|begin_of_thought|>a<|end_of_thought|> <|begin_of_solution|>\nb\n<|end_of_solution|> c",
+            "b",
+            "a<|end_of_thought|>",
+        ),
+        ("qwen-3b-ins", "<think>a</think>\n<answer> b\nc </answer> <answer>d</answer>", "b\nc", "a</think>"),
+        ("qwen3_32b", "<think>a</think>b", "b", "a"),
+    ],
+)
+@pytest.mark.parametrize("compat", ["none", "r2med"])
+def test_each_family_has_its_marker(compat, writer, raw, text, reasoning_text):
+    answer = read_answer(raw, writer, compat=compat)
+
+    assert (answer.text, answer.reasoning_text, answer.flag) == (text, reasoning_text, "none")
+
+
+def test_an_answer_that_was_opened_and_not_closed_is_kept_and_flagged():
+    answer = read_answer("<|begin_of_thought|>a<|end_of_thought|><|begin_of_solution|> b", "sky-32b")
+
+    assert (answer.text, answer.flag) == ("b", "no closing tag")
+
+
+@pytest.mark.parametrize(
+    ("writer", "raw", "text", "flag"),
+    [
+        (THINKER, " <think>a\nb ", " <think>a\nb ", "no closing tag"),
+        (THINKER, "<think>a</think>\n", "", "empty"),
+        (THINKER, "<think>a</think>b\n</think> c ", "b\n</think> c", "none"),
+        ("huatuo-o1-8b", "a", "a", "no closing tag"),
+        ("sky-32b", "<|begin_of_solution|> b", "<|begin_of_solution|> b", "no closing tag"),
+        ("qwen-7b-ins", "<answer>b", "<answer>b", "no closing tag"),
+        ("gpt4", " b \n", " b \n", "none"),
+        ("gpt4", "<think>a</think>b", "<think>a</think>b", "none"),
+        ("gpt4", "I'm sorry, but I can't assist with that.", "I'm sorry, but I can't assist with that.", "refusal"),
+        ("gpt4", "", "", "empty"),
+    ],
+)
+def test_r06_compat_takes_the_whole_text_where_the_marker_is_absent_and_flags_it(writer, raw, text, flag):
+    answer = read_answer(raw, writer, compat="r2med")
+
+    assert (answer.text, answer.flag) == (text, flag)
+
+
+def test_the_writers_that_the_published_protocol_calls_reasoning():
+    # base.py:3-4 of the R2MED repository at 62b7074
+    reasoning = [
+        "r1-llama-8b", "r1-qwen-32b", "r1-llama-70b", "qwq-32b", "huatuo-o1-8b", "huatuo-o1-70b", "sky-32b",
+        "qwen3-32b", "qwen3-8b", "qwen-7b-ins", "qwen-3b-ins", "r1_llama_70b", "demo-reasoner",
+    ]  # fmt: skip
+    plain = ["qwen-7b", "qwen-32b", "qwen-72b", "llama-70b", "gpt4", "o3-mini", "o3_mini", "demo-writer", "my-model"]
+
+    assert [format_of(writer).reasoning for writer in reasoning] == [True] * len(reasoning)
+    assert [format_of(writer).reasoning for writer in plain] == [False] * len(plain)

@@ -1,0 +1,206 @@
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from r2med_ray.config import RewriterConfig
+from r2med_ray.errors import ConfigError, DataError
+from r2med_ray.rewriting.replay import ReplayRewriter
+from r2med_ray.types import Expansion, Query
+
+QUERIES = (Query(query_id="7", text="acute pain"), Query(query_id="8", text="chronic pain"))
+
+
+def write_generations(folder, rows, *, method="hyde", writer="qwen-7b"):
+    path = folder / method / writer / "query_with_hydoc.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def row(query_id, hy_doc, text=None, **more):
+    texts = {query.query_id: query.text for query in QUERIES}
+    return {"id": query_id, "text": text or texts.get(str(query_id), ""), "hy_doc": hy_doc, **more}
+
+
+def replay(folder, *, method="hyde", generations="qwen-7b", compat="none", **settings):
+    config = RewriterConfig(method=method, generations=generations, **settings)
+    return ReplayRewriter(config, folder=folder, compat=compat)
+
+
+def test_lm05_texts_are_joined_by_id_and_never_by_position(tmp_path):
+    write_generations(tmp_path, [row("8", "nerves"), row("7", "injury")])
+
+    rewriting = replay(tmp_path).rewrite(QUERIES)
+
+    assert [query.query_id for query in rewriting.queries] == ["7", "8"]
+    assert [query.text for query in rewriting.queries] == ["acute pain", "chronic pain"]
+    assert rewriting.queries[0].expansions == (Expansion(text="injury", method="hyde"),)
+    assert rewriting.queries[1].expansions == (Expansion(text="nerves", method="hyde"),)
+    assert rewriting.flagged == {}
+
+
+def test_a_reasoning_writer_is_known_by_its_folder(tmp_path):
+    rows = [row("7", "<think>a</think>injury"), row("8", "<think>b</think>nerves")]
+    write_generations(tmp_path, rows, method="search-o1", writer="qwq-32b")
+
+    rewriting = replay(tmp_path, method="search_o1", generations="qwq_32b").rewrite(QUERIES)
+
+    assert rewriting.queries[0].expansions == (Expansion(text="injury", method="search-o1", reasoning=True),)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([row("7", "a")], r"1 queries have no text, e\.g\. '8'"),
+        ([row("7", "a"), row("8", "b"), row("7", "c")], r"jsonl:3: query '7' stands in line 1 already"),
+        ([row("7", "a"), row("9", "b", text="x"), row("8", "c")], r"jsonl:2: query '9' is not in the task"),
+        ([row("7", "a"), row("8", ["b"])], r"jsonl:2: expected the generated text under `hy_doc`, got \['b'\]"),
+        (
+            [row("7", "a"), {"id": "8", "text": "chronic pain"}],
+            r"jsonl:2: expected the generated text under `hy_doc`",
+        ),
+        ([row(7.0, "a"), row("8", "b")], r"jsonl:1: expected text under `id`, got 7\.0"),
+        ([row(True, "a"), row("8", "b")], r"jsonl:1: expected text under `id`, got True"),
+    ],
+)
+def test_lm05_a_file_that_does_not_fit_the_task_is_an_error(tmp_path, rows, message):
+    write_generations(tmp_path, rows)
+
+    with pytest.raises(DataError, match=message):
+        replay(tmp_path).rewrite(QUERIES)
+
+
+def test_mt09_integer_ids_are_text_with_one_warning(tmp_path, caplog):
+    write_generations(tmp_path, [row(7, "injury"), row(8, "nerves")])
+
+    rewriting = replay(tmp_path).rewrite(QUERIES)
+
+    assert rewriting.queries[0].expansions[0].text == "injury"
+    assert [record.getMessage().split(": ")[1] for record in caplog.records] == [
+        "2 ids are JSON numbers and were read as text"
+    ]
+
+
+def test_lm03_unusable_texts_leave_the_query_as_it_was_and_are_listed(tmp_path):
+    write_generations(tmp_path, [row("7", "  \n"), row("8", None)])
+
+    rewriting = replay(tmp_path, max_unusable=1.0).rewrite(QUERIES)
+
+    assert rewriting.queries == QUERIES
+    assert rewriting.flagged == {"empty": ("7", "8"), "original query used": ("7", "8")}
+
+
+def test_lm03_too_many_unusable_texts_fail_and_are_named(tmp_path):
+    write_generations(tmp_path, [row("7", ""), row("8", "nerves")])
+
+    # 1 of 2 is 0.5: allowed at 0.5, above 0.4
+    assert replay(tmp_path, max_unusable=0.5).rewrite(QUERIES).queries[0] == QUERIES[0]
+    with pytest.raises(DataError, match=r"1 of 2 texts are unusable, 40% may be: 7\."):
+        replay(tmp_path, max_unusable=0.4).rewrite(QUERIES)
+    with pytest.raises(DataError, match=r"1 of 2 texts are unusable, 0% may be: 7\."):
+        replay(tmp_path, max_unusable=0.5, on_unusable="error").rewrite(QUERIES)
+
+
+def test_lm01_a_finish_reason_in_the_file_is_used(tmp_path):
+    rows = [row("7", "injury", finish_reason="stop"), row("8", "<think>so", finish_reason="length")]
+    write_generations(tmp_path, rows, writer="r1-qwen-32b")
+
+    rewriting = replay(tmp_path, generations="r1-qwen-32b", max_unusable=1.0).rewrite(QUERIES)
+
+    assert rewriting.queries[0].expansions[0].text == "injury"
+    assert rewriting.flagged == {
+        "no closing tag": ("7",),
+        "cut at limit": ("8",),
+        "original query used": ("8",),
+    }
+
+
+def test_r06_compat_uses_every_text_and_still_counts(tmp_path):
+    write_generations(tmp_path, [row("7", "<think>a</think>"), row("8", "<think>so")], writer="qwq-32b")
+
+    rewriting = replay(tmp_path, generations="qwq-32b", compat="r2med", max_unusable=0.0).rewrite(QUERIES)
+
+    assert [query.expansions[0].text for query in rewriting.queries] == ["", "<think>so"]
+    assert rewriting.flagged == {"empty": ("7",), "no closing tag": ("8",)}
+
+
+def test_a_text_generated_for_another_wording_is_counted_and_used(tmp_path, caplog):
+    write_generations(tmp_path, [row("7", "injury", text="acute pains"), row("8", "nerves")])
+
+    with caplog.at_level(logging.WARNING):
+        rewriting = replay(tmp_path).rewrite(QUERIES)
+
+    assert rewriting.queries[0].expansions[0].text == "injury"
+    assert rewriting.flagged == {"generated for another text": ("7",)}
+    assert "1 texts were generated for another wording" in caplog.text
+
+
+def test_gold_documents_in_the_file_are_never_read(tmp_path):
+    write_generations(tmp_path, [row("7", "injury", doc_id=["d1"]), row("8", "nerves", doc_id=17)])
+
+    assert "d1" not in repr(replay(tmp_path).rewrite(QUERIES))
+
+
+@pytest.mark.parametrize("spelling", ["o3-mini", "o3_mini"])
+@pytest.mark.parametrize("on_disk", ["o3-mini", "o3_mini"])
+def test_underscores_stand_for_dashes_on_both_sides(tmp_path, spelling, on_disk):
+    path = write_generations(tmp_path, [], writer=on_disk)
+
+    assert replay(tmp_path, generations=spelling).path == path
+
+
+def test_an_unknown_name_gets_the_nearest_and_all_that_are_there(tmp_path):
+    write_generations(tmp_path, [], writer="qwen-7b")
+    write_generations(tmp_path, [], writer="gpt4")
+    write_generations(tmp_path, [], method="lamer", writer="qwen-72b")
+
+    with pytest.raises(ConfigError, match=r"Did you mean 'qwen-7b'\? Known: gpt4, qwen-7b$"):
+        replay(tmp_path, generations="qwen-7")
+    with pytest.raises(ConfigError, match=r"expected query2doc/gpt4/query_with_hydoc\.jsonl"):
+        replay(tmp_path, method="query2doc", generations="gpt4")
+    with pytest.raises(ConfigError, match=r"unknown rewriting method 'hide'\. Did you mean 'hyde'\?"):
+        replay(tmp_path, method="hide")
+
+
+def test_a_file_can_be_given_by_path(tmp_path):
+    path = tmp_path / "qwq-32b.jsonl"
+    path.write_text("".join(json.dumps(row(i, "a</think>b")) + "\n" for i in ("7", "8")), encoding="utf-8")
+
+    rewriting = replay(tmp_path / "elsewhere", generations=str(path)).rewrite(QUERIES)
+
+    assert rewriting.queries[0].expansions == (Expansion(text="b", method="hyde", reasoning=True),)
+    with pytest.raises(ConfigError, match="there is no such file"):
+        replay(tmp_path, generations="missing.jsonl")
+
+
+def test_inputs_change_with_everything_that_changes_the_texts(tmp_path):
+    write_generations(tmp_path, [row("7", "a"), row("8", "b")], writer="qwen-7b")
+    write_generations(tmp_path, [row("7", "a"), row("8", "b")], writer="qwq-32b")
+    write_generations(tmp_path, [row("7", "a"), row("8", "b")], method="lamer")
+    inputs = [
+        replay(tmp_path).inputs(),
+        replay(tmp_path, generations="qwq-32b").inputs(),
+        replay(tmp_path, method="lamer").inputs(),
+        replay(tmp_path, compat="r2med").inputs(),
+    ]
+    assert replay(tmp_path, max_unusable=0.3).inputs() == inputs[0]
+
+    write_generations(tmp_path, [row("7", "a"), row("8", "c")], writer="qwen-7b")
+    inputs.append(replay(tmp_path).inputs())
+
+    assert len({json.dumps(one, sort_keys=True) for one in inputs}) == 5
+
+
+def test_r2med_sample_files_are_read():
+    folder = Path(__file__).parents[2].parent / "shared/data/r2med_upstream/dataset/Biology-demo"
+    if not folder.is_dir():
+        pytest.skip(f"R2MED's sample files are not in {folder}")
+    rows = [json.loads(line) for line in (folder / "query.jsonl").open(encoding="utf-8")]
+    queries = [Query(query_id=values["id"], text=values["text"]) for values in rows]
+
+    rewriting = replay(folder).rewrite(queries)
+
+    assert rewriting.flagged == {}
+    assert [len(query.expansions) for query in rewriting.queries] == [1, 1]
