@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from r2med_ray.errors import ArtifactError
+from r2med_ray.types import Query
 
 Json: TypeAlias = Any
 MANIFEST = "manifest.json"
@@ -35,6 +36,16 @@ def canonical_json(value: Json) -> str:
 def fingerprint(parts: Json) -> str:
     """Return 32 hex digits that change when any part changes."""
     return hashlib.sha256(canonical_json(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def fingerprint_queries(queries: Sequence[Query]) -> str:
+    """Return the fingerprint of what is asked: ids, texts and expansions, in their order."""
+    return fingerprint(
+        [
+            [query.query_id, query.text, [[part.text, part.method, part.reasoning] for part in query.expansions]]
+            for query in queries
+        ]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +209,10 @@ class ArtifactStore:
             if info.base_name == MANIFEST
         )
 
+    def names_of(self, kind: str) -> list[str]:
+        """Return the names of one kind's finished artefacts."""
+        return [name for name in self.names() if name.startswith(f"{kind}/")]
+
     def all(self) -> Iterator[Artifact]:
         """Yield every finished artefact."""
         for name in self.names():
@@ -227,7 +242,7 @@ class ArtifactStore:
 
     def unfinished(self, older_than_s: float, now: float) -> list[str]:
         """Return the folders of attempts that no manifest names and nothing has touched for a while."""
-        live = {stored.path.rpartition("/")[0] for item in self.all() for stored in item.files.values()}
+        live = {stored.path.rpartition("/")[0] for item in self._readable() for stored in item.files.values()}
         newest: dict[str, float] = {}
         selector = fs.FileSelector(self.root, recursive=True, allow_not_found=True)
         for info in self.filesystem.get_file_info(selector):
@@ -237,6 +252,12 @@ class ArtifactStore:
             folder = "/".join([self.root, *relative[:3]])
             newest[folder] = max(newest.get(folder, 0.0), (info.mtime_ns or 0) / 1e9)
         return sorted(path for path, at in newest.items() if path not in live and now - at >= older_than_s)
+
+    def _readable(self) -> Iterator[Artifact]:
+        for name in self.names():
+            with contextlib.suppress(ArtifactError):
+                if artifact := self._open(name):
+                    yield artifact
 
     def _open(self, name: str) -> Artifact | None:
         base = f"{self.root}/{name}"
@@ -275,6 +296,31 @@ class ArtifactStore:
             stream.write(content)
         if local:
             self.filesystem.move(target, path)
+
+
+def collect_garbage(
+    store: ArtifactStore, *, older_than_s: float, now: float, damaged: bool = False, dry_run: bool = False
+) -> list[str]:
+    """Remove what killed writers left, and, if asked, artefacts with changed bytes.
+
+    Args:
+        store: the store to clean.
+        older_than_s: an attempt that was touched more recently may belong to a running job, and stays.
+        now: seconds since the epoch.
+        damaged: also remove the artefacts that `ArtifactStore.problems` names.
+        dry_run: remove nothing.
+
+    Returns:
+        What was removed, or would be.
+    """
+    attempts = store.unfinished(older_than_s, now)
+    broken = sorted({name for name, _ in store.problems()}) if damaged else []
+    if not dry_run:
+        for path in attempts:
+            store.filesystem.delete_dir(path)
+        for name in broken:
+            store.remove(name)
+    return [*attempts, *broken]
 
 
 def _local(path: str) -> tuple[fs.FileSystem, str]:

@@ -155,7 +155,9 @@ class RerankResources(_Frozen):
     """The Ray Serve deployment of a reranker."""
 
     replicas: int = Field(default=1, ge=1)
-    cpus: float = Field(default=1.0, ge=0)
+    cpus: Annotated[float, Field(ge=0)] | Auto = "auto"
+    """CPUs a replica reserves; `auto` is 1, or half of a smaller machine."""
+
     gpus: float | Auto = "auto"
     token_budget: int = Field(default=16_384, ge=1)
     max_in_flight: int = Field(default=16, ge=1)

@@ -59,9 +59,7 @@ def run_system(
     run = fuse(runs, system.fusion, tag=system.name, k=system.depth) if system.fusion else runs[0]
     if system.reranker is not None:
         documents = fetch_documents(head_ids(run, system.rerank_depth))
-        run = rerank(
-            run, system.reranker, rewriting.queries, documents, depth=system.rerank_depth, tag=system.name
-        )
+        run = rerank(run, system.reranker, rewriting.queries, documents, depth=system.rerank_depth, tag=system.name)
     evaluation = evaluate(run, task.qrels, measures)
     check_with_trec_eval(run, task.qrels, evaluation)
     return Outcome(rewriting=rewriting, run=Run(tag=system.name, rankings=run.rankings), evaluation=evaluation)

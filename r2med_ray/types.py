@@ -123,6 +123,11 @@ class Corpus:
     def num_documents(self) -> int:
         return self.num_rows - len(self.duplicate_rows)
 
+    def duplicates_in(self, shard: CorpusShard) -> tuple[int, ...]:
+        """Return the duplicate rows that lie in one shard."""
+        stop = shard.start_row + shard.num_rows
+        return tuple(row for row in self.duplicate_rows if shard.start_row <= row < stop)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:

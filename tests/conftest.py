@@ -18,12 +18,12 @@ REAL_COLLECTIONS = REPOSITORY.parent / "shared" / "data" / "r2med_layout"
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator["Session"]:  # noqa: F821
+def cluster() -> Iterator["ClusterCapacity"]:  # noqa: F821
     """A local cluster of two logical CPUs."""
     from r2med_ray.distributed.session import connect
 
-    with connect("local", num_cpus=2) as session:
-        yield session
+    with connect("local", num_cpus=2) as capacity:
+        yield capacity
 
 
 @pytest.fixture(scope="session")

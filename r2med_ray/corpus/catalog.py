@@ -86,7 +86,7 @@ def select_tasks(entries: Sequence[str | TaskConfig]) -> list[TaskRow | TaskConf
         for task in [entry] if isinstance(entry, TaskConfig) else _matching(entry):
             if task.name in selected:
                 raise ConfigError(f"tasks: {task.name!r} comes twice")
-            LAYOUTS[task.layout]
+            LAYOUTS[task.layout]  # refuses an unknown name
             selected[task.name] = task
     return list(selected.values())
 

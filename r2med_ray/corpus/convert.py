@@ -1,6 +1,6 @@
 """Turns a corpus file once into Parquet shards, an artefact of its own.
 
-The file is streamed: one shard of documents is held at a time, and 8 bytes per document (32 while ids are compared).
+The file is streamed: one shard of documents is held at a time, and 8 bytes per document (25 while ids are compared).
 """
 
 import hashlib
@@ -37,22 +37,6 @@ def convert_corpus(
     documents_per_shard: int,
     shards: int | None = None,
     on_conflict: OnConflict = "error",
-) -> Corpus:
-    """Return the corpus of a task as shards; see `corpus_artifact`."""
-    return load_corpus(
-        corpus_artifact(
-            source, store, documents_per_shard=documents_per_shard, shards=shards, on_conflict=on_conflict
-        )
-    )
-
-
-def corpus_artifact(
-    source: TaskSource,
-    store: ArtifactStore,
-    *,
-    documents_per_shard: int,
-    shards: int | None = None,
-    on_conflict: OnConflict = "error",
 ) -> Artifact:
     """Return the artefact of a task's corpus, and make it where the store doesn't have it.
 
@@ -69,10 +53,23 @@ def corpus_artifact(
     path = source.files.corpus
     if next(read_lines(path), None) is None:
         raise DataError(f"{path}: holds no documents")
+    key = corpus_key(source, documents_per_shard=documents_per_shard, shards=shards, on_conflict=on_conflict)
+    documents_per_shard = key.inputs["documents_per_shard"]
+    if store.find(key) is None:
+        with store.create(key) as writer:
+            _convert(path, source.layout, writer, documents_per_shard, on_conflict)
+    return store.get(key)
+
+
+def corpus_key(
+    source: TaskSource, *, documents_per_shard: int, shards: int | None, on_conflict: OnConflict
+) -> ArtifactKey:
+    """Return the key of a converted corpus; its file is read for it. See `convert_corpus` for the arguments."""
+    path = source.files.corpus
     if shards is not None:
         num_documents = sum(1 for _ in read_lines(path))
         documents_per_shard = -(-num_documents // shards)
-    key = ArtifactKey(
+    return ArtifactKey(
         "corpus",
         {
             "file": file_digest(path),
@@ -82,14 +79,10 @@ def corpus_artifact(
             "on_conflict": on_conflict,
         },
     )
-    if store.find(key) is None:
-        with store.create(key) as writer:
-            _convert(path, source.layout, writer, documents_per_shard, on_conflict)
-    return store.get(key)
 
 
 def load_corpus(artifact: Artifact) -> Corpus:
-    """Return the corpus that an artefact of `corpus_artifact` holds."""
+    """Return the corpus that an artefact of `convert_corpus` holds."""
     shards: list[CorpusShard] = []
     start_row = 0
     for index, stored in enumerate(artifact.attributes["shards"]):
@@ -135,7 +128,11 @@ def _convert(
         return f"{path}:{line}"
 
     duplicates = find_duplicates(
-        id_hashes, read_rows, on_conflict=on_conflict, ids_at_once=documents_per_shard, where=where
+        np.frombuffer(id_hashes, np.int64),
+        read_rows,
+        on_conflict=on_conflict,
+        ids_at_once=documents_per_shard,
+        where=where,
     )
     writer.write_table(DUPLICATES_FILE, pa.table({"row": pa.array(duplicates.rows, pa.int64())}))
     writer.attributes |= {"shards": shards, "warnings": [*ids.warnings(), *duplicates.warnings]}

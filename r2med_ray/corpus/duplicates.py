@@ -1,9 +1,8 @@
 """Document ids that come twice: found by hash, then compared as they are.
 
-Shape letters: N rows of a corpus, M rows whose id's hash is not the only one of its kind.
+Shape letters: N rows of a corpus, M rows that share their id's hash with another.
 """
 
-from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -16,6 +15,8 @@ from r2med_ray.errors import DataError
 from r2med_ray.types import DocId, Document
 
 Rows: TypeAlias = npt.NDArray[np.int64]
+"""Row numbers, or one 64-bit hash per row."""
+
 OnConflict: TypeAlias = Literal["error", "last"]
 """What happens to two texts under one id. `last` keeps the last one, as R2MED's dense search does
 (eval_retrieval.py:21-26 at commit 62b7074 fills a dict)."""
@@ -30,7 +31,7 @@ class Duplicates:
 
 
 def find_duplicates(
-    id_hashes: "array[int]",
+    hashes_N: Rows,
     read_rows: Callable[[Rows], Iterable[tuple[int, Document]]],
     *,
     on_conflict: OnConflict,
@@ -42,7 +43,7 @@ def find_duplicates(
     The first row of an id is kept. With `on_conflict="last"`, a later row with another text takes its place.
 
     Args:
-        id_hashes: 64-bit hashes of the N ids, in row order.
+        hashes_N: 64-bit hashes of the ids, shape (N,), in row order.
         read_rows: gives (row, document) of ascending rows, in that order.
         on_conflict: see `OnConflict`.
         ids_at_once: how many documents are held for comparison.
@@ -53,7 +54,7 @@ def find_duplicates(
     """
     skipped: list[int] = []
     repeated, replaced = Tally(), Tally()
-    for rows_M in _rows_sharing_a_hash(np.frombuffer(id_hashes, np.int64), ids_at_once):
+    for rows_M in _rows_sharing_a_hash(hashes_N, ids_at_once):
         kept: dict[DocId, tuple[int, Document]] = {}
         for row, document in read_rows(rows_M):
             kept_row, kept_document = kept.setdefault(document.doc_id, (row, document))
@@ -81,11 +82,10 @@ def find_duplicates(
 
 def _rows_sharing_a_hash(hashes_N: Rows, groups_at_once: int) -> Iterator[Rows]:
     """Yield ascending rows; all rows of one hash come together."""
-    order_N = np.argsort(hashes_N, kind="stable")
-    same_as_next = hashes_N[order_N[1:]] == hashes_N[order_N[:-1]]
-    in_group_N = np.append(same_as_next, False) | np.append(False, same_as_next)
-    members_M = order_N[in_group_N]
-    starts = np.flatnonzero(np.append(True, hashes_N[members_M[1:]] != hashes_N[members_M[:-1]]))
-    for cut in np.split(members_M, starts[groups_at_once::groups_at_once]):
-        if len(cut):
-            yield np.sort(cut)
+    sorted_N = np.sort(hashes_N)
+    shared = np.unique(sorted_N[1:][sorted_N[1:] == sorted_N[:-1]])
+    del sorted_N
+    for start in range(0, len(shared), groups_at_once):
+        group = shared[start : start + groups_at_once]
+        nearest_N = group.take(np.searchsorted(group, hashes_N), mode="clip")
+        yield np.flatnonzero(nearest_N == hashes_N)

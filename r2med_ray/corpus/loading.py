@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 
 from r2med_ray.artifacts import Artifact, ArtifactStore, fingerprint
 from r2med_ray.corpus.checks import compare, require_common_query, require_expected
-from r2med_ray.corpus.convert import corpus_artifact, file_digest, load_corpus
+from r2med_ray.corpus.convert import convert_corpus, file_digest, load_corpus
 from r2med_ray.corpus.duplicates import OnConflict
 from r2med_ray.corpus.ids import IdReader, Tally
 from r2med_ray.corpus.layouts import LAYOUTS
 from r2med_ray.corpus.readers import read_qrels, read_queries
-from r2med_ray.corpus.shards import from_table, locate, read_table
+from r2med_ray.corpus.shards import from_table, locate, read_table, require_digest
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.errors import DataError
 from r2med_ray.types import Corpus, CorpusShard, DocId, Document, Qrels, Query, Task
@@ -41,7 +41,7 @@ def load_task(
 ) -> Task:
     """Read queries and qrels, convert the corpus where the store doesn't have it, and check the three together.
 
-    Of a layout with splits, the queries without qrels are left out. See `corpus_artifact` for the arguments.
+    Of a layout with splits, the queries without qrels are left out. See `convert_corpus` for the arguments.
 
     Raises:
         DataError: a record is wrong (file and line), no query is judged, or a count is not the expected one.
@@ -51,7 +51,7 @@ def load_task(
     qrels, repeats = read_qrels(files.qrels, qrels_ids)
     queries = read_queries(files.queries, layout, query_ids)
     require_common_query(source, queries, qrels)
-    artifact = corpus_artifact(
+    artifact = convert_corpus(
         source, store, documents_per_shard=documents_per_shard, shards=shards, on_conflict=on_conflict
     )
     corpus = load_corpus(artifact)
@@ -88,12 +88,25 @@ def read_shard(store: ArtifactStore, shard: CorpusShard, *, skip_rows: Collectio
     Raises:
         ArtifactError: the shard is missing or damaged, or its content is not what its digest says.
     """
-    table = _without(read_table(store, shard), skip_rows)
+    return rows_of_table(read_table(store, shard), shard, skip_rows=skip_rows)
+
+
+def rows_of_table(table: pa.Table, shard: CorpusShard, *, skip_rows: Collection[int] = ()) -> ShardRows:
+    """Return what `read_shard` returns, of a whole shard that was read by somebody else.
+
+    Raises:
+        ArtifactError: its content is not what its digest says.
+    """
+    require_digest(table, shard)
+    if skip_rows:
+        table = table.filter(np.isin(table["row"].to_numpy(), list(skip_rows), invert=True))
     return ShardRows(rows=table["row"].to_numpy(), documents=from_table(table))
 
 
 def fetch_documents(store: ArtifactStore, corpus: Corpus, doc_ids: Iterable[DocId]) -> dict[DocId, Document]:
     """Return the documents of some ids; one shard at a time is held.
+
+    Where an id comes twice, the last row has the text that counts: with another text, the earlier rows are skipped.
 
     Raises:
         DataError: names ids that the corpus doesn't have.
@@ -103,16 +116,13 @@ def fetch_documents(store: ArtifactStore, corpus: Corpus, doc_ids: Iterable[DocI
     found: dict[DocId, Document] = {}
     for shard, ids in locate(store, corpus, wanted):
         table = read_table(store, shard)
+        require_digest(table, shard)
         table = table.filter(pc.is_in(table["doc_id"], value_set=pa.array(ids)))
-        found |= {document.doc_id: document for document in from_table(_without(table, corpus.duplicate_rows))}
+        found |= {document.doc_id: document for document in from_table(table)}
     missing = Tally(sorted(wanted - found.keys()))
     if missing.count:
         raise DataError(missing.sentences(f"of {len(wanted)} documents are not in the corpus")[0])
     return found
-
-
-def _without(table: pa.Table, skip_rows: Collection[int]) -> pa.Table:
-    return table.filter(np.isin(table["row"].to_numpy(), list(skip_rows), invert=True)) if skip_rows else table
 
 
 def _ids_in_corpus(store: ArtifactStore, corpus: Corpus, queries: Sequence[Query], qrels: Qrels) -> set[DocId]:

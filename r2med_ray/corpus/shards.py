@@ -1,4 +1,4 @@
-"""Shards of a converted corpus: Parquet with one schema, checked against their digest when they are read whole."""
+"""Shards of a converted corpus: Parquet with one schema, and a digest that their documents are checked against."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -49,20 +49,29 @@ def table_digest(table: pa.Table) -> str:
 
 
 def read_table(store: ArtifactStore, shard: CorpusShard, columns: Sequence[str] | None = None) -> pa.Table:
-    """Read a shard; with `columns`, only those, and without a check of their content.
+    """Read a shard, or some of its columns, as they are stored.
 
     Raises:
-        ArtifactError: the file is missing or damaged, or its content is not what the shard's digest says.
+        ArtifactError: the file is missing or can't be decoded.
     """
-    where = f"corpus shard {shard.index}, {shard.path}"
     try:
         with store.filesystem.open_input_file(shard.path) as stream:
-            table = pq.ParquetFile(stream).read(columns=columns)
+            return pq.ParquetFile(stream).read(columns=columns)
     except (OSError, pa.ArrowException) as error:
-        raise ArtifactError(f"{where}: can't be read: {error}") from error
-    if columns is None and table_digest(table) != shard.digest:
-        raise ArtifactError(f"{where}: its content is not what its digest says; remove the artefact and run again")
-    return table
+        raise ArtifactError(f"corpus shard {shard.index}, {shard.path}: can't be read: {error}") from error
+
+
+def require_digest(table: pa.Table, shard: CorpusShard) -> None:
+    """Refuse a whole table that is not the shard's.
+
+    Raises:
+        ArtifactError: rows, ids, titles or texts are not those of the shard's digest.
+    """
+    if table_digest(table) != shard.digest:
+        raise ArtifactError(
+            f"corpus shard {shard.index}, {shard.path}: its content is not what its digest says; "
+            "remove it with `r2med artifacts gc --damaged` and run the job again"
+        )
 
 
 def locate(

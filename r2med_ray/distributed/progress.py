@@ -3,12 +3,23 @@
 import logging
 import sys
 import time
+from dataclasses import dataclass
 from types import TracebackType
 
 from rich.progress import Progress as RichProgress
 from rich.progress import TextColumn, TimeRemainingColumn
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageReport:
+    """What a stage did."""
+
+    documents: int
+    seconds: float
+    stored_before: int
+    """Units that the store had already."""
 
 
 class Progress:
@@ -36,9 +47,10 @@ class Progress:
             else None
         )
 
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self._started
+    def report(self, *, stored_before: int) -> StageReport:
+        """Say what was done so far."""
+        seconds = time.monotonic() - self._started
+        return StageReport(documents=self.documents, seconds=seconds, stored_before=stored_before)
 
     def __enter__(self) -> "Progress":
         if self._bar is not None:
@@ -56,10 +68,10 @@ class Progress:
         """One more unit, with this many documents, is done."""
         self._units += 1
         self.documents += documents
-        rate = self.documents / max(self.seconds, 1e-9)
+        now = time.monotonic()
+        rate = self.documents / max(now - self._started, 1e-9)
         if self._bar is not None:
             self._bar.update(self._task, advance=documents, rate=f"{rate:.0f} docs/s")
-        now = time.monotonic()
         if self._bar is None and (self._units == self._num_units or now - self._last >= self._every_s):
             self._last = now
             left = (self._num_documents - self.documents) / max(rate, 1e-9)

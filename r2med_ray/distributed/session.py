@@ -5,30 +5,16 @@ import logging
 import os
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import ray
+
+from r2med_ray.capacity import ClusterCapacity
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
-    """What the cluster has."""
-
-    num_nodes: int
-    cpus: float
-    gpus: float
-    cpus_of_largest_node: float
-    started_here: bool
-
-    def describe(self) -> str:
-        origin = "started for this job" if self.started_here else "joined"
-        return f"Ray {ray.__version__}, {origin}: {self.num_nodes} node(s), {self.cpus:g} CPUs, {self.gpus:g} GPUs"
-
-
 @contextlib.contextmanager
-def connect(address: str = "auto", *, num_cpus: int | None = None) -> Iterator[Session]:
+def connect(address: str = "auto", *, num_cpus: int | None = None) -> Iterator[ClusterCapacity]:
     """Connect to a cluster for the length of a `with` block.
 
     Args:
@@ -55,16 +41,16 @@ def connect(address: str = "auto", *, num_cpus: int | None = None) -> Iterator[S
         for node in ray.nodes()  # type: ignore[no-untyped-call]
         if node["Alive"]
     ]
-    session = Session(
+    capacity = ClusterCapacity(
         num_nodes=len(nodes),
         cpus=resources.get("CPU", 0.0),
         gpus=resources.get("GPU", 0.0),
         cpus_of_largest_node=max(node.get("CPU", 0.0) for node in nodes),
-        started_here=started_here,
     )
-    logger.info(session.describe())
+    origin = "started for this job" if started_here else "joined"
+    logger.info("Ray %s, %s: %s", ray.__version__, origin, capacity.describe())
     try:
-        yield session
+        yield capacity
     finally:
         if not already_connected:
             ray.shutdown()

@@ -12,7 +12,7 @@ from r2med_ray.errors import DataError
 from r2med_ray.evaluation.judged import Found, Judgements, find_positives, judgements
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.ranked import rows_of_run
-from r2med_ray.evaluation.run_files import ScatteredQueryError, read_pieces, read_rows
+from r2med_ray.evaluation.run_columns import ScatteredQueryError, read_pieces, read_rows
 from r2med_ray.types import Qrels, QueryId, Run
 
 
@@ -84,10 +84,10 @@ def _evaluation(qrels: Qrels, judged: Judgements, found: Found, measures: Sequen
         )
     columns = {str(measure): measure.values(found.positives, judged.ideal).tolist() for measure in measures}
     nothing = dict.fromkeys(columns, 0.0)
-    positives = zip(judged.position, judged.ideal.count_Q.tolist(), strict=True)
+    positives = zip(judged.position, judged.ideal.counts.tolist(), strict=True)
     return Evaluation(
         means={name: math.fsum(values) / len(values) for name, values in columns.items()},
-        per_query={query_id: nothing for query_id in qrels}
+        per_query=dict.fromkeys(qrels, nothing)
         | {
             query_id: {name: values[index] for name, values in columns.items()}
             for query_id, index in judged.position.items()

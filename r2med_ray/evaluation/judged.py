@@ -1,6 +1,6 @@
-"""The judged side of an evaluation, as columns that ranked rows are looked up in.
+"""The judged side of an evaluation: positives as columns, and looking ranked rows up in them.
 
-Shape letters: Q queries with a positive, P positives of all of them, H positives found, N ranked rows,
+Shape letters: Q queries with a positive, P positives of all of them, W positives that are wanted, N ranked rows,
 R queries and D documents of a run.
 """
 
@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from r2med_ray.errors import DataError
-from r2med_ray.evaluation.measures import IntVector, Positives
-from r2med_ray.evaluation.ranked import RankedRows, text_array
+from r2med_ray.evaluation.arrow import IntVector, codes, int_array, text_array
+from r2med_ray.evaluation.measures import Positives
+from r2med_ray.evaluation.ranked import RankedRows, pairs, positions
 from r2med_ray.types import Qrels, QueryId
 
 
@@ -22,44 +23,17 @@ class Judgements:
 
     Args:
         position: index of each of the Q queries that have a positive.
-        ideal: all positives, each query's best grade first; positives that are in no corpus count too.
-        doc_ids: the distinct judged-positive documents.
-        pair_P: int64, shape (P,), sorted; query and document of each positive as one number.
-        grade_P: int64, shape (P,), in the order of `pair_P`.
+        ideal: the positives in ideal order, each query's best grade first.
+        query: int64, shape (P,); the query of each positive.
+        doc_ids: P ids; the document of each positive, whether or not it is in the corpus.
+        grade: int64, shape (P,); in the order of `doc_ids`.
     """
 
-    position: dict[QueryId, int]
+    position: Mapping[QueryId, int]
     ideal: Positives
+    query: IntVector
     doc_ids: pa.StringArray
-    pair_P: IntVector
-    grade_P: IntVector
-
-
-def judgements(qrels: Qrels) -> Judgements:
-    """Return the columns of the qrels.
-
-    Raises:
-        DataError: no query has a positive judgement, so there is nothing to average over.
-    """
-    positives = {
-        query_id: [(doc_id, grade) for doc_id, grade in grades.items() if grade > 0]
-        for query_id, grades in qrels.items()
-    }
-    positives = {query_id: found for query_id, found in positives.items() if found}
-    if not positives:
-        raise DataError(f"none of the {len(qrels)} queries of the qrels has a judgement above 0")
-    documents = text_array(doc_id for found in positives.values() for doc_id, _ in found).dictionary_encode()
-    grade_P = np.array([grade for found in positives.values() for _, grade in found], np.int64)
-    query_P = np.repeat(np.arange(len(positives)), [len(found) for found in positives.values()])
-    pair_P = _pairs(query_P, np.from_dlpack(documents.indices))
-    by_pair_P = np.argsort(pair_P)
-    return Judgements(
-        position={query_id: index for index, query_id in enumerate(positives)},
-        ideal=_ideal(query_P, grade_P),
-        doc_ids=documents.dictionary,
-        pair_P=pair_P[by_pair_P],
-        grade_P=grade_P[by_pair_P],
-    )
+    grade: IntVector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -71,44 +45,64 @@ class Found:
     """Every query of the run → how many documents it ranks."""
 
 
+def judgements(qrels: Qrels) -> Judgements:
+    """Return the columns of the qrels.
+
+    Raises:
+        DataError: no query has a positive judgement, so there is nothing to average over.
+    """
+    positives = {
+        query_id: found
+        for query_id, grades in qrels.items()
+        if (found := [(doc_id, grade) for doc_id, grade in grades.items() if grade > 0])
+    }
+    if not positives:
+        raise DataError(f"none of the {len(qrels)} queries of the qrels has a judgement above 0")
+    grade_P = np.array([grade for found in positives.values() for _, grade in found], np.int64)
+    count_Q = np.array([len(found) for found in positives.values()])
+    query_P = np.repeat(np.arange(len(positives)), count_Q)
+    ideal = Positives(
+        num_queries=len(positives),
+        query=query_P,
+        rank=positions(query_P, count_Q),
+        grade=grade_P[np.lexsort((-grade_P, query_P))],
+    )
+    return Judgements(
+        position={query_id: index for index, query_id in enumerate(positives)},
+        ideal=ideal,
+        query=query_P,
+        doc_ids=text_array(doc_id for found in positives.values() for doc_id, _ in found),
+        grade=grade_P,
+    )
+
+
 def find_positives(judged: Judgements, pieces: Iterable[RankedRows]) -> Found:
-    """Look the ranked rows up in the judgements; no query may be in two pieces."""
+    """Look ranked rows up in the judgements; no query may be in two pieces."""
     num_ranked: dict[QueryId, int] = {}
     columns = []
     for rows in pieces:
-        num_rows_R = np.bincount(rows.query_N, minlength=len(rows.query_ids))
-        num_ranked.update(zip(rows.query_ids, num_rows_R.tolist(), strict=True))
+        counts = np.bincount(rows.query, minlength=len(rows.query_ids))
+        num_ranked.update(zip(rows.query_ids, counts.tolist(), strict=True))
         columns.append(_lookup(judged, rows))
-    query_H, rank_H, grade_H = (np.concatenate(column) for column in zip(*columns, strict=True))
-    order_H = np.lexsort((rank_H, query_H))
-    positives = Positives(
-        num_queries=len(judged.position),
-        query_H=query_H[order_H],
-        rank_H=rank_H[order_H],
-        grade_H=grade_H[order_H],
-    )
+    query, rank, grade = (np.concatenate(column) for column in zip(*columns, strict=True))
+    order = np.lexsort((rank, query))
+    positives = Positives(num_queries=len(judged.position), query=query[order], rank=rank[order], grade=grade[order])
     return Found(positives=positives, num_ranked=num_ranked)
 
 
 def _lookup(judged: Judgements, rows: RankedRows) -> tuple[IntVector, IntVector, IntVector]:
     """Return query, rank and grade of the positives among the rows."""
     query_R = np.array([judged.position.get(query_id, -1) for query_id in rows.query_ids], np.int64)
-    num_judged = len(judged.doc_ids)
-    doc_D = np.from_dlpack(pa.concat_arrays([judged.doc_ids, rows.doc_ids]).dictionary_encode().indices)[num_judged:]
-    query_N, doc_N = query_R[rows.query_N], doc_D[rows.doc_N]
-    known = np.flatnonzero((query_N >= 0) & (doc_N < num_judged))
-    pairs = _pairs(query_N[known], doc_N[known])
-    place = np.minimum(np.searchsorted(judged.pair_P, pairs), len(judged.pair_P) - 1)
-    positive = judged.pair_P[place] == pairs
-    return query_N[known[positive]], rows.rank_N[known[positive]], judged.grade_P[place[positive]]
-
-
-def _pairs(query: IntVector, doc: IntVector) -> IntVector:
-    return query.astype(np.int64) << 32 | doc
-
-
-def _ideal(query_P: IntVector, grade_P: IntVector) -> Positives:
-    order_P = np.lexsort((-grade_P, query_P))
-    counts = np.bincount(query_P)
-    rank_P = np.arange(1, len(query_P) + 1) - (np.cumsum(counts) - counts)[query_P]
-    return Positives(num_queries=len(counts), query_H=query_P, rank_H=rank_P, grade_H=grade_P[order_P])
+    wanted_W = np.flatnonzero(np.isin(judged.query, query_R))
+    wanted_ids = judged.doc_ids.take(int_array(wanted_W))
+    _, code = codes(pa.concat_arrays([wanted_ids, rows.doc_ids]))
+    code_W, code_D = np.split(code, [len(wanted_W)])
+    query_N, code_N = query_R[rows.query], code_D[rows.doc]
+    known = np.flatnonzero((query_N >= 0) & (code_N < len(wanted_W)))
+    _, row, positive = np.intersect1d(
+        pairs(query_N[known], code_N[known]),
+        pairs(judged.query[wanted_W], code_W),
+        assume_unique=True,
+        return_indices=True,
+    )
+    return query_N[known[row]], rows.rank[known[row]], judged.grade[wanted_W[positive]]

@@ -13,15 +13,16 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from r2med_ray.errors import ConfigError
+from r2med_ray.evaluation.arrow import IntVector
+from r2med_ray.evaluation.ranked import positions
 from r2med_ray.registry import nearest
 
-IntVector: TypeAlias = npt.NDArray[np.signedinteger[Any]]
 DoubleVector: TypeAlias = npt.NDArray[np.float64]
 
 
@@ -31,63 +32,62 @@ class Positives:
 
     Args:
         num_queries: Q.
-        query_H: integers, shape (H,); the query of each, 0 to Q - 1.
-        rank_H: integers, shape (H,); 1 is the top of the ranking.
-        grade_H: integers above 0, shape (H,).
+        query: int64, shape (H,); the query of each, 0 to Q - 1.
+        rank: int64, shape (H,); 1 is the top of the ranking.
+        grade: int64 above 0, shape (H,).
     """
 
     num_queries: int
-    query_H: IntVector
-    rank_H: IntVector
-    grade_H: IntVector
+    query: IntVector
+    rank: IntVector
+    grade: IntVector
 
     def sums(self, weight_H: DoubleVector | npt.NDArray[np.bool_]) -> DoubleVector:
         """Return float64 of shape (Q,): the weights of each query, added up in rank order."""
-        return np.bincount(self.query_H, weights=weight_H, minlength=self.num_queries)
+        return np.asarray(np.bincount(self.query, weights=weight_H, minlength=self.num_queries), np.float64)
 
     @cached_property
-    def count_Q(self) -> IntVector:
-        """How many positives each query has here."""
-        return np.bincount(self.query_H, minlength=self.num_queries)
+    def counts(self) -> IntVector:
+        """int64, shape (Q,): how many positives each query has here."""
+        return np.bincount(self.query, minlength=self.num_queries)
 
     @cached_property
-    def nth_H(self) -> IntVector:
-        """1 for the first positive of a query, 2 for the second, and so on."""
-        first_Q = np.cumsum(self.count_Q) - self.count_Q
-        return np.arange(1, len(self.query_H) + 1) - first_Q[self.query_H]
+    def nth(self) -> IntVector:
+        """int64, shape (H,): 1 for the first positive of a query, 2 for the second, and so on."""
+        return positions(self.query, self.counts)
 
 
 Within: TypeAlias = npt.NDArray[np.bool_]
 
 
 def _gain(positives: Positives, within_H: Within) -> DoubleVector:
-    return positives.sums(np.where(within_H, positives.grade_H / np.log2(positives.rank_H + 1), 0.0))
+    return positives.sums(np.where(within_H, positives.grade / np.log2(positives.rank + 1), 0.0))
 
 
 def _ndcg(found: Positives, judged: Positives, cutoff: float) -> DoubleVector:
-    return _gain(found, found.rank_H <= cutoff) / _gain(judged, judged.rank_H <= cutoff)
+    return _gain(found, found.rank <= cutoff) / _gain(judged, judged.rank <= cutoff)
 
 
 def _average_precision(found: Positives, judged: Positives, cutoff: float) -> DoubleVector:
-    precision_H = np.where(found.rank_H <= cutoff, found.nth_H / found.rank_H, 0.0)
-    return found.sums(precision_H) / judged.count_Q
+    precision_H = np.where(found.rank <= cutoff, found.nth / found.rank, 0.0)
+    return found.sums(precision_H) / judged.counts
 
 
 def _recall(found: Positives, judged: Positives, cutoff: float) -> DoubleVector:
-    return found.sums(found.rank_H <= cutoff) / judged.count_Q
+    return found.sums(found.rank <= cutoff) / judged.counts
 
 
 def _precision(found: Positives, judged: Positives, cutoff: float) -> DoubleVector:
-    return found.sums(found.rank_H <= cutoff) / cutoff
+    return found.sums(found.rank <= cutoff) / cutoff
 
 
 def _reciprocal_rank(found: Positives, judged: Positives, cutoff: float) -> DoubleVector:
-    counts_H = (found.nth_H == 1) & (found.rank_H <= cutoff)
-    return found.sums(np.where(counts_H, 1 / found.rank_H, 0.0))
+    counts_H = (found.nth == 1) & (found.rank <= cutoff)
+    return found.sums(np.where(counts_H, 1 / found.rank, 0.0))
 
 
 def _success(found: Positives, judged: Positives, cutoff: float) -> DoubleVector:
-    return (found.sums(found.rank_H <= cutoff) > 0).astype(np.float64)
+    return (found.sums(found.rank <= cutoff) > 0).astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,13 +1,11 @@
 """The columns that every evaluation works on: whole queries of a run, in the order of `ranking`.
 
-A run in memory and a run file both become `RankedRows`, so there is one way to compute. Arrow
-arrays are made from buffers and read by `np.from_dlpack`, because `pa.array`, `pa.scalar` and `to_numpy` import pandas:
-a second and 60 MB, which is more than scoring a run takes.
+A run in memory and a run file both become `RankedRows`, so there is one way to compute.
 
 Shape letters: Q queries, N rows (one per ranked document), D distinct documents, T rows that tie with another.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -17,39 +15,39 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from r2med_ray.errors import DataError
-from r2med_ray.evaluation.measures import IntVector
+from r2med_ray.evaluation.arrow import IntVector, codes, int_array, int_vector, text_array
 from r2med_ray.types import FloatVector, QueryId, Ranking, Run, ScoredDoc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RankedRows:
-    """Rankings of Q queries as columns, sorted by query and then best first.
+    """Rankings of Q queries as N rows, sorted by query and then best first.
 
     Args:
         query_ids: Q ids; a query may be without rows.
         doc_ids: D ids.
-        query_N: integers, shape (N,); row n answers `query_ids[query_N[n]]`.
-        doc_N: integers, shape (N,); row n ranks `doc_ids[doc_N[n]]`.
-        score_N: float32, shape (N,).
-        rank_N: integers, shape (N,); 1 is the top.
+        query: int64, shape (N,); row n answers `query_ids[query[n]]`.
+        doc: int64, shape (N,); row n ranks `doc_ids[doc[n]]`.
+        score: float32, shape (N,).
+        rank: int64, shape (N,); 1 is the top.
     """
 
     query_ids: Sequence[QueryId]
     doc_ids: pa.StringArray
-    query_N: IntVector
-    doc_N: IntVector
-    score_N: FloatVector
-    rank_N: IntVector
+    query: IntVector
+    doc: IntVector
+    score: FloatVector
+    rank: IntVector
 
     def to_run(self, tag: str) -> Run:
         """Return the same rankings as values; queries without rows are left out."""
-        doc_ids = self.doc_ids.take(_int_array(self.doc_N)).to_pylist()
-        hits = [ScoredDoc(doc_id, score) for doc_id, score in zip(doc_ids, self.score_N.tolist(), strict=True)]
-        starts = np.flatnonzero(self.rank_N == 1).tolist()
+        doc_ids = self.doc_ids.take(int_array(self.doc)).to_pylist()
+        hits = [ScoredDoc(doc_id, score) for doc_id, score in zip(doc_ids, self.score.tolist(), strict=True)]
+        starts = np.flatnonzero(self.rank == 1).tolist()
         return Run(
             tag=tag,
             rankings={
-                self.query_ids[self.query_N[start]]: tuple(hits[start:end])
+                self.query_ids[self.query[start]]: tuple(hits[start:end])
                 for start, end in zip(starts, [*starts[1:], len(hits)], strict=True)
             },
         )
@@ -62,30 +60,28 @@ def rows_of_run(run: Run) -> RankedRows:
         DataError: a score is not finite as float32, or a query ranks a document twice.
     """
     rankings: list[Ranking] = list(run.rankings.values())
-    documents = text_array(hit.doc_id for hit in chain.from_iterable(rankings)).dictionary_encode()
-    with np.errstate(over="ignore"):  # what overflows is refused as infinite
-        score_N = np.array([hit.score for hit in chain.from_iterable(rankings)], np.float32)
     query_ids = list(run.rankings)
     query_N = np.repeat(np.arange(len(rankings)), [len(ranking) for ranking in rankings])
-    doc_N = np.from_dlpack(documents.indices)
-    where = f"run {run.tag!r}"
-    for row in np.flatnonzero(~np.isfinite(score_N)):
-        raise DataError(
-            f"evaluate: {where}, query {query_ids[query_N[row]]!r}, document {documents[row].as_py()!r} has score "
-            f"{score_N[row]}; scores must be finite numbers"
-        )
+    doc_ids, doc_N = codes(text_array(hit.doc_id for hit in chain.from_iterable(rankings)))
+    with np.errstate(over="ignore"):  # what overflows is refused as infinite
+        score_N = np.array([hit.score for hit in chain.from_iterable(rankings)], np.float32)
+
+    def where(row: int) -> str:
+        document = doc_ids[doc_N[row]].as_py()
+        return f"evaluate: run {run.tag!r}, query {query_ids[query_N[row]]!r}, document {document!r}"
+
+    for row in np.flatnonzero(~np.isfinite(score_N)).tolist():
+        raise DataError(f"{where(row)} has score {score_N[row]}; scores must be finite numbers")
     repeated = repeated_row(query_N, doc_N)
     if repeated is not None:
-        raise DataError(
-            f"{where} has document {documents[repeated].as_py()!r} twice for query {query_ids[query_N[repeated]]!r}"
-        )
-    return ranked_rows(query_ids, query_N, documents.dictionary, doc_N, score_N)
+        raise DataError(f"{where(repeated)} is ranked twice")
+    return ranked_rows(query_ids, query_N, doc_ids, doc_N, score_N)
 
 
 def ranked_rows(
     query_ids: Sequence[QueryId], query_N: IntVector, doc_ids: pa.StringArray, doc_N: IntVector, score_N: FloatVector
 ) -> RankedRows:
-    """Sort rows into ranking order; no row may be doubled, every score finite.
+    """Sort rows into ranking order; no row may be doubled, every score must be finite.
 
     Rows are compared by one 64-bit key, query above and descending score below; ids are compared only inside ties.
     """
@@ -99,28 +95,38 @@ def ranked_rows(
         by_id_T = np.lexsort((-_place_of_id(doc_ids, doc_N[candidates_T]), key_N[tied_T]))
         order_N[tied_T] = candidates_T[by_id_T]
     query_N = query_N[order_N]
-    num_rows_Q = np.bincount(query_N, minlength=len(query_ids))
-    start_Q = np.cumsum(num_rows_Q) - num_rows_Q
+    count_Q = np.bincount(query_N, minlength=len(query_ids))
     return RankedRows(
         query_ids=query_ids,
         doc_ids=doc_ids,
-        query_N=query_N,
-        doc_N=doc_N[order_N],
-        score_N=score_N[order_N],
-        rank_N=np.arange(1, len(query_N) + 1) - start_Q[query_N],
+        query=query_N,
+        doc=doc_N[order_N],
+        score=score_N[order_N],
+        rank=positions(query_N, count_Q),
     )
 
 
+def positions(query_N: IntVector, count_Q: IntVector) -> IntVector:
+    """Return int64 of shape (N,): 1 for the first row of each query, 2 for the second, ...; rows sorted by query."""
+    start_Q = np.cumsum(count_Q) - count_Q
+    return np.arange(1, len(query_N) + 1) - start_Q[query_N]
+
+
+def pairs(query_N: IntVector, doc_N: IntVector) -> IntVector:
+    """Return one number per (query, document)."""
+    return query_N << 32 | doc_N
+
+
 def repeated_row(query_N: IntVector, doc_N: IntVector) -> int | None:
-    """Return a row whose query has the same document in another row, or None."""
-    pair_N = query_N.astype(np.int64) << 32 | doc_N
+    """Return a row whose query has the same document in an earlier row, or None."""
+    pair_N = pairs(query_N, doc_N)
     sorted_N = np.sort(pair_N)
     repeated = sorted_N[1:][sorted_N[1:] == sorted_N[:-1]]
     return int(np.flatnonzero(pair_N == repeated[0])[1]) if len(repeated) else None
 
 
 def _descending(score_N: FloatVector) -> npt.NDArray[np.uint64]:
-    """Return integers that are larger where the score is lower; equal scores, -0 and 0 too, give equal ones."""
+    """Return 32-bit integers that are larger where the score is lower, and equal where scores are equal."""
     bits_N = (score_N + np.float32(0)).view(np.uint32)  # + 0 makes -0 a 0
     ascending_N = np.where(bits_N >> 31, ~bits_N, bits_N | np.uint32(1 << 31))
     return (~ascending_N).astype(np.uint64)
@@ -129,19 +135,6 @@ def _descending(score_N: FloatVector) -> npt.NDArray[np.uint64]:
 def _place_of_id(doc_ids: pa.StringArray, doc_T: IntVector) -> IntVector:
     """Return integers that compare as the ids of these documents do; UTF-8 bytes sort as code points do."""
     distinct, inverse_T = np.unique(doc_T, return_inverse=True)
-    by_id = np.from_dlpack(pc.sort_indices(doc_ids.take(_int_array(distinct))))
     place = np.empty(len(distinct), np.int64)
-    place[by_id] = np.arange(len(distinct))
+    place[int_vector(pc.sort_indices(doc_ids.take(int_array(distinct))))] = np.arange(len(distinct))
     return place[inverse_T]
-
-
-def text_array(texts: Iterable[str]) -> pa.StringArray:
-    """Return texts as an Arrow array."""
-    encoded = [text.encode() for text in texts]
-    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
-    return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)))
-
-
-def _int_array(values: IntVector) -> pa.Int64Array:
-    buffer = pa.py_buffer(np.ascontiguousarray(values, np.int64))
-    return pa.Int64Array.from_buffers(pa.int64(), len(values), [None, buffer])

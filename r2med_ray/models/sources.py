@@ -7,7 +7,7 @@ org/name         a model of the Hub, at a commit: first from the local cache, th
 
 import hashlib
 import importlib.util
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 from r2med_ray.errors import ConfigError, DataError
@@ -56,7 +56,7 @@ def weights_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-@lru_cache(maxsize=None)
+@cache
 def _file_digest(path: Path, num_bytes: int, modified_ns: int) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

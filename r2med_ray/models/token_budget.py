@@ -4,7 +4,6 @@ Shape letters: B texts of a micro-batch, T tokens of its longest text.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -37,12 +36,15 @@ def plan_batches(lengths: Sequence[int], limits: BatchLimits) -> list[list[int]]
     return batches
 
 
-def pad(rows: Sequence[Sequence[int]], value: int, side: Literal["left", "right"]) -> npt.NDArray[np.int64]:
-    """Return int64 of shape (B, T): the rows, filled up with `value`."""
-    longest = max(len(row) for row in rows)
-    padded_BT = np.full((len(rows), longest), value, dtype=np.int64)
+def pad(rows: Sequence[Sequence[int]], value: int) -> npt.NDArray[np.int64]:
+    """Return int64 of shape (B, T): the rows, filled up on the right with `value`.
+
+    On the right whatever the checkpoint's tokenizer prefers: causal models don't see it there, all others mask it,
+    and positions count from the first token on.
+    """
+    padded_BT = np.full((len(rows), max(len(row) for row in rows)), value, dtype=np.int64)
     for filled_T, row in zip(padded_BT, rows, strict=True):
-        filled_T[slice(len(row)) if side == "right" else slice(longest - len(row), None)] = row
+        filled_T[: len(row)] = row
     return padded_BT
 
 

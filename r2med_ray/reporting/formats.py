@@ -4,7 +4,7 @@ NOTHING = "–"
 
 
 def points(value: float | None) -> str:
-    """Write a measure or a share, 0.42314 as `42.31`."""
+    """Write a measure, 0.42314 as `42.31`."""
     return NOTHING if value is None else f"{100 * value:.2f}"
 
 
@@ -13,14 +13,23 @@ def signed_points(value: float | None) -> str:
     return NOTHING if value is None else f"{100 * value:+.2f}".replace("-", "−")
 
 
+def interval(ends: tuple[float, float] | None) -> str:
+    """Write the ends of an interval of differences, `−0.20 to +1.30`."""
+    return NOTHING if ends is None else f"{signed_points(ends[0])} to {signed_points(ends[1])}"
+
+
 def p_value(value: float | None) -> str:
+    """Write a p-value with three decimals."""
     if value is None:
         return NOTHING
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def rate(value: float | None) -> str:
-    """Write documents per second: two decimals below 10, none from there on."""
-    if value is None:
-        return NOTHING
-    return f"{value:,.2f}" if value < 10 else f"{value:,.0f}"
+def count(value: int | None) -> str:
+    """Write a number of things, 57359 as `57,359`."""
+    return NOTHING if value is None else f"{value:,}"
+
+
+def tenths(value: float | None) -> str:
+    """Write seconds or a rate with one decimal, 1234.56 as `1,234.6`."""
+    return NOTHING if value is None else f"{value:,.1f}"

@@ -110,6 +110,11 @@ class BenchmarkRecord:
 
     finished: str
 
+    def results_of(self, system: str) -> dict[str, ResultRecord]:
+        """Return task → result of a system, in the order of the tasks."""
+        found = {result.task: result for result in self.results if result.system == system}
+        return {task.name: found[task.name] for task in self.tasks if task.name in found}
+
 
 def versions() -> dict[str, str]:
     """Return the version of Python and of each library that can change a number; none of them is imported."""

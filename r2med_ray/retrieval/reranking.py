@@ -89,7 +89,6 @@ def _reordered(query_id: QueryId, head: Ranking, scores: Sequence[float], rest: 
             + (f"; the first without one is {first_without!r}" if first_without is not None else "")
         )
     scored = [ScoredDoc(hit.doc_id, score) for hit, score in zip(head, scores, strict=True)]
-    require_finite(scored, stage="rerank", query_id=query_id)
     reordered = best(scored, len(scored))
     ranking = (*reordered, *_below(reordered, rest))
     require_finite(ranking, stage="rerank", query_id=query_id)
@@ -102,9 +101,9 @@ def _below(head: Ranking, rest: Ranking) -> Ranking:
         return ()
     lowest = head[-1].score
     step = max(1.0, abs(lowest) * 2.0**-22)
-    return tuple(
-        ScoredDoc(hit.doc_id, float(np.float32(lowest - step * place))) for place, hit in enumerate(rest, start=1)
-    )
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused with its document
+        scores_N = (lowest - step * np.arange(1, len(rest) + 1)).astype(np.float32)
+    return tuple(ScoredDoc(hit.doc_id, score) for hit, score in zip(rest, scores_N.tolist(), strict=True))
 
 
 def _warn_of_ties(scores: Mapping[QueryId, Sequence[float]]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
-from r2med_ray.artifacts import ArtifactKey, ArtifactStore, Json, fingerprint
+from r2med_ray.artifacts import ArtifactKey, ArtifactStore, Json, fingerprint, fingerprint_queries
 from r2med_ray.errors import ArtifactError
 from r2med_ray.protocols import Reranker, Retriever
 from r2med_ray.types import Document, Query, QueryId, Run, ScoredDoc
@@ -37,11 +37,7 @@ class StoredRetriever:
 
     def key(self, queries: Sequence[Query], *, k: int) -> ArtifactKey:
         """Return the key of the run that answers these queries."""
-        asked = [
-            [query.query_id, query.text, [[part.text, part.method, part.reasoning] for part in query.expansions]]
-            for query in queries
-        ]
-        return ArtifactKey("run", {**self._inputs, "queries": fingerprint(asked), "k": k})
+        return ArtifactKey("run", {**self._inputs, "queries": fingerprint_queries(queries), "k": k})
 
     def is_stored(self, queries: Sequence[Query], *, k: int) -> bool:
         """Say whether `retrieve` would only read."""
@@ -62,9 +58,7 @@ class StoredRetriever:
 class StoredReranker:
     """A reranker that scores only what it has not scored before; the key holds the texts it is shown."""
 
-    def __init__(
-        self, store: ArtifactStore, inputs: Mapping[str, Json], build: Callable[[], Reranker]
-    ) -> None:
+    def __init__(self, store: ArtifactStore, inputs: Mapping[str, Json], build: Callable[[], Reranker]) -> None:
         self._store = store
         self._inputs = inputs
         self._build = build

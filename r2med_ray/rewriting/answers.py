@@ -101,7 +101,7 @@ _STOP_TOKENS = re.compile(
 )
 _REFUSAL = re.compile(
     r"(?:I(?:['’]m| am) sorry,? (?:but )?)?I(?:['’]m| am)? (?:cannot|can['’]t|unable to|not able to) "
-    r"(?:answer|assist|comply|fulfil|help|provide)[^\n]{0,200}",
+    r"(?:answer|assist|comply|fulfil|help|provide).{0,200}",
     re.IGNORECASE,
 )
 

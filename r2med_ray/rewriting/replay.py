@@ -128,7 +128,7 @@ class ReplayRewriter:
 
     def _require_few(self, unusable: Sequence[QueryId], total: int) -> None:
         allowed = 0.0 if self.config.on_unusable == "error" else self.config.max_unusable
-        if len(unusable) > allowed * total:
+        if unusable and len(unusable) / total > allowed:
             raise DataError(
                 f"{self.path}: {len(unusable)} of {total} texts are unusable, {allowed:.0%} may be: "
                 f"{', '.join(unusable)}. Generate them again, or raise `max_unusable` of the rewriter"

@@ -62,20 +62,21 @@ class PairScorerDeployment:
 
 @contextlib.contextmanager
 def serve_pair_scorer(
-    name: str, build_scorer: Callable[[], PairScorer], resources: RerankResources, *, gpus: float
+    name: str, build_scorer: Callable[[], PairScorer], resources: RerankResources, *, cpus: float, gpus: float
 ) -> Iterator[DeploymentHandle[PairScorerDeployment]]:
     """Run a scorer's application for the length of a `with` block, without an HTTP port.
 
     Args:
         name: name of the application; others on the same cluster are left alone.
         build_scorer: called once in every replica.
-        resources: replicas, CPUs, token budget and queue.
+        resources: replicas, token budget, queue and deadline.
+        cpus: CPUs a replica reserves.
         gpus: GPUs a replica reserves.
     """
     deployment = serve.deployment(
         name="pair-scorer",
         num_replicas=resources.replicas,
-        ray_actor_options={"num_cpus": resources.cpus, "num_gpus": gpus},
+        ray_actor_options={"num_cpus": cpus, "num_gpus": gpus},
         max_ongoing_requests=2 * resources.max_in_flight,
         max_queued_requests=2 * resources.max_in_flight,
         max_constructor_retry_count=2,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from r2med_ray.config import RerankResources
-from r2med_ray.distributed.session import Session
+from r2med_ray.capacity import ClusterCapacity
 from r2med_ray.errors import StageError
 from r2med_ray.serving.clients import ServedReranker
 from r2med_ray.serving.reranker_app import serve_pair_scorer
@@ -17,7 +17,7 @@ from r2med_ray.types import Document, Query
 
 pytestmark = [pytest.mark.ray, pytest.mark.serve]
 
-SMALL = RerankResources(cpus=0.5, token_budget=64, max_in_flight=8, timeout_s=60, retries=5)
+SMALL = RerankResources(token_budget=64, max_in_flight=8, timeout_s=60, retries=5)
 WORK = [
     (
         Query(query_id=f"q{number}", text=f"fever rash w{number}"),
@@ -72,9 +72,11 @@ def directly(work: Sequence[tuple[Query, Sequence[Document]]], scratch: Path) ->
 
 
 @pytest.fixture(scope="module")
-def served(cluster: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServedReranker, Path]]:
+def served(
+    cluster: ClusterCapacity, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[ServedReranker, Path]]:
     calls = tmp_path_factory.mktemp("served") / "calls"
-    with serve_pair_scorer("shared-words", partial(SharedWords, calls), SMALL, gpus=0) as handle:
+    with serve_pair_scorer("shared-words", partial(SharedWords, calls), SMALL, cpus=0.5, gpus=0) as handle:
         yield ServedReranker(handle, SMALL), calls
 
 
@@ -103,25 +105,25 @@ def test_a_document_longer_than_a_batch_is_scored_alone(served: tuple[ServedRera
     assert served[0].score(Query(query_id="q", text="rash"), [long, long]) == [1.0, 1.0]
 
 
-def test_a_replica_that_dies_loses_no_query(cluster: Session, tmp_path: Path) -> None:
-    with serve_pair_scorer("dies-once", partial(DiesOnce, tmp_path / "calls"), SMALL, gpus=0) as handle:
+def test_a_replica_that_dies_loses_no_query(cluster: ClusterCapacity, tmp_path: Path) -> None:
+    with serve_pair_scorer("dies-once", partial(DiesOnce, tmp_path / "calls"), SMALL, cpus=0.5, gpus=0) as handle:
         assert ServedReranker(handle, SMALL).score_all(WORK) == directly(WORK, tmp_path)
     assert (tmp_path / "calls.died").exists()
 
 
 def test_ry07_a_scorer_that_loses_a_score_fails_every_caller_and_the_server_lives(
-    cluster: Session, tmp_path: Path
+    cluster: ClusterCapacity, tmp_path: Path
 ) -> None:
-    with serve_pair_scorer("loses-one", partial(LosesOne, tmp_path / "calls"), SMALL, gpus=0) as handle:
+    with serve_pair_scorer("loses-one", partial(LosesOne, tmp_path / "calls"), SMALL, cpus=0.5, gpus=0) as handle:
         for _ in range(2):
             with pytest.raises(StageError, match=r"rerank failed on query 'q1'.*one score per pair"):
                 ServedReranker(handle, SMALL).score_all(WORK)
 
 
-def test_a_request_past_its_deadline_names_the_query(cluster: Session, tmp_path: Path) -> None:
+def test_a_request_past_its_deadline_names_the_query(cluster: ClusterCapacity, tmp_path: Path) -> None:
     impatient = SMALL.model_copy(update={"timeout_s": 1.0, "retries": 0})
     with (
-        serve_pair_scorer("sleeps", partial(Sleeps, tmp_path / "calls"), SMALL, gpus=0) as handle,
+        serve_pair_scorer("sleeps", partial(Sleeps, tmp_path / "calls"), SMALL, cpus=0.5, gpus=0) as handle,
         pytest.raises(StageError, match="query 'q1' after 1 attempts"),
     ):
         ServedReranker(handle, impatient).score_all(WORK)

@@ -108,6 +108,13 @@ def test_mt05_a_score_that_is_not_finite_is_refused():
         fused([LEXICAL, broken])
 
 
+def test_sums_are_exact_whatever_the_order_of_the_runs():
+    runs = [run_of(q={"d": 1.0}) for _ in range(3)]
+
+    # 10¹⁶ + 1 - 10¹⁶ = 1; added from the left, the 1 is lost in 10¹⁶
+    assert dict(fused(runs, method="minmax", weights=(1e16, 1.0, -1e16))["q"]) == {"d": 1.0}
+
+
 methods = st.sampled_from(["rrf", "minmax", "zscore"])
 runs = st.lists(
     st.dictionaries(

@@ -94,6 +94,9 @@ def test_head_ids_are_those_that_a_reranker_will_read():
         ({"a": 1.0, "b": 2.0}, "query 'q1' has 3 candidates and got 2 scores; the first without one is 'c'"),
         ({"a": 1.0, "b": float("nan"), "c": 1.0}, "rerank: query 'q1', document 'b' has score nan"),
         ({"a": 1.0, "b": 1.0, "c": float("-inf")}, "rerank: query 'q1', document 'c' has score -inf"),
+        ({"a": float("inf"), "b": float("inf"), "c": float("inf")}, "query 'q1', document 'c' has score inf"),
+        # the lowest float32: there is no room below it
+        ({"a": 1.0, "b": 1.0, "c": -3.4028234e38}, "rerank: query 'q1', document 'd' has score -inf"),
     ],
 )
 def test_mt05_a_score_that_is_missing_or_not_finite_names_query_and_document(scores, message):

@@ -65,7 +65,7 @@ def test_lm03_nothing_usable_leaves_no_text(writer, raw, flag):
     "passage",
     [
         "I am unable to find a single cause; insects that circle a lamp keep their backs to the light.",
-        "Sorry states of sleep are common. I cannot assist is what the gland says.\nAnd more.",
+        "I am sorry, but I cannot provide a diagnosis.\nMoths that circle a lamp keep their backs to the light.",
     ],
 )
 def test_a_passage_is_no_refusal(passage):

@@ -1,0 +1,43 @@
+"""The benchmark as a Ray job: every configured system on every task, then the report.
+
+    python jobs/full_benchmark.py [CONFIG.yaml] [--store URI] [--output DIR] [--address ADDRESS] [--set key=value]...
+    ray job submit --working-dir . -- python jobs/full_benchmark.py
+
+Without a file it runs the demo, full_benchmark.yaml beside it. Running the same command again resumes.
+"""
+
+import argparse
+from pathlib import Path
+
+from r2med_ray.benchmark import run_job
+from r2med_ray.cli import exit_on_user_error
+
+
+def arguments() -> argparse.Namespace:
+    """Return the command line's choices."""
+    parser = argparse.ArgumentParser(description="Run a benchmark file to its report.")
+    default = Path(__file__).with_suffix(".yaml")
+    parser.add_argument("config", nargs="?", type=Path, default=default, help="benchmark file [default: the demo]")
+    parser.add_argument("--store", help="folder or URI of the artefacts [default: ./store]")
+    parser.add_argument("--output", type=Path, help="folder of the results [default: ./results/NAME]")
+    parser.add_argument("--address", default="auto", help="auto, local, or the address of a cluster")
+    parser.add_argument("--set", dest="overrides", action="append", default=[], help="key=value over the file")
+    parser.add_argument("--dry-run", action="store_true", help="show the plan and stop")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run the job."""
+    chosen = arguments()
+    run_job(
+        chosen.config,
+        store=chosen.store,
+        output=chosen.output,
+        address=chosen.address,
+        overrides=chosen.overrides,
+        dry_run=chosen.dry_run,
+    )
+
+
+if __name__ == "__main__":
+    exit_on_user_error(main)

@@ -1,0 +1,113 @@
+"""What the stages reserve: `auto` worked out from what the cluster has, and refused where it can never fit."""
+
+import math
+from dataclasses import dataclass
+
+from r2med_ray.config import ResourcesConfig
+from r2med_ray.errors import CapacityError
+
+CPUS_FOR_READING = 0.5
+"""Left free beside a pool: Ray Data reads with tasks, which would wait for ever behind actors that hold every CPU
+(ray issue 44687)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterCapacity:
+    """What a cluster has."""
+
+    num_nodes: int
+    cpus: float
+    gpus: float
+    cpus_of_largest_node: float
+
+    def describe(self) -> str:
+        return f"{self.num_nodes} node(s), {self.cpus:g} CPUs, {self.gpus:g} GPUs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """A number of actors or replicas, and what each of them reserves."""
+
+    actors: int
+    cpus: float
+    gpus: float = 0.0
+
+    @property
+    def threads(self) -> int:
+        """Threads an actor computes with: the CPUs it was granted."""
+        return max(1, math.ceil(self.cpus))
+
+    @property
+    def device(self) -> str:
+        """`cuda` where an actor has a GPU, which the driver need not have."""
+        return "cuda" if self.gpus else "cpu"
+
+    def describe(self) -> str:
+        gpus = f" + {self.gpus:g} GPU" if self.gpus else ""
+        return f"{self.actors} × {self.cpus:g} CPU{gpus}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pools:
+    """One pool per stage that reserves anything."""
+
+    encode: Pool
+    tokenize: Pool
+    search: Pool
+    rerank: Pool
+
+
+def size_pools(resources: ResourcesConfig, capacity: ClusterCapacity) -> Pools:
+    """Size every stage for a cluster.
+
+    Raises:
+        CapacityError: a stage asks for more than the cluster has, with both numbers.
+    """
+    encode, search, rerank = resources.encode, resources.search, resources.rerank
+    gpus_of_a_model = 1.0 if capacity.gpus >= 1 else 0.0
+    encode_gpus = gpus_of_a_model if encode.gpus == "auto" else encode.gpus
+    rerank_gpus = gpus_of_a_model if rerank.gpus == "auto" else rerank.gpus
+    rerank_cpus = min(1.0, capacity.cpus / 2) if rerank.cpus == "auto" else rerank.cpus
+    small_machine = capacity.cpus - CPUS_FOR_READING < 2
+    cpus_of_a_model = capacity.cpus - CPUS_FOR_READING if small_machine else 1.0
+    encode_cpus = cpus_of_a_model if encode.cpus == "auto" else encode.cpus
+    encode_actors = _fitting(capacity, encode_cpus, encode_gpus) if encode.actors == "auto" else encode.actors
+    search_actors = max(1, int(capacity.cpus)) if search.actors == "auto" else search.actors
+    pools = Pools(
+        encode=Pool(actors=encode_actors, cpus=encode_cpus, gpus=encode_gpus),
+        tokenize=Pool(actors=_fitting(capacity, 1.0, 0.0), cpus=min(1.0, capacity.cpus - CPUS_FOR_READING)),
+        search=Pool(actors=search_actors, cpus=search.cpus, gpus=search.gpus),
+        rerank=Pool(actors=rerank.replicas, cpus=rerank_cpus, gpus=rerank_gpus),
+    )
+    _require("encode", pools.encode, capacity, at_once=1, beside=CPUS_FOR_READING)
+    _require("search", pools.search, capacity, at_once=pools.search.actors)
+    _require(
+        "rerank", pools.rerank, capacity, at_once=pools.rerank.actors, beside=pools.search.actors * pools.search.cpus
+    )
+    return pools
+
+
+def _fitting(capacity: ClusterCapacity, cpus: float, gpus: float) -> int:
+    by_cpu = math.floor((capacity.cpus - CPUS_FOR_READING) / cpus)
+    by_gpu = math.floor(capacity.gpus / gpus) if gpus else by_cpu
+    return max(1, min(by_cpu, by_gpu))
+
+
+def _require(stage: str, pool: Pool, capacity: ClusterCapacity, *, at_once: int, beside: float = 0.0) -> None:
+    """Refuse what can never be scheduled. An encode pool works with one actor, the others need all of theirs."""
+    if pool.cpus > capacity.cpus_of_largest_node:
+        raise CapacityError(
+            f"resources.{stage}.cpus is {pool.cpus:g} for one actor; the largest node has "
+            f"{capacity.cpus_of_largest_node:g} CPUs"
+        )
+    for name, each, extra, there in (
+        ("CPU", pool.cpus, beside, capacity.cpus),
+        ("GPU", pool.gpus, 0.0, capacity.gpus),
+    ):
+        wanted = each * at_once + extra
+        if wanted > there:
+            others = f" beside {extra:g} for what runs at the same time" if extra else ""
+            raise CapacityError(
+                f"resources.{stage} reserves {at_once} × {each:g} {name}{others}, {wanted:g} in all; "
+                f"the cluster has {there:g}. Lower resources.{stage} or add nodes"
+            )

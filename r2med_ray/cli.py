@@ -1,0 +1,203 @@
+"""`r2med`: the command line. Thin: each command is a call of the rooms that do the work.
+
+Imports stand inside the commands, so that `r2med evaluate` loads neither Ray nor torch nor FAISS.
+"""
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from r2med_ray.errors import R2MedError
+
+app = typer.Typer(
+    help="Reasoning-driven medical retrieval benchmarks on Ray.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+artifacts_app = typer.Typer(help="The store: what is in it, whether it is whole, what can go.", no_args_is_help=True)
+app.add_typer(artifacts_app, name="artifacts")
+
+ConfigArgument = Annotated[Path, typer.Argument(help="A benchmark file, e.g. jobs/full_benchmark.yaml.")]
+StoreOption = Annotated[
+    str | None, typer.Option("--store", help="Folder or URI of the artefacts. [default: ./store]")
+]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", help="key=value over the file, e.g. resources.encode.actors=2.")
+]
+AddressOption = Annotated[
+    str, typer.Option(help="`local`, a cluster's address, or `auto`: RAY_ADDRESS where it is set, else local.")
+]
+
+
+@app.command()
+def run(
+    config: ConfigArgument,
+    store: StoreOption = None,
+    output: Annotated[Path | None, typer.Option(help="Folder of the results. [default: ./results/NAME]")] = None,
+    address: AddressOption = "auto",
+    overrides: SetOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
+) -> None:
+    """Run a benchmark: every system on every task, then the report."""
+    from r2med_ray.benchmark import run_job
+
+    run_job(config, store=store, output=output, address=address, overrides=overrides or [], dry_run=dry_run)
+
+
+@app.command()
+def plan(
+    config: ConfigArgument,
+    store: StoreOption = None,
+    address: AddressOption = "auto",
+    overrides: SetOption = None,
+) -> None:
+    """Show systems × tasks, what is stored and missing, and what each stage will reserve."""
+    from r2med_ray.benchmark import run_job
+
+    run_job(config, store=store, output=None, address=address, overrides=overrides or [], dry_run=True)
+
+
+@app.command()
+def tasks() -> None:
+    """List the tasks that are known by name."""
+    from r2med_ray.corpus.catalog import TASKS
+
+    for name, row in TASKS.items():
+        source = f"{row.hub}@{row.revision[:12]}" if row.hub else "shipped"
+        typer.echo(f"{name:20} {row.suite:6} {row.counts.queries:5} queries {row.counts.rows:7} rows  {source}")
+
+
+@app.command()
+def models(
+    extra: Annotated[Path | None, typer.Option("--models", help="A YAML file with rows of your own.")] = None,
+) -> None:
+    """List retrievers and rerankers."""
+    from r2med_ray.indexing.bm25 import BM25_ROWS
+    from r2med_ray.models.catalog import load_catalog
+
+    catalog = load_catalog(extra)
+    for name, bm25 in BM25_ROWS.items():
+        typer.echo(f"{name:24} bm25       k1={bm25.k1:g} b={bm25.b:g}")
+    for name, encoder in catalog.encoders.items():
+        revision = f"@{encoder.revision[:12]}" if encoder.revision else ""
+        typer.echo(f"{name:24} encoder    {encoder.model}{revision}")
+    for name, reranker in catalog.rerankers.items():
+        typer.echo(f"{name:24} reranker   {reranker.kind}: {reranker.model or reranker.encoder}")
+
+
+@app.command()
+def evaluate(
+    run_file: Annotated[Path, typer.Option("--run", help="A TREC run file.")],
+    qrels_file: Annotated[Path, typer.Option("--qrels", help="TREC qrels, R2MED's qrels.jsonl or BEIR's TSV.")],
+    measures: Annotated[str, typer.Option(help="Comma-separated, e.g. nDCG@10,R@100,AP,RR.")] = "nDCG@10,R@100,AP,RR",
+    per_query: Annotated[bool, typer.Option("--per-query", help="Also each query's values.")] = False,
+    format: Annotated[Literal["table", "json"], typer.Option(help="For people or for programs.")] = "table",
+) -> None:
+    """Score a run file from anywhere. Loads neither Ray nor torch nor FAISS."""
+    from r2med_ray.evaluation.evaluate import evaluate_file
+    from r2med_ray.evaluation.measures import Measure
+    from r2med_ray.evaluation.trec import read_qrels
+
+    names = [name.strip() for name in measures.split(",")]
+    result = evaluate_file(run_file, read_qrels(qrels_file), [Measure.parse(name) for name in names])
+    counts = {
+        "queries": result.num_queries,
+        "unanswered": result.num_unanswered,
+        "without_positives": result.num_without_positives,
+        "unjudged": result.num_unjudged,
+    }
+    values = {"all": dict(result.means), **(result.per_query if per_query else {})}
+    if format == "json":
+        report = {"measures": values["all"], "counts": counts}
+        typer.echo(json.dumps(report | ({"per_query": result.per_query} if per_query else {}), ensure_ascii=False))
+        return
+    for query_id in [*(result.per_query if per_query else ()), "all"]:
+        for name, value in values[query_id].items():
+            typer.echo(f"{name:12}\t{query_id}\t{value:.4f}")
+    for name, count in counts.items():
+        typer.echo(f"{name:12}\tall\t{count}")
+
+
+@app.command()
+def compare(
+    results: Annotated[Path, typer.Argument(help="A folder that a run wrote.")],
+    published: Annotated[bool, typer.Option("--published", help="Against the published results.")] = False,
+) -> None:
+    """Compare the systems of a run with the published figures, or with each other."""
+    from r2med_ray.reporting.compare import compare_with_published
+    from r2med_ray.reporting.tables import leaderboard_text
+    from r2med_ray.reporting.write import load_results
+
+    record = load_results(results)
+    typer.echo(compare_with_published(record) if published else leaderboard_text(record))
+
+
+@app.command()
+def report(results: Annotated[Path, typer.Argument(help="A folder that a run wrote.")]) -> None:
+    """Write tables and page of a finished run again."""
+    from r2med_ray.reporting.write import load_results, write_report
+
+    typer.echo(write_report(load_results(results), results))
+
+
+def _store(uri: str | None) -> "ArtifactStore":  # noqa: F821
+    from r2med_ray.artifacts import ArtifactStore
+
+    return ArtifactStore(uri or "store")
+
+
+@artifacts_app.command("ls")
+def artifacts_ls(store: StoreOption = None) -> None:
+    """List the artefacts with their sizes."""
+    for artifact in _store(store).all():
+        typer.echo(f"{artifact.num_bytes:12}  {artifact.name}")
+
+
+@artifacts_app.command("verify")
+def artifacts_verify(store: StoreOption = None) -> None:
+    """Read every byte and name what has changed; the exit code is 1 if anything has."""
+    problems = list(_store(store).problems())
+    for name, problem in problems:
+        typer.echo(f"{name}: {problem}")
+    typer.echo(f"{len(problems)} damaged")
+    raise typer.Exit(1 if problems else 0)
+
+
+@artifacts_app.command("gc")
+def artifacts_gc(
+    store: StoreOption = None,
+    older_than_hours: Annotated[float, typer.Option(help="Leave half-made things younger than this.")] = 24.0,
+    damaged: Annotated[bool, typer.Option("--damaged", help="Also remove artefacts with changed bytes.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+) -> None:
+    """Remove what killed jobs left half made."""
+    from r2med_ray.artifacts import collect_garbage
+
+    for path in collect_garbage(
+        _store(store), older_than_s=older_than_hours * 3600, now=time.time(), damaged=damaged, dry_run=dry_run
+    ):
+        typer.echo(f"{'would remove' if dry_run else 'removed'} {path}")
+
+
+def exit_on_user_error(command: Callable[[], object]) -> None:
+    """Run a command; what the user can mend is said without a traceback, with exit code 2."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    for noisy in ("ray.data", "ray.serve", "httpx", "sentence_transformers"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    try:
+        command()
+    except R2MedError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise SystemExit(2) from error
+
+
+def main() -> None:
+    """Run `r2med`."""
+    exit_on_user_error(app)

@@ -1,0 +1,75 @@
+"""SEARCH over shard actors: the same hits in the same order as one index over the whole corpus."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+import ray
+
+from r2med_ray.capacity import Pool
+from r2med_ray.distributed.shard_actors import ShardActor, deal
+from r2med_ray.errors import StageError
+from r2med_ray.protocols import Index
+from r2med_ray.retrieval.search import merge_shards, shard_depth
+from r2med_ray.types import CorpusShard, Query, Ranking, Run
+
+Prepared = TypeVar("Prepared")
+
+
+class ShardedRetriever(Generic[Prepared]):
+    """A retriever whose shards live in actors.
+
+    Args:
+        tag: tag of its runs.
+        prepare: turns queries into what the indexes are asked; stored once, not once per actor.
+        load_index: builds or loads the index of one shard, inside an actor.
+        shards: all shards of the corpus.
+        pool: how many actors share them, and what each reserves.
+        drop_identical_ids: leave out a document whose id is the query's.
+
+    Raises:
+        StageError: an actor could not load its shards.
+    """
+
+    def __init__(
+        self,
+        tag: str,
+        prepare: Callable[[Sequence[Query]], Prepared],
+        load_index: Callable[[CorpusShard], Index[Prepared]],
+        shards: Sequence[CorpusShard],
+        pool: Pool,
+        *,
+        drop_identical_ids: bool,
+    ) -> None:
+        self.tag = tag
+        self._prepare = prepare
+        self._drop_identical_ids = drop_identical_ids
+        owner = ShardActor.options(num_cpus=pool.cpus, num_gpus=pool.gpus, max_restarts=2, max_task_retries=2)
+        self._actors = [owner.remote(load_index, hand) for hand in deal(shards, pool.actors)]
+        self._answers("index", [actor.ready.remote() for actor in self._actors])
+
+    def retrieve(self, queries: Sequence[Query], *, k: int) -> Run:
+        """Return the k best documents of all shards for every query.
+
+        Raises:
+            StageError: an actor failed for good.
+        """
+        prepared = ray.put(self._prepare(queries))
+        depth = shard_depth(k, drop_identical_ids=self._drop_identical_ids)
+        pending = [actor.search.remote(prepared, depth) for actor in self._actors]
+        answers: list[list[Ranking]] = self._answers("search", pending)
+        return merge_shards(self.tag, queries, answers, k, drop_identical_ids=self._drop_identical_ids)
+
+    def close(self) -> None:
+        """End the actors; what they reserved is free again."""
+        for actor in self._actors:
+            ray.kill(actor)
+        self._actors = []
+
+    def _answers(self, stage: str, pending: Sequence[ray.ObjectRef[Any]]) -> list[Any]:
+        answers = []
+        for number, reference in enumerate(pending, start=1):
+            try:
+                answers.append(ray.get(reference))
+            except ray.exceptions.RayError as error:
+                raise StageError(stage, f"{self.tag}, actor {number} of {len(pending)}", str(error)) from error
+        return answers

@@ -1,0 +1,39 @@
+"""From Python to Arrow to numpy without pandas.
+
+`pa.array`, `pa.scalar` and `to_numpy` import pandas where it is installed: a second and 60 MB, more than scoring a
+run takes. So arrays are made from buffers here and read through DLPack.
+"""
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+IntVector: TypeAlias = npt.NDArray[np.int64]
+
+
+def text_array(texts: Iterable[str]) -> pa.StringArray:
+    """Return texts as an Arrow array."""
+    encoded = [text.encode() for text in texts]
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
+    return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)))
+
+
+def int_array(values: IntVector) -> pa.Int64Array:
+    """Return integers as an Arrow array."""
+    return pa.Int64Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
+
+
+def int_vector(array: pa.Array) -> IntVector:
+    """Return an Arrow array of integers, none of them null, as int64."""
+    return np.from_dlpack(array).astype(np.int64)
+
+
+def codes(texts: Any) -> tuple[pa.StringArray, IntVector]:
+    """Return the distinct texts of an array or column, in order of appearance, and which of them each one is."""
+    encoded = texts.dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    return encoded.dictionary, int_vector(encoded.indices)

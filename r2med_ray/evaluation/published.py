@@ -1,0 +1,105 @@
+"""Scores that others have published: what our own are compared with, never mixed with.
+
+`published.csv` holds one row per (system, task, measure), each with the place and commit it was taken from. Systems
+are named by the keys of R2MED's repository (`bge`, `nv`, `hyde`, `gpt4`, ...) or, in MTEB's results, by their Hugging
+Face name. Values are on the scale 0 to 1.
+
+Families: `base` a retriever alone, `gar` with generated texts, `reranker` reranked, `mteb` MTEB's prompts and not
+those of R2MED, `nano` the corpora of NanoR2MED, where `pooled_micro_recall@100` is what its tables call recall.
+"""
+
+import csv
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from r2med_ray.errors import ConfigError
+from r2med_ray.registry import nearest
+
+TABLE = Path(__file__).with_name("published.csv")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedScore:
+    """One published figure."""
+
+    family: str
+    method: str | None = None
+    """`hyde`, `query2doc`, `lamer`, `search-o1`, `search-r1`; None where the query is not changed."""
+
+    llm: str | None = None
+    """What wrote the texts of `method`."""
+
+    retriever: str
+    reranker: str | None = None
+    depth: int | None = None
+    """How many documents were reranked; None where nothing was, or where it is not known."""
+
+    task: str
+    measure: str
+    value: float
+    source: str
+    """Repository or site, `@`, commit."""
+
+    @property
+    def system(self) -> str:
+        """One name per system, e.g. `hyde/gpt4/nv` or `nv/rankllama@10`."""
+        reranker = f"{self.reranker}@{self.depth}" if self.depth else self.reranker
+        return "/".join(part for part in (self.method, self.llm, self.retriever, reranker) if part)
+
+
+def published(
+    *, system: str | None = None, task: str | None = None, measure: str | None = None, source: str | None = None
+) -> tuple[PublishedScore, ...]:
+    """Return the published scores that fit every filter, in the order of the table.
+
+    Raises:
+        ConfigError: the table has no such system, task, measure or source; gives the nearest.
+    """
+    wanted = {"system": system, "task": task, "measure": measure, "source": source}
+    rows = _table()
+    for name, value in wanted.items():
+        if value is not None:
+            known = dict.fromkeys(getattr(row, name) for row in _table())
+            if value not in known:
+                raise ConfigError(f"nothing is published for the {name} {value!r}.{nearest(value, known)}")
+            rows = tuple(row for row in rows if getattr(row, name) == value)
+    return rows
+
+
+def published_score(
+    *,
+    retriever: str,
+    task: str,
+    measure: str,
+    method: str | None = None,
+    llm: str | None = None,
+    reranker: str | None = None,
+    depth: int | None = None,
+) -> PublishedScore | None:
+    """Return the figure for exactly this system, or None where there is none.
+
+    Of several sources the first in the table counts: result files, then those of the first commit, the leaderboard.
+    """
+    return _by_system().get((method, llm, retriever, reranker, depth, task, measure))
+
+
+@cache
+def _table() -> tuple[PublishedScore, ...]:
+    with TABLE.open(newline="", encoding="utf-8") as stream:
+        return tuple(_row(cells) for cells in csv.DictReader(stream))
+
+
+def _row(cells: dict[str, str]) -> PublishedScore:
+    texts = {name: text or None for name, text in cells.items()}
+    depth = int(cells["depth"]) if cells["depth"] else None
+    return PublishedScore(**(texts | {"depth": depth, "value": float(cells["value"])}))  # type: ignore[arg-type]
+
+
+@cache
+def _by_system() -> dict[tuple[str | int | None, ...], PublishedScore]:
+    first: dict[tuple[str | int | None, ...], PublishedScore] = {}
+    for row in _table():
+        key = (row.method, row.llm, row.retriever, row.reranker, row.depth, row.task, row.measure)
+        first.setdefault(key, row)
+    return first

@@ -1,0 +1,108 @@
+"""Text to tokens as Lucene 9's StandardTokenizer cuts them.
+
+That is the word rule of UAX #29 in its Unicode 9 version, where ideographs and kana are tokens of one character, plus
+two kinds of its own: runs of South East Asian letters (line breaking class SA) and emoji sequences (UTS #51,
+version 11). What is none of these separates tokens and is left out. Letters that Unicode gained after version 9 are
+words here and nothing in Lucene; every older character is treated alike.
+"""
+
+import functools
+import re
+
+import regex
+
+MAX_UNITS = 255
+"""StandardTokenizer's `maxTokenLength`, in UTF-16 code units: a longer token is cut into pieces."""
+
+_ASCII_TOKEN = re.compile(
+    r"\w+(?:(?:(?<=[A-Za-z])[.':](?=[A-Za-z])|(?<=[0-9])[.',;](?=[0-9]))\w+)*", re.ASCII
+)
+"""The word rule where all is ASCII. It also finds underscores alone, which are no token."""
+
+_BEYOND_ASCII = re.compile(r"(?<!\S)([^\s\u0080-\U0010FFFF]*+[\u0080-\U0010FFFF]\S*)", re.ASCII)
+"""A stretch between blanks with something in it that is not ASCII. No token has a blank in it."""
+
+# What changed its class after Unicode 9.
+_NO_LETTER = r"\u00B8\u02E5-\u02EB\u055A\u055F\u058A\u19DA\uA708-\uA716"
+_FORMAT = r"\u0600-\u0605\u06DD\u070F\u08E2\U000110BD"
+_PICTOGRAPHIC = (
+    r"\u2388\u2600-\u2605\u2607-\u2612\u2614-\u2685\u2690-\u2705\u2708-\u2712\u2763-\u2767"
+    r"\U0001F000-\U0001F0FF\U0001F249-\U0001F3FA\U0001F400-\U0001F53D\U0001F546-\U0001F64F\U0001F680-\U0001F6FF"
+)
+
+
+def tokenize(text: str) -> list[str]:
+    """Return the tokens of a text, in order."""
+    if text.isascii():
+        return _ascii_tokens(text)
+    tokens = []
+    for position, piece in enumerate(_BEYOND_ASCII.split(text)):
+        tokens += _unicode_tokens(piece) if position % 2 else _ascii_tokens(piece)
+    return tokens
+
+
+def _ascii_tokens(text: str) -> list[str]:
+    tokens: list[str] = _ASCII_TOKEN.findall(text)
+    if tokens and max(map(len, tokens)) > MAX_UNITS:
+        return [token for piece in text.split() for token in _unicode_tokens(piece)]
+    return tokens
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _unicode_tokens(piece: str) -> tuple[str, ...]:
+    """Return the tokens of a piece of text, whatever is in it."""
+    pattern = _unicode_pattern()
+    tokens = []
+    start = 0
+    while match := pattern.search(piece, start):
+        start = match.start()
+        window = piece[start : start + MAX_UNITS].encode("utf-16-le", "surrogatepass")[: 2 * MAX_UNITS]
+        end = start + len(window.decode("utf-16-le", "ignore"))
+        if match.end() > end:
+            match = pattern.match(piece, start, end)
+        if match:
+            tokens.append(match.group())
+        start = match.end() if match else start + 1
+    return tuple(tokens)
+
+
+@functools.cache
+def _unicode_pattern() -> "regex.Pattern[str]":
+    """Build the pattern of one token: a word, an emoji sequence, a South East Asian run, an ideograph or kana."""
+    marks = rf"[\p{{WB=Format}}\p{{WB=Extend}}\p{{WB=ZWJ}}{_FORMAT}]*"  # WB4: they belong to what they follow
+
+    def one(members: str) -> str:
+        return rf"[[{members}]--[{_NO_LETTER}{_FORMAT}]]{marks}"
+
+    hebrew = one(r"\p{WB=Hebrew_Letter}")
+    letter = one(r"\p{WB=ALetter}\p{WB=Hebrew_Letter}")
+    digit = one(r"\p{WB=Numeric}[\p{Blk=Halfwidth_And_Fullwidth_Forms}&&\p{Nd}]")
+    katakana, joiner = one(r"\p{WB=Katakana}"), one(r"\p{WB=ExtendNumLet}")
+    quote, double_quote = one(r"\p{WB=Single_Quote}"), one(r"\p{WB=Double_Quote}")
+    in_word = one(r"\p{WB=MidLetter}\p{WB=MidNumLet}\p{WB=Single_Quote}")
+    in_number = one(r"\p{WB=MidNum}\p{WB=MidNumLet}\p{WB=Single_Quote}\uFE10\uFE14")
+    run = (
+        rf"(?:(?:{katakana})+"
+        rf"|(?:{hebrew}(?:{double_quote}{hebrew}|{quote})"
+        rf"|{digit}(?:{in_number}{digit})*|{letter}(?:{in_word}{letter})*)+)"
+    )
+    word = rf"(?:{joiner})*{run}(?:(?:{joiner})+{run})*(?:{joiner})*"
+    return regex.compile(
+        rf"(?V1){word}|{_emoji(marks)}|(?:[\p{{LB=Complex_Context}}\u19DA]{marks})+|[\p{{Script=Han}}\p{{Script=Hiragana}}]{marks}"
+    )
+
+
+def _emoji(marks: str) -> str:
+    """Return the pattern of an emoji sequence: pictographs joined or tagged, a keycap, or a flag."""
+    plain_marks = rf"[[\p{{WB=Format}}\p{{WB=Extend}}\p{{WB=ZWJ}}{_FORMAT}]--[\uFE0E\uFE0F]]*"
+    pictograph = (
+        rf"[[\p{{Extended_Pictographic}}\p{{Emoji}}{_PICTOGRAPHIC}]"
+        rf"--[\p{{WB=Regional_Indicator}}0-9#*\p{{Emoji_Modifier}}]]"
+    )
+    pictograph = rf"{pictograph}{plain_marks}\uFE0F?"
+    modifier = rf"\p{{Emoji_Modifier}}{plain_marks}"
+    tags = r"[\U000E0020-\U000E007E]+\U000E007F"
+    keycap = rf"[#*]{plain_marks}\uFE0F?\u20E3{plain_marks}"
+    flag = rf"(?:\p{{WB=Regional_Indicator}}{marks}){{2}}"
+    joined = rf"(?:\u200D*(?<=\u200D)(?:{pictograph}|{modifier}))*"
+    return rf"(?:\u200D*{pictograph}|{modifier})(?:{tags}|{joined})|{keycap}|{flag}"

@@ -1,0 +1,61 @@
+"""Late interaction: a pair is scored by its tokens' vectors.
+
+Shape letters: S tokens of the query, T tokens of the document, D hidden size.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Protocol
+
+from r2med_ray.types import FloatMatrix
+
+DOCUMENTS_PER_BLOCK = 256
+"""Documents whose token vectors are held at once: 256 of 256 tokens of 384 float32 are 100 MB."""
+
+
+class TokenEncoder(Protocol):
+    def token_vectors(self, texts: Sequence[str], prompt: str = "") -> list[FloatMatrix]:
+        """Return float32 of shape (T, D) per text, rows of unit length."""
+        ...
+
+
+def maxsim(query_SD: FloatMatrix, document_TD: FloatMatrix) -> float:
+    """Return the sum over query tokens of the greatest cosine with a document token (ColBERT, arXiv 2004.12832).
+
+    Rows have unit length.
+    """
+    return float((query_SD @ document_TD.T).max(axis=1).sum())
+
+
+class MaxSimScorer:
+    """Scores pairs by `maxsim`, exactly, over an encoder's token vectors.
+
+    Special tokens take part, as [CLS] does in ColBERT, so even an empty text has a score.
+
+    Args:
+        encoder: gives the token vectors.
+        query_prompt: stands before each query.
+        document_prompt: stands before each document.
+    """
+
+    def __init__(self, encoder: TokenEncoder, *, query_prompt: str = "", document_prompt: str = "") -> None:
+        self._encoder = encoder
+        self._query_prompt = query_prompt
+        self._document_prompt = document_prompt
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """Return one score per (query, document), in order; each different text of a call is encoded once."""
+        queries = list(dict.fromkeys(query for query, _ in pairs))
+        vectors_of = dict(zip(queries, self._encoder.token_vectors(queries, self._query_prompt), strict=True))
+        positions_of: defaultdict[str, list[int]] = defaultdict(list)
+        for position, (_, document) in enumerate(pairs):
+            positions_of[document].append(position)
+        scores = [0.0] * len(pairs)
+        documents = list(positions_of)
+        for start in range(0, len(documents), DOCUMENTS_PER_BLOCK):
+            block = documents[start : start + DOCUMENTS_PER_BLOCK]
+            vectors = self._encoder.token_vectors(block, self._document_prompt)
+            for document, document_TD in zip(block, vectors, strict=True):
+                for position in positions_of[document]:
+                    scores[position] = maxsim(vectors_of[pairs[position][0]], document_TD)
+        return scores

@@ -1,0 +1,52 @@
+"""The pair scorer that a reranker's row asks for."""
+
+from typing import Any
+
+from r2med_ray.models.catalog import Catalog
+from r2med_ray.models.cross_encoders import CrossEncoderScorer
+from r2med_ray.models.devices import best_device
+from r2med_ray.models.encoders import build_encoder
+from r2med_ray.models.maxsim import MaxSimScorer
+from r2med_ray.models.rows import EncoderRow, RerankerRow, library_versions, prompts_for
+from r2med_ray.models.sources import identity
+from r2med_ray.protocols import PairScorer
+
+ANY_TASK = ""
+"""A reranker serves all tasks, so an encoder's instruction is its default one."""
+
+
+def build_pair_scorer(
+    row: RerankerRow, catalog: Catalog, *, device: str = "auto", token_budget: int = 16_384
+) -> PairScorer:
+    """Load a cross-encoder, or late interaction over an encoder of the catalogue.
+
+    Raises:
+        ConfigError, DataError: the checkpoint isn't there or doesn't fit its row.
+    """
+    device = best_device() if device == "auto" else device
+    if row.kind == "cross-encoder":
+        return CrossEncoderScorer(row, device=device, token_budget=token_budget)
+    encoder_row = _encoder_row(row, catalog)
+    prompts = prompts_for(encoder_row, ANY_TASK)
+    encoder = build_encoder(encoder_row, task=ANY_TASK, device=device, token_budget=token_budget)
+    return MaxSimScorer(encoder, query_prompt=prompts.query, document_prompt=prompts.document)
+
+
+def scoring_inputs(row: RerankerRow, catalog: Catalog, *, device: str = "auto") -> dict[str, Any]:
+    """Return everything that changes a score, for an artefact's key; see `EncoderRow.encoding_inputs`."""
+    if row.kind == "maxsim":
+        return {"kind": row.kind, **_encoder_row(row, catalog).encoding_inputs(ANY_TASK, device=device)}
+    return {
+        "kind": row.kind,
+        "model": identity(row.model, row.revision),
+        "max_length": row.max_length,
+        "score_class": row.score_class,
+        "dtype": row.resolved_dtype(device),
+        "libraries": library_versions(),
+    }
+
+
+def _encoder_row(row: RerankerRow, catalog: Catalog) -> EncoderRow:
+    """Return the encoder of a `maxsim` row, with that row's dtype if it names one."""
+    encoder = catalog.encoders[row.encoder]
+    return encoder if row.dtype == "auto" else encoder.model_copy(update={"dtype": row.dtype})

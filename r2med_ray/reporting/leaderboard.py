@@ -1,0 +1,130 @@
+"""The leaderboard for people: Markdown, CSV and plain text, and the columns that the page shows too.
+
+Nothing here depends on when or how fast a benchmark ran: the same results give the same bytes.
+"""
+
+from collections.abc import Sequence
+
+from r2med_ray.reporting.compare import published_columns
+from r2med_ray.reporting.formats import interval, p_value, points, signed_points
+from r2med_ray.reporting.notes import reading_notes, warnings
+from r2med_ray.reporting.summary import Summary, suite_tasks
+from r2med_ray.reporting.tables import Column, csv_table, escape_markdown, markdown_table, text_table
+
+
+def leaderboard_markdown(summary: Summary) -> str:
+    """Return the tables and what a reader must know, as one Markdown page."""
+    record = summary.record
+    published = published_columns(summary)
+    sections = [
+        f"# {escape_markdown(record.name)}\n",
+        *(f"> {escape_markdown(warning)}\n" for warning in warnings(record)),
+        f"{escape_markdown(record.main_measure)} on a scale of 0–100; the best of each column is bold.\n",
+        markdown_table([name_column(summary), *score_columns(summary), *side_columns(summary)]),
+        "## All measures\n",
+        markdown_table([name_column(summary), *measure_columns(summary)]),
+        *(["## Against published figures\n", markdown_table(published)] if published else []),
+        "## Systems\n",
+        "".join(f"- {escape_markdown(f'{row.system.name}: {row.system.description}')}\n" for row in summary.rows),
+        "## How to read this\n",
+        "".join(f"- {escape_markdown(note)}\n" for note in reading_notes(record)),
+    ]
+    return "\n".join(sections)
+
+
+def leaderboard_text(summary: Summary) -> str:
+    """Return the table and its notes for a terminal or a log."""
+    record = summary.record
+    table = text_table([name_column(summary), *score_columns(summary), *side_columns(summary)])
+    notes = "".join(f"  {note}\n" for note in [*warnings(record), *reading_notes(record)])
+    return f"{record.name}: {record.main_measure} on a scale of 0–100\n\n{table}\n{notes}"
+
+
+def leaderboard_csv(summary: Summary) -> str:
+    """Return one row per system with every figure, measures on a scale of 0 to 100."""
+    rows = summary.rows
+    compared = [row.comparison for row in rows]
+    intervals = [found.interval if found else None for found in compared]
+    return csv_table(
+        [
+            name_column(summary),
+            Column(title="Description", values=[row.system.description for row in rows], is_number=False),
+            Column(title="Compat", values=[row.system.compat for row in rows], is_number=False),
+            *score_columns(summary),
+            *measure_columns(summary),
+            *published_means(summary),
+            _scores("Δ", [found.difference if found else None for found in compared]),
+            _scores("Δ low", [ends[0] if ends else None for ends in intervals]),
+            _scores("Δ high", [ends[1] if ends else None for ends in intervals]),
+            Column(title="p", values=[found.p_adjusted if found else None for found in compared], write="{:.4f}".format),
+            *_counts(summary),
+        ]
+    )
+
+
+def name_column(summary: Summary) -> Column:
+    return Column(title="System", values=[row.system.name for row in summary.rows], is_number=False)
+
+
+def score_columns(summary: Summary) -> list[Column]:
+    """Return the main measure: mean over tasks, mean over each suite where there are several, and each task."""
+    record, rows = summary.record, summary.rows
+    suites = summary.averaged_suites if len(suite_tasks(record)) > 1 else []
+    return [
+        _scores("Mean", [row.means.get(record.main_measure) for row in rows]),
+        *(_scores(f"Mean {suite}", [row.suite_means.get(suite) for row in rows]) for suite in suites),
+        *(_scores(task.name, [row.scores.get(task.name) for row in rows]) for task in record.tasks),
+    ]
+
+
+def measure_columns(summary: Summary) -> list[Column]:
+    """Return the mean of each measure over tasks, then the other ways to average."""
+    record, rows = summary.record, summary.rows
+    pooled = list(dict.fromkeys(measure for row in rows for measure in row.micro_recall))
+    return [
+        *(_scores(measure, [row.means.get(measure) for row in rows]) for measure in record.measures),
+        _scores(f"{record.main_measure} by query", [row.query_weighted for row in rows]),
+        *(_scores(f"{measure} pooled", [row.micro_recall.get(measure) for row in rows]) for measure in pooled),
+    ]
+
+
+def side_columns(summary: Summary) -> list[Column]:
+    """Return what stands beside the scores: published means, the comparison with the baseline, and counts."""
+    compared = [row.comparison for row in summary.rows]
+    columns = [
+        Column(title="Δ", values=[found.difference if found else None for found in compared], write=signed_points),
+        Column(title="95% interval", values=[found.interval if found else None for found in compared], write=interval),
+        Column(title="p", values=[found.p_adjusted if found else None for found in compared], write=p_value),
+    ]
+    return [*published_means(summary), *(columns if any(compared) else []), *count_columns(summary)]
+
+
+def published_means(summary: Summary) -> list[Column]:
+    """Return the published mean of each suite for which a system has one."""
+    suites = [suite for suite in summary.averaged_suites if any(suite in row.published_means for row in summary.rows)]
+    return [
+        Column(
+            title="Published" if len(suite_tasks(summary.record)) == 1 else f"Published {suite}",
+            values=[row.published_means.get(suite) for row in summary.rows],
+            write=points,
+        )
+        for suite in suites
+    ]
+
+
+def count_columns(summary: Summary) -> list[Column]:
+    """Return the counts of queries that need a look, each where there are any."""
+    return [column for column in _counts(summary) if any(column.values)]
+
+
+def _counts(summary: Summary) -> list[Column]:
+    rows = summary.rows
+    return [
+        Column(title="Unanswered", values=[row.num_unanswered for row in rows]),
+        Column(title="Flagged", values=[row.num_flagged for row in rows]),
+        Column(title="Unjudged", values=[row.num_unjudged for row in rows]),
+    ]
+
+
+def _scores(title: str, values: Sequence[float | None]) -> Column:
+    return Column(title=title, values=values, write=points, highest_is_best=True)

@@ -1,0 +1,74 @@
+"""What a reader of the figures must know, in sentences that Markdown, terminal and page share."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from r2med_ray.reporting.record import BenchmarkRecord
+
+DEMONSTRATIONS = "Demo"
+"""The suite of the tasks inside the package."""
+
+
+def warnings(record: BenchmarkRecord) -> list[str]:
+    """Return what must not be overlooked: demonstrations, missing results, and what the loaders had to say."""
+    demos = [task.name for task in record.tasks if task.suite == DEMONSTRATIONS]
+    there = {(result.system, result.task) for result in record.results}
+    missing = [
+        f"{system.name} on {task.name}"
+        for system in record.systems
+        for task in record.tasks
+        if (system.name, task.name) not in there
+    ]
+    return [
+        *([f"{_listed(demos)}: a demonstration, not a benchmark."] if demos else []),
+        *([f"No result for {_listed(missing)}."] if missing else []),
+        *(f"{task.name}: {warning}" for task in record.tasks for warning in task.warnings),
+    ]
+
+
+def reading_notes(record: BenchmarkRecord) -> list[str]:
+    """Return how the figures came about, and what was counted on the way."""
+    return [
+        "Measures are on a scale of 0 to 100; the JSON and Parquet files hold 0 to 1.",
+        "Documents with the same 32-bit score are ordered by document id, descending, as in trec_eval.",
+        "A task's figure is the mean over all queries with a positive judgement; a query without an answer counts 0. "
+        "A mean over tasks weighs tasks equally and is left out for a system that lacks one.",
+        *_compat(record),
+        *_baseline(record),
+        *_counts(record),
+    ]
+
+
+def _compat(record: BenchmarkRecord) -> Iterator[str]:
+    published = [system.name for system in record.systems if system.compat == "r2med"]
+    if published:
+        yield f"{_listed(published)}: run by the published protocol of R2MED (compat: r2med), oddities included."
+
+
+def _baseline(record: BenchmarkRecord) -> Iterator[str]:
+    if record.baseline is not None and len(record.systems) > 1:
+        yield (
+            f"Δ is the difference in the mean to {record.baseline}, with a 95% bootstrap interval over queries; "
+            f"p is from a paired randomisation test, Holm-adjusted for the number of systems. Seed {record.seed}."
+        )
+
+
+def _counts(record: BenchmarkRecord) -> Iterator[str]:
+    for task in record.tasks:
+        without = sum(max(grades.values(), default=0) <= 0 for grades in task.qrels.values())
+        if without:
+            yield f"{task.name}: {without} queries without a positive judgement are not in the mean."
+    for system in record.systems:
+        counted: Counter[str] = Counter()
+        for result in record.results:
+            if result.system == system.name:
+                counted["unanswered"] += result.evaluation.num_unanswered
+                counted["answered but not judged"] += result.evaluation.num_unjudged
+                counted.update({f"with a generated text that is {reason!r}": len(queries) for reason, queries in result.flagged.items()})
+        parts = [f"{number} {what}" for what, number in counted.items() if number]
+        if parts:
+            yield f"{system.name}, queries over all tasks: {', '.join(parts)}."
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)

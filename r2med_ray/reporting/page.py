@@ -1,0 +1,68 @@
+"""The page: one file that sends no request, escapes every text, and can be read without its script."""
+
+import yaml
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from r2med_ray.reporting import formats
+from r2med_ray.reporting.compare import published_columns
+from r2med_ray.reporting.leaderboard import (
+    count_columns,
+    measure_columns,
+    name_column,
+    published_means,
+    score_columns,
+)
+from r2med_ray.reporting.notes import reading_notes, warnings
+from r2med_ray.reporting.run_details import query_columns, result_columns, stage_columns, task_columns
+from r2med_ray.reporting.summary import Summary, SystemSummary
+
+_ENVIRONMENT = Environment(
+    loader=PackageLoader("r2med_ray.reporting", ""),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+for _filter in (formats.points, formats.signed_points, formats.interval, formats.p_value):
+    _ENVIRONMENT.filters[_filter.__name__] = _filter
+
+
+def render_page(summary: Summary) -> str:
+    """Return the HTML of a leaderboard."""
+    record = summary.record
+    return _ENVIRONMENT.get_template("index.html.j2").render(
+        record=record,
+        rows=summary.rows,
+        warnings=warnings(record),
+        notes=reading_notes(record),
+        scores=[*score_columns(summary), *published_means(summary)],
+        counts=count_columns(summary),
+        panels=[(task, _best_first(summary, task.name)) for task in record.tasks],
+        highest_score=_highest_score(summary),
+        widest_interval=_widest_interval(summary),
+        measures=[name_column(summary), *measure_columns(summary)],
+        published=published_columns(summary),
+        queries=[(task, query_columns(summary, task)) for task in record.tasks],
+        tasks=task_columns(record),
+        stages=stage_columns(record),
+        results=result_columns(record),
+        config=yaml.safe_dump(dict(record.config), sort_keys=False, allow_unicode=True),
+    )
+
+
+def _best_first(summary: Summary, task: str) -> list[SystemSummary]:
+    return sorted((row for row in summary.rows if task in row.scores), key=lambda row: -row.scores[task])
+
+
+def _highest_score(summary: Summary) -> float:
+    """Return where the bars of all tasks end, above every score of ours or published."""
+    scores = [score for row in summary.rows for score in row.scores.values()]
+    published = [score.value for row in summary.rows for score in row.published.values()]
+    return max([0.01, *scores, *published])
+
+
+def _widest_interval(summary: Summary) -> float:
+    """Return the largest distance from no difference; 0 where nothing was compared."""
+    ends = [end for row in summary.rows if row.comparison for end in row.comparison.interval or ()]
+    differences = [row.comparison.difference for row in summary.rows if row.comparison]
+    return max(map(abs, [*ends, *differences]), default=0.0)

@@ -1,0 +1,70 @@
+"""How a benchmark ran, as tables: its tasks, its stages, and each system on each task and query."""
+
+from r2med_ray.reporting.formats import count, points, tenths
+from r2med_ray.reporting.record import BenchmarkRecord, TaskRecord
+from r2med_ray.reporting.summary import Summary
+from r2med_ray.reporting.tables import Column
+
+
+def task_columns(record: BenchmarkRecord) -> list[Column]:
+    """Return one row per task: where it belongs, its revision and what the loader counted."""
+    tasks = record.tasks
+    counted = dict.fromkeys(name for task in tasks for name in task.counts)
+    return [
+        Column(title="Task", values=[task.name for task in tasks], is_number=False),
+        Column(title="Suite", values=[task.suite for task in tasks], is_number=False),
+        Column(title="Revision", values=[task.revision for task in tasks], is_number=False),
+        *(
+            Column(title=name.capitalize(), values=[task.counts.get(name) for task in tasks], write=count)
+            for name in counted
+        ),
+    ]
+
+
+def stage_columns(record: BenchmarkRecord) -> list[Column]:
+    """Return one row per stage that systems share; one that was done before has no rate."""
+    stages = record.stages
+    return [
+        Column(title="Stage", values=[stage.stage for stage in stages], is_number=False),
+        Column(title="Of", values=[stage.unit for stage in stages], is_number=False),
+        Column(title="Documents", values=[stage.documents for stage in stages], write=count),
+        Column(title="Seconds", values=[stage.seconds for stage in stages], write=tenths),
+        Column(title="Documents/s", values=[stage.documents_per_second for stage in stages], write=tenths),
+        Column(title="Source", values=["kept" if stage.reused else "made" for stage in stages], is_number=False),
+    ]
+
+
+def result_columns(record: BenchmarkRecord) -> list[Column]:
+    """Return one row per system and task: counts of queries, and seconds per stage."""
+    results = record.results
+    stages = dict.fromkeys(stage for result in results for stage in result.seconds)
+    return [
+        Column(title="System", values=[result.system for result in results], is_number=False),
+        Column(title="Task", values=[result.task for result in results], is_number=False),
+        Column(title="Queries", values=[result.evaluation.num_queries for result in results], write=count),
+        Column(title="Unanswered", values=[result.evaluation.num_unanswered for result in results], write=count),
+        Column(title="Flagged", values=[result.num_flagged for result in results], write=count),
+        Column(title="Unjudged", values=[result.evaluation.num_unjudged for result in results], write=count),
+        *(
+            Column(title=f"{stage}, s", values=[result.seconds.get(stage) for result in results], write=tenths)
+            for stage in stages
+        ),
+    ]
+
+
+def query_columns(summary: Summary, task: TaskRecord) -> list[Column]:
+    """Return one row per query in the mean of a task: the main measure of each system that has run it."""
+    main = summary.record.main_measure
+    values = {
+        row.system.name: summary.record.results_of(row.system.name)[task.name].evaluation.values(main)
+        for row in summary.rows
+        if task.name in row.scores
+    }
+    query_ids = list(dict.fromkeys(query_id for found in values.values() for query_id in found))
+    return [
+        Column(title="Query", values=query_ids, is_number=False),
+        *(
+            Column(title=system, values=[found.get(query_id) for query_id in query_ids], write=points)
+            for system, found in values.items()
+        ),
+    ]

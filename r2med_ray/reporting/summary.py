@@ -1,0 +1,156 @@
+"""The figures of a leaderboard: per task, averaged, against the baseline and against what was published."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from r2med_ray.evaluation.aggregate import pooled_micro_recall, query_weighted, task_macro
+from r2med_ray.evaluation.evaluate import Evaluation
+from r2med_ray.evaluation.measures import Measure
+from r2med_ray.evaluation.published import PublishedScore, published_score
+from r2med_ray.evaluation.significance import Comparison, compare_with_baseline
+from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord, SystemRecord
+
+SIGNIFICANCE_LEVEL = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemSummary:
+    """One row of the leaderboard. Figures are on the scale 0 to 1."""
+
+    system: SystemRecord
+    scores: Mapping[str, float]
+    """Task → main measure, for the tasks that the system has run."""
+
+    suite_means: Mapping[str, float]
+    """Suite → unweighted mean of the main measure over its tasks in this benchmark, where none is lacking."""
+
+    means: Mapping[str, float]
+    """Measure → unweighted mean over all tasks; like the next two, absent for a system that lacks one."""
+
+    query_weighted: float | None
+    """Mean of the main measure over the queries of all tasks."""
+
+    micro_recall: Mapping[str, float]
+    """`R@k` → share of the positives of all tasks that is among the first k of their query."""
+
+    comparison: Comparison | None
+    """Against the baseline, in the mean over tasks; p-values are adjusted for the number of systems."""
+
+    published: Mapping[str, PublishedScore]
+    """Task → what others report for this system in the main measure."""
+
+    published_means: Mapping[str, float]
+    """Suite → mean of the published figures over its tasks in this benchmark, where each has one."""
+
+    num_unanswered: int
+    num_flagged: int
+    num_unjudged: int
+
+    @property
+    def is_significant(self) -> bool:
+        return self.comparison is not None and self.comparison.p_adjusted < SIGNIFICANCE_LEVEL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """A leaderboard: systems from the best mean of the main measure to the worst, those without one last."""
+
+    record: BenchmarkRecord
+    rows: tuple[SystemSummary, ...]
+
+    @property
+    def averaged_suites(self) -> list[str]:
+        """The suites of several tasks, or the only one."""
+        suites = suite_tasks(self.record)
+        return [suite for suite, tasks in suites.items() if len(tasks) > 1 or len(suites) == 1]
+
+
+def suite_tasks(record: BenchmarkRecord) -> dict[str, list[str]]:
+    """Return suite → its tasks in this benchmark, in the benchmark's order."""
+    suites: dict[str, list[str]] = {}
+    for task in record.tasks:
+        suites.setdefault(task.suite, []).append(task.name)
+    return suites
+
+
+def summarise(record: BenchmarkRecord) -> Summary:
+    """Work out the leaderboard of a benchmark."""
+    results = {system.name: record.results_of(system.name) for system in record.systems}
+    comparisons = _comparisons(record, {name: _evaluations(found.values()) for name, found in results.items()})
+    rows = [_row(record, system, results[system.name], comparisons.get(system.name)) for system in record.systems]
+
+    def best_first(row: SystemSummary) -> tuple[float, str]:
+        return -row.means.get(record.main_measure, -math.inf), row.system.name
+
+    return Summary(record=record, rows=tuple(sorted(rows, key=best_first)))
+
+
+def _row(
+    record: BenchmarkRecord,
+    system: SystemRecord,
+    results: Mapping[str, ResultRecord],
+    comparison: Comparison | None,
+) -> SystemSummary:
+    evaluations = _evaluations(results.values())
+    scores = {task: evaluation.means[record.main_measure] for task, evaluation in evaluations.items()}
+    published = _published(record, system, scores)
+    is_complete = len(results) == len(record.tasks)
+    measures = record.measures if is_complete else ()
+    return SystemSummary(
+        system=system,
+        scores=scores,
+        suite_means=_suite_means(record, scores),
+        means={measure: task_macro(evaluations, measure) for measure in measures},
+        query_weighted=query_weighted(evaluations, record.main_measure) if is_complete else None,
+        micro_recall={
+            measure: pooled_micro_recall(evaluations, cutoff)
+            for measure in measures
+            if (cutoff := _recall_cutoff(measure)) is not None
+        },
+        comparison=comparison,
+        published=published,
+        published_means=_suite_means(record, {task: score.value for task, score in published.items()}),
+        num_unanswered=sum(evaluation.num_unanswered for evaluation in evaluations.values()),
+        num_flagged=sum(result.num_flagged for result in results.values()),
+        num_unjudged=sum(evaluation.num_unjudged for evaluation in evaluations.values()),
+    )
+
+
+def _evaluations(results: Iterable[ResultRecord]) -> dict[str, Evaluation]:
+    return {result.task: result.evaluation for result in results}
+
+
+def _suite_means(record: BenchmarkRecord, scores: Mapping[str, float]) -> dict[str, float]:
+    return {
+        suite: math.fsum(scores[task] for task in tasks) / len(tasks)
+        for suite, tasks in suite_tasks(record).items()
+        if scores.keys() >= set(tasks)
+    }
+
+
+def _recall_cutoff(measure: str) -> int | None:
+    parsed = Measure.parse(measure)
+    return parsed.cutoff if parsed.name == "R" else None
+
+
+def _published(record: BenchmarkRecord, system: SystemRecord, tasks: Iterable[str]) -> dict[str, PublishedScore]:
+    if system.published_key is None:
+        return {}
+    found = {
+        task: published_score(task=task, measure=record.main_measure, **system.published_key) for task in tasks
+    }
+    return {task: score for task, score in found.items() if score is not None}
+
+
+def _comparisons(
+    record: BenchmarkRecord, evaluations: Mapping[str, Mapping[str, Evaluation]]
+) -> Mapping[str, Comparison]:
+    """Compare every system that has run all tasks with the baseline, where that has run them too."""
+    values = {
+        name: {task: evaluation.values(record.main_measure) for task, evaluation in found.items()}
+        for name, found in evaluations.items()
+        if len(found) == len(record.tasks)
+    }
+    baseline = values.pop(record.baseline, None) if record.baseline is not None else None
+    return compare_with_baseline(baseline, values, seed=record.seed) if baseline is not None else {}

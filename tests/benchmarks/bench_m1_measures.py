@@ -1,0 +1,162 @@
+"""M1: from a TREC run file on disk to nDCG@10, AP, R@1000 and RR of every query.
+
+    python -m tests.benchmarks.bench_m1_measures [--small]
+
+    A  pytrec_eval: text → dict of dicts → trec_eval        B  ranx, after its compilation        D  r2med_ray
+
+First A and D must agree to 1e-9 for every query, ties included. Then A, B and D take turns in one process, and the
+peak memory of A and D is taken from a process each. 2,000 queries x 1,000 documents; `--small` is 20 x 100, leaves
+ranx out, and sets no bar.
+"""
+
+import argparse
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+MEASURES = {"nDCG@10": "ndcg_cut.10", "AP": "map", "R@1000": "recall.1000", "RR": "recip_rank"}
+RANX_MEASURES = ["ndcg@10", "map", "recall@1000", "mrr"]
+ROUNDS = 5
+TOLERANCE = 1e-9
+BARS = "D must be at least 3 times as fast as A, as fast as B, and take at most 0.3 of A's memory"
+
+PerQuery = dict[str, dict[str, float]]
+
+
+def pytrec_eval_values(run: Path, qrels: Path) -> PerQuery:
+    import pytrec_eval
+
+    with qrels.open() as lines:
+        judged = pytrec_eval.parse_qrel(lines)
+    with run.open() as lines:
+        ranked = pytrec_eval.parse_run(lines)
+    theirs = pytrec_eval.RelevanceEvaluator(judged, set(MEASURES.values())).evaluate(ranked)
+    return {
+        query_id: {ours: values[name.replace(".", "_")] for ours, name in MEASURES.items()}
+        for query_id, values in theirs.items()
+    }
+
+
+def ranx_means(run: Path, qrels: Path) -> dict[str, float]:
+    import ranx
+
+    judged = ranx.Qrels.from_file(str(qrels), kind="trec")
+    return ranx.evaluate(judged, ranx.Run.from_file(str(run), kind="trec"), RANX_MEASURES, make_comparable=True)
+
+
+def our_values(run: Path, qrels: Path) -> PerQuery:
+    from r2med_ray.evaluation.evaluate import evaluate_file
+    from r2med_ray.evaluation.measures import Measure
+    from r2med_ray.evaluation.trec import read_qrels
+
+    return dict(evaluate_file(run, read_qrels(qrels), [Measure.parse(name) for name in MEASURES]).per_query)
+
+
+def make_files(folder: Path, num_queries: int, depth: int) -> tuple[Path, Path]:
+    """Write a run with many ties, and graded qrels of which some are found and some are in no ranking."""
+    import numpy as np
+
+    random = np.random.default_rng(7)
+    run, qrels = folder / "run.trec", folder / "qrels.trec"
+    with run.open("w") as run_lines, qrels.open("w") as qrels_lines:
+        for query in range(num_queries):
+            numbers = random.permutation(np.unique(random.integers(0, 500_000, 2 * depth)))[:depth].tolist()
+            scores = np.sort(random.normal(15, 4, depth).round(2))[::-1].tolist()
+            run_lines.writelines(
+                f"query-{query} Q0 {_doc_id(number)} {rank} {score} bench\n"
+                for rank, (number, score) in enumerate(zip(numbers, scores, strict=True), start=1)
+            )
+            judged = {*random.choice(numbers, 10, replace=False).tolist(), 600_000 + query, 700_000 + query}
+            grades = random.integers(0, 3, len(judged)).tolist()
+            grades[0] = 1
+            qrels_lines.writelines(
+                f"query-{query} 0 {_doc_id(number)} {grade}\n" for number, grade in zip(judged, grades, strict=True)
+            )
+    return run, qrels
+
+
+def _doc_id(number: int) -> str:
+    return f"topic_{number % 997}/passage_{number}.txt"
+
+
+def require_agreement(run: Path, qrels: Path) -> int:
+    """Return how many values were compared."""
+    theirs, ours = pytrec_eval_values(run, qrels), our_values(run, qrels)
+    compared = 0
+    for query_id, values in theirs.items():
+        for name, value in values.items():
+            if not abs(ours[query_id][name] - value) <= TOLERANCE:
+                sys.exit(f"{name} of {query_id} is {ours[query_id][name]} here and {value} in trec_eval")
+            compared += 1
+    return compared
+
+
+def seconds_per_round(
+    contestants: dict[str, Callable[[Path, Path], object]], run: Path, qrels: Path
+) -> dict[str, list[float]]:
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    for _ in range(ROUNDS):
+        for name, contestant in contestants.items():
+            start = time.perf_counter()
+            contestant(run, qrels)
+            seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def peak_megabytes(name: str, run: Path, qrels: Path) -> float:
+    command = [sys.executable, "-m", "tests.benchmarks.bench_m1_measures", "--memory-of", name, str(run), str(qrels)]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def own_peak_megabytes() -> float:
+    """Read the peak of this process; getrusage would count what its parent held before exec."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) / 1024
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--memory-of", nargs=3, metavar=("NAME", "RUN", "QRELS"))
+    arguments = parser.parse_args()
+    contestants = {"A": pytrec_eval_values, "B": ranx_means, "D": our_values}
+    if arguments.memory_of:
+        name, run, qrels = arguments.memory_of
+        contestants[name](Path(run), Path(qrels))
+        print(own_peak_megabytes())
+        return
+    if arguments.small:
+        del contestants["B"]
+    with tempfile.TemporaryDirectory() as folder:
+        run, qrels = make_files(Path(folder), *((20, 100) if arguments.small else (2000, 1000)))
+        print(f"{run.stat().st_size / 2**20:.1f} MB; {require_agreement(run, qrels)} values agree within {TOLERANCE}")
+        memory = {name: peak_megabytes(name, run, qrels) for name in ("A", "D")}
+        for contestant in contestants.values():
+            contestant(run, qrels)
+        seconds = seconds_per_round(contestants, run, qrels)
+    report(seconds, memory, has_bars=not arguments.small)
+
+
+def report(seconds: dict[str, list[float]], memory: dict[str, float], *, has_bars: bool) -> None:
+    for name, values in seconds.items():
+        print(f"{name}  min {min(values):.3f} s  median {statistics.median(values):.3f} s  max {max(values):.3f} s")
+    speed = {name: min(values) / min(seconds["D"]) for name, values in seconds.items() if name != "D"}
+    for name, ratio in speed.items():
+        medians = statistics.median(seconds[name]) / statistics.median(seconds["D"])
+        print(f"D/{name}  {ratio:.2f} times as fast by the minimum, {medians:.2f} by the median of {ROUNDS} rounds")
+    share = memory["D"] / memory["A"]
+    print(f"peak memory  A {memory['A']:.0f} MB  D {memory['D']:.0f} MB  D/A {share:.3f}")
+    if has_bars and (speed["A"] < 3 or speed["B"] < 1 or share > 0.3):
+        sys.exit(f"missed: {BARS}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+"""Artefacts are named by what made them, whole or absent, and never silently changed."""
+
+import json
+import pickle
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from r2med_ray.artifacts import ArtifactKey, ArtifactStore, collect_garbage, fingerprint, fingerprint_queries
+from r2med_ray.errors import ArtifactError
+from r2med_ray.types import Expansion, Query
+
+KEY = ArtifactKey("vectors", {"model": "m", "max_length": 256})
+TABLE = pa.table({"row": [0, 1], "doc_id": ["a", "b"]})
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ArtifactStore:
+    return ArtifactStore(str(tmp_path / "store"))
+
+
+def write(store: ArtifactStore, key: ArtifactKey = KEY) -> Path:
+    """Store TABLE under a key and return the file it lies in."""
+    with store.create(key) as writer:
+        writer.write_table("t.parquet", TABLE)
+        writer.attributes["documents"] = 2
+    return Path(store.get(key).path("t.parquet"))
+
+
+def test_what_was_written_is_read_with_its_attributes(store: ArtifactStore) -> None:
+    write(store)
+
+    assert store.get(KEY).table("t.parquet") == TABLE
+    assert store.get(KEY).attributes == {"documents": 2}
+    assert store.names() == [KEY.name]
+
+
+@pytest.mark.parametrize("change", [{"model": "n"}, {"max_length": 255}, {"max_length": 256.0}, {"prompt": ""}])
+def test_en11_every_input_is_part_of_the_name(store: ArtifactStore, change: dict[str, object]) -> None:
+    write(store)
+
+    assert store.find(ArtifactKey("vectors", {**KEY.inputs, **change})) is None
+
+
+def test_the_order_of_inputs_is_not_part_of_the_name() -> None:
+    assert fingerprint({"a": 1, "b": [2, "é"]}) == fingerprint({"b": [2, "é"], "a": 1})
+
+
+def test_an_expansion_is_part_of_what_is_asked() -> None:
+    plain = Query(query_id="q", text="rash")
+    expanded = Query(query_id="q", text="rash", expansions=(Expansion(text="measles", method="hyde"),))
+
+    assert fingerprint_queries([plain]) != fingerprint_queries([expanded])
+
+
+def test_a_writer_that_fails_leaves_nothing(store: ArtifactStore, tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="full disk"), store.create(KEY) as writer:
+        writer.write_table("t.parquet", TABLE)
+        raise RuntimeError("full disk")
+
+    assert store.find(KEY) is None
+    assert not list((tmp_path / "store").rglob("*.parquet"))
+
+
+def test_a_killed_writer_leaves_nothing_that_is_read(store: ArtifactStore, tmp_path: Path) -> None:
+    attempt = tmp_path / "store" / KEY.name / "attempt-of-a-killed-process"
+    attempt.mkdir(parents=True)
+    (attempt / "t.parquet").write_bytes(b"half")
+
+    assert store.find(KEY) is None
+    assert store.names() == []
+    write(store)
+    assert store.get(KEY).table("t.parquet") == TABLE
+
+
+def test_garbage_is_what_no_manifest_names(store: ArtifactStore, tmp_path: Path) -> None:
+    kept = write(store)
+    attempt = tmp_path / "store" / KEY.name / "attempt-of-a-killed-process"
+    attempt.mkdir()
+    (attempt / "t.parquet").write_bytes(b"half")
+    now = (attempt / "t.parquet").stat().st_mtime
+
+    assert collect_garbage(store, older_than_s=60, now=now) == []
+    assert collect_garbage(store, older_than_s=60, now=now + 61, dry_run=True) == [str(attempt)]
+    assert attempt.exists()
+    assert collect_garbage(store, older_than_s=60, now=now + 61) == [str(attempt)]
+    assert not attempt.exists()
+    assert kept.exists()
+
+
+@pytest.mark.parametrize("position", [0, 40, -1])
+def test_a_changed_byte_is_detected_and_named(store: ArtifactStore, position: int) -> None:
+    path = write(store)
+    content = bytearray(path.read_bytes())
+    content[position] ^= 1
+    path.write_bytes(content)
+
+    with pytest.raises(ArtifactError, match=rf"artefact {KEY.name}, file 't.parquet': .* SHA-256"):
+        store.get(KEY).table("t.parquet")
+    assert [name for name, _ in store.problems()] == [KEY.name]
+    assert collect_garbage(store, older_than_s=0, now=0, damaged=True) == [KEY.name]
+    assert store.find(KEY) is None
+
+
+def test_a_shortened_file_and_a_missing_one_are_named(store: ArtifactStore) -> None:
+    path = write(store)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ArtifactError, match=r"bytes, its manifest says"):
+        store.get(KEY).read("t.parquet")
+    path.unlink()
+    with pytest.raises(ArtifactError, match="is missing"):
+        store.get(KEY).read("t.parquet")
+
+
+def test_a_damaged_manifest_is_an_error_and_not_an_absence(store: ArtifactStore, tmp_path: Path) -> None:
+    write(store)
+    manifest = tmp_path / "store" / KEY.name / "manifest.json"
+    manifest.write_text(manifest.read_text()[:-20])
+
+    with pytest.raises(ArtifactError, match="manifest can't be read"):
+        store.find(KEY)
+    assert len(list(store.problems())) == 1
+
+
+def test_a_manifest_of_other_inputs_is_refused(store: ArtifactStore, tmp_path: Path) -> None:
+    write(store)
+    manifest = tmp_path / "store" / KEY.name / "manifest.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"inputs": {"model": "other"}}))
+
+    with pytest.raises(ArtifactError, match="made from other inputs"):
+        store.find(KEY)
+
+
+def test_two_writers_of_one_artefact_leave_one_that_is_whole(store: ArtifactStore) -> None:
+    with store.create(KEY) as slow:
+        slow.write_table("t.parquet", TABLE)
+        write(store)
+
+    assert store.get(KEY).table("t.parquet") == TABLE
+    assert list(store.problems()) == []
+
+
+def test_a_store_travels_to_workers_as_its_uri(store: ArtifactStore) -> None:
+    write(store)
+
+    assert pickle.loads(pickle.dumps(store)).get(KEY).table("t.parquet") == TABLE
+
+
+def test_a_store_may_be_any_file_system_uri(tmp_path: Path) -> None:
+    store = ArtifactStore(f"file://{tmp_path}/by-uri")
+    write(store)
+
+    assert store.names() == [KEY.name]
+    with pytest.raises(ArtifactError, match="no local path or file system URI"):
+        ArtifactStore("ftp://nowhere/x")
+
+
+def test_the_same_table_gives_the_same_bytes(store: ArtifactStore) -> None:
+    first = write(store).read_bytes()
+    other = ArtifactKey("vectors", {"model": "n"})
+
+    assert write(store, other).read_bytes() == first

@@ -1,0 +1,103 @@
+"""A typo in a benchmark file stops it before it starts, and says what would be right."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from r2med_ray.config import BenchmarkConfig, load_config, parse_config
+from r2med_ray.errors import ConfigError
+
+VALID: dict[str, Any] = {"name": "x", "tasks": ["Demo-*"], "systems": [{"name": "b", "retriever": "bm25"}]}
+
+
+def with_system(**system: object) -> dict[str, Any]:
+    return {**VALID, "systems": [{"name": "b", "retriever": "bm25", **system}]}
+
+
+def test_a_name_alone_is_a_retriever() -> None:
+    assert parse_config(VALID).systems[0].first_stages[0].model == "bm25"
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        pytest.param({**VALID, "sytems": []}, r"sytems: unknown key\. Did you mean 'systems'\?", id="top"),
+        pytest.param(with_system(retriver="x"), r"systems\.0\.retriver: .* 'retriever'\?", id="in-a-system"),
+        pytest.param(
+            {**VALID, "resources": {"encode": {"actor": 2}}}, r"resources\.encode\.actor: .* 'actors'\?", id="nested"
+        ),
+        pytest.param(with_system(compat="r2m"), r"systems\.0\.compat: .* got 'r2m'", id="value"),
+        pytest.param({**VALID, "depth": 0}, r"depth: .*greater than or equal to 1, got 0", id="range"),
+        pytest.param(with_system(name="a b"), r"systems\.0\.name: .* got 'a b'", id="white-space-in-a-run-tag"),
+        pytest.param({**VALID, "systems": VALID["systems"] * 2}, r"two systems are called 'b'", id="two-of-one-name"),
+        pytest.param({**VALID, "baseline": "c"}, r"baseline 'c' is none of the systems: b", id="baseline"),
+        pytest.param({**VALID, "main_measure": "P@7"}, r"main_measure 'P@7' is not among", id="main-measure"),
+        pytest.param(with_system(retrievers=["a", "b"]), r"either `retriever: NAME` or", id="both"),
+        pytest.param(with_system(fusion={"method": "rrf"}), r"`fusion` goes with `retrievers`", id="fusion-of-one"),
+        pytest.param(
+            {**VALID, "systems": [{"name": "h", "retrievers": ["a", "b"], "fusion": {"weights": [1]}}]},
+            r"1 weights for 2 retrievers",
+            id="weights",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_place(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse_config(values)
+
+
+def test_all_problems_are_listed_at_once() -> None:
+    with pytest.raises(ConfigError, match=r"(?s)sytems.*depth"):
+        parse_config({**VALID, "sytems": 1, "depth": "many"})
+
+
+def write(folder: Path, **changes: object) -> Path:
+    path = folder / "benchmark.yaml"
+    path.write_text(yaml.safe_dump({**VALID, **changes}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("override", "read"),
+    [
+        pytest.param("depth=10", lambda config: config.depth == 10, id="number"),
+        pytest.param("resources.encode.actors=3", lambda config: config.resources.encode.actors == 3, id="dotted"),
+        pytest.param("tasks=[A, B]", lambda config: config.tasks == ("A", "B"), id="list"),
+        pytest.param("systems.0.name=c", lambda config: config.systems[0].name == "c", id="position"),
+    ],
+)
+def test_an_override_is_yaml_under_a_dotted_key(tmp_path: Path, override: str, read: Any) -> None:
+    assert read(load_config(write(tmp_path), [override]))
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("depth", "expected key=value"),
+        ("systems.4.name=x", "'4' is no position in a list of 1"),
+        ("name.x=1", "'name' holds 'x', which has no keys"),
+        ("resources.encod.actors=1", "Did you mean 'encode'"),
+    ],
+)
+def test_an_override_that_fits_nothing_is_refused(tmp_path: Path, override: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_config(write(tmp_path), [override])
+
+
+def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "b.yaml").write_text("- a\n")
+    with pytest.raises(ConfigError, match=r"b\.yaml: expected keys like `name:`"):
+        load_config(tmp_path / "b.yaml")
+
+
+def test_rows_of_ones_own_are_found_beside_the_file(tmp_path: Path) -> None:
+    assert load_config(write(tmp_path, models="mine.yaml")).models == str(tmp_path / "mine.yaml")
+
+
+@pytest.mark.parametrize(
+    "path", sorted((Path(__file__).parents[2] / "jobs").glob("*.yaml")), ids=lambda path: path.name
+)
+def test_every_shipped_benchmark_file_is_valid(path: Path) -> None:
+    assert isinstance(load_config(path), BenchmarkConfig)

@@ -1,0 +1,94 @@
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import CrossEncoder
+from tests.unit import tiny_checkpoints
+
+from r2med_ray.errors import ConfigError
+from r2med_ray.models.cross_encoders import CrossEncoderScorer
+from r2med_ray.models.rows import RerankerRow
+
+QUERIES = ["fever and rash after travel", "acute renal failure"]
+DOCUMENTS = ["measles", "contrast nephropathy " * 9, "bone density trial cohort", "heart " * 700, ""]
+PAIRS = [(query, document) for query in QUERIES for document in DOCUMENTS]
+
+
+def scorer(folder, **changes):
+    values = {"name": "tiny", "kind": "cross-encoder", "model": str(folder), "dtype": "float32"}
+    return CrossEncoderScorer(RerankerRow.model_validate(values | changes), device="cpu")
+
+
+def one_at_a_time(folder, **options):
+    """The reference: raw logits of sentence-transformers, pair by pair, without padding."""
+    model = CrossEncoder(str(folder), device="cpu", activation_fn=torch.nn.Identity(), **options)
+    return np.array([model.predict([pair])[0] for pair in PAIRS])
+
+
+@pytest.fixture(scope="module")
+def one_class(tmp_path_factory):
+    return tiny_checkpoints.classifier(tmp_path_factory.mktemp("one_class"))
+
+
+@pytest.fixture(scope="module")
+def two_classes(tmp_path_factory):
+    return tiny_checkpoints.classifier(tmp_path_factory.mktemp("two_classes"), classes=2)
+
+
+def test_scores_are_the_logits_of_sentence_transformers(one_class):
+    expected = one_at_a_time(one_class)
+
+    scores = scorer(one_class).score_pairs(PAIRS)
+
+    assert all(type(score) is float for score in scores)
+    assert scores == pytest.approx(expected, abs=1e-5)
+    assert np.array_equal(np.argsort(scores), np.argsort(expected))
+
+
+def test_half_precision_keeps_the_scores_close(one_class):
+    expected = one_at_a_time(one_class)
+
+    scores = scorer(one_class, dtype="bfloat16").score_pairs(PAIRS)
+
+    assert scores == pytest.approx(expected, abs=0.05 * np.ptp(expected))
+
+
+def test_the_score_of_several_classes_is_the_one_that_the_row_names(two_classes):
+    expected = one_at_a_time(two_classes)
+
+    assert scorer(two_classes, score_class=1).score_pairs(PAIRS) == pytest.approx(expected[:, 1], abs=1e-5)
+    assert scorer(two_classes, score_class=0).score_pairs(PAIRS) == pytest.approx(expected[:, 0], abs=1e-5)
+
+
+def test_several_classes_are_not_guessed_at(two_classes):
+    with pytest.raises(ConfigError, match="'tiny'.*2 classes; `score_class` must say"):
+        scorer(two_classes)
+    with pytest.raises(ConfigError, match="`score_class` is 2, and its checkpoint has 2 classes"):
+        scorer(two_classes, score_class=2)
+
+
+def test_rk01_a_pair_longer_than_the_positions_is_cut(tmp_path):
+    folder = tiny_checkpoints.classifier(tmp_path, positions=40, max_length=int(1e30))
+    reference = CrossEncoder(str(folder), device="cpu", max_length=40, activation_fn=torch.nn.Identity())
+    pair = ("fever " * 600, "rash " * 600)
+
+    assert scorer(folder, max_length=512).score_pairs([pair]) == pytest.approx(reference.predict([pair]), abs=1e-5)
+
+
+def test_a_row_may_cut_pairs_shorter_than_the_model_could_read(one_class):
+    expected = one_at_a_time(one_class, max_length=24)
+
+    assert scorer(one_class, max_length=24).score_pairs(PAIRS) == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("num_pairs", [0, 1, 3])
+def test_rk03_scores_are_always_a_list(one_class, num_pairs):
+    scores = scorer(one_class).score_pairs(PAIRS[:num_pairs])
+
+    assert isinstance(scores, list)
+    assert len(scores) == num_pairs
+
+
+def test_the_same_pairs_give_the_same_scores(one_class):
+    tiny = scorer(one_class)
+
+    assert tiny.score_pairs(PAIRS) == tiny.score_pairs(PAIRS)

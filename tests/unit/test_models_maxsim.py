@@ -1,0 +1,61 @@
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from r2med_ray.models import maxsim as module
+from r2med_ray.models.maxsim import MaxSimScorer, maxsim
+from r2med_ray.types import FloatMatrix
+
+VECTORS = {"east": [1.0, 0.0], "north": [0.0, 1.0], "northeast": [0.6, 0.8]}
+
+
+class WordVectors:
+    """One unit vector per word; remembers every text that it encodes."""
+
+    def __init__(self):
+        self.seen: list[str] = []
+
+    def token_vectors(self, texts: Sequence[str], prompt: str = "") -> list[FloatMatrix]:
+        self.seen += [prompt + text for text in texts]
+        return [np.array([VECTORS[word] for word in text.split()], dtype=np.float32) for text in texts]
+
+
+def test_maxsim_is_the_sum_of_each_query_tokens_best_match():
+    query = np.array([VECTORS["east"], VECTORS["north"]], dtype=np.float32)
+    document = np.array([VECTORS["northeast"], VECTORS["north"]], dtype=np.float32)
+
+    # east: max(0.6, 0) = 0.6; north: max(0.8, 1) = 1
+    assert maxsim(query, document) == pytest.approx(1.6)
+    # the other way round, northeast: max(0.6, 0.8) = 0.8; north: max(0, 1) = 1
+    assert maxsim(document, query) == pytest.approx(1.8)
+
+
+def test_scores_stand_in_the_order_of_the_pairs_and_each_text_is_encoded_once():
+    encoder = WordVectors()
+    pairs = [("east", "north"), ("east north", "northeast north"), ("east", "northeast north"), ("east", "east")]
+
+    scores = MaxSimScorer(encoder).score_pairs(pairs)
+
+    assert scores == pytest.approx([0.0, 1.6, 0.6, 1.0])
+    assert sorted(encoder.seen) == ["east", "east", "east north", "north", "northeast north"]
+
+
+def test_prompts_stand_before_queries_and_documents():
+    encoder = WordVectors()
+
+    MaxSimScorer(encoder, query_prompt="q: ", document_prompt="d: ").score_pairs([("east", "north")])
+
+    assert encoder.seen == ["q: east", "d: north"]
+
+
+def test_documents_are_encoded_in_blocks_and_no_score_depends_on_that(monkeypatch: pytest.MonkeyPatch):
+    pairs = [("east", "north"), ("north", "northeast"), ("north", "north"), ("east", "northeast")]
+    whole = MaxSimScorer(WordVectors()).score_pairs(pairs)
+    monkeypatch.setattr(module, "DOCUMENTS_PER_BLOCK", 1)
+
+    assert MaxSimScorer(WordVectors()).score_pairs(pairs) == whole
+
+
+def test_rk03_no_pairs_give_an_empty_list():
+    assert MaxSimScorer(WordVectors()).score_pairs([]) == []
