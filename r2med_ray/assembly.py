@@ -81,6 +81,7 @@ class Assembly:
             rewriter=rewriter,
             reranker=self._reranker(system.reranker) if system.reranker else None,
             rerank_depth=config.reranker.depth if config.reranker else 0,
+            keep_below=system.compat != "r2med",
         )
 
     def unanswered(self, task: Task, resolved: ResolvedSystem, system: System) -> list[Asked[FirstStage]]:

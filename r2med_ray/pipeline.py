@@ -29,6 +29,8 @@ class System:
     rewriter: QueryRewriter | None = None
     reranker: Reranker | None = None
     rerank_depth: int = 0
+    keep_below: bool = True
+    """Whether what is below the reranked head stays in the run; the published runs end there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

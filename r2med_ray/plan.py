@@ -63,9 +63,7 @@ class Plan:
         return "\n".join(lines)
 
 
-def make_plan(
-    benchmark: ResolvedBenchmark, store: ArtifactStore, pools: Pools, capacity: ClusterCapacity
-) -> Plan:
+def make_plan(benchmark: ResolvedBenchmark, store: ArtifactStore, pools: Pools, capacity: ClusterCapacity) -> Plan:
     """Look at task files and store.
 
     Args:
@@ -85,9 +83,7 @@ def make_plan(
         corpora.append((entry.name, _describe(known)))
         if known is not None:
             shards += _count(benchmark, store, entry.name, known, pools.encode.device)
-    return Plan(
-        benchmark=benchmark, pools=pools, capacity=capacity, corpora=tuple(corpora), shards=tuple(shards)
-    )
+    return Plan(benchmark=benchmark, pools=pools, capacity=capacity, corpora=tuple(corpora), shards=tuple(shards))
 
 
 def _corpus(entry: TaskRow | TaskConfig, benchmark: ResolvedBenchmark, store: ArtifactStore) -> Corpus | None:

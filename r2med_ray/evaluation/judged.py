@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from r2med_ray.errors import DataError
-from r2med_ray.evaluation.arrow import IntVector, codes, int_array, text_array
+from r2med_ray.evaluation.arrow import IntVector, codes, int_array, int_vector, text_array
 from r2med_ray.evaluation.measures import Positives
 from r2med_ray.evaluation.ranked import RankedRows, pairs, positions
 from r2med_ray.types import Qrels, QueryId
@@ -94,11 +95,11 @@ def _lookup(judged: Judgements, rows: RankedRows) -> tuple[IntVector, IntVector,
     """Return query, rank and grade of the positives among the rows."""
     query_R = np.array([judged.position.get(query_id, -1) for query_id in rows.query_ids], np.int64)
     wanted_W = np.flatnonzero(np.isin(judged.query, query_R))
-    wanted_ids = judged.doc_ids.take(int_array(wanted_W))
-    _, code = codes(pa.concat_arrays([wanted_ids, rows.doc_ids]))
-    code_W, code_D = np.split(code, [len(wanted_W)])
+    distinct_ids, code_W = codes(judged.doc_ids.take(int_array(wanted_W)))
+    unknown_D = int_array(np.full(len(rows.doc_ids), -1))
+    code_D = int_vector(pc.coalesce(pc.index_in(rows.doc_ids, value_set=distinct_ids), unknown_D))
     query_N, code_N = query_R[rows.query], code_D[rows.doc]
-    known = np.flatnonzero((query_N >= 0) & (code_N < len(wanted_W)))
+    known = np.flatnonzero((query_N >= 0) & (code_N >= 0))
     _, row, positive = np.intersect1d(
         pairs(query_N[known], code_N[known]),
         pairs(judged.query[wanted_W], code_W),

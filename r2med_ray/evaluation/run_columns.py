@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from r2med_ray.errors import DataError
-from r2med_ray.evaluation.arrow import codes, int_array
+from r2med_ray.evaluation.arrow import IntVector, codes, int_array
 from r2med_ray.evaluation.ranked import RankedRows, ranked_rows, repeated_row
 from r2med_ray.types import FloatVector, QueryId
 
@@ -46,7 +46,8 @@ def read_rows(path: Path) -> RankedRows:
     Raises:
         DataError: a line is malformed, a score is not finite, a query has a document twice, or the file is empty.
     """
-    return _rank(path, pa.concat_tables(_tables(path)))
+    table = pa.concat_tables(_tables(path))
+    return _rank(path, table, *codes(table["query_id"]))
 
 
 def read_pieces(path: Path) -> Iterator[RankedRows]:
@@ -57,30 +58,30 @@ def read_pieces(path: Path) -> Iterator[RankedRows]:
         ScatteredQueryError: a query of an earlier piece comes again. `read_rows` can read such a file.
     """
     seen: set[QueryId] = set()
-    for table in _whole_queries(path):
-        rows = _rank(path, table)
+    for piece in _whole_queries(path):
+        rows = _rank(path, *piece)
         if not seen.isdisjoint(rows.query_ids):
             raise ScatteredQueryError(str(path))
         seen.update(rows.query_ids)
         yield rows
 
 
-def _whole_queries(path: Path) -> Iterator[pa.Table]:
-    """Yield the rows so that a query is cut only where other queries come between its lines."""
+def _whole_queries(path: Path) -> Iterator[tuple[pa.Table, pa.StringArray, IntVector]]:
+    """Yield rows and their queries, a query cut only where other queries come between its lines."""
     rest: list[pa.Table] = []
     for table in _tables(path):
         rows = pa.concat_tables([*rest, table])
-        _, query_N = codes(rows["query_id"])
+        query_ids, query_N = codes(rows["query_id"])
         others = np.flatnonzero(query_N != query_N[-1])
         start = int(others[-1]) + 1 if len(others) else 0
         rest = [rows.slice(start)]
         if start:
-            yield rows.slice(0, start)
-    yield from rest
+            yield rows.slice(0, start), query_ids.slice(0, query_N[:start].max() + 1), query_N[:start]
+    for rows in rest:
+        yield rows, *codes(rows["query_id"])
 
 
-def _rank(path: Path, table: pa.Table) -> RankedRows:
-    query_ids, query_N = codes(table["query_id"])
+def _rank(path: Path, table: pa.Table, query_ids: pa.StringArray, query_N: IntVector) -> RankedRows:
     doc_ids, doc_N = codes(table["doc_id"])
     repeated = repeated_row(query_N, doc_N)
     if repeated is not None:

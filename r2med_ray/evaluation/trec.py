@@ -24,6 +24,9 @@ from r2med_ray.ranking import best, require_finite
 from r2med_ray.types import DocId, Qrels, QueryId, Run
 
 _LOG = logging.getLogger(__name__)
+_FIELD = re.compile(r"\S+", re.ASCII)
+_WORD = re.compile(r"[^\s\0]+", re.ASCII)
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
 _BEIR_HEADER = ["query-id", "corpus-id", "score"]
 
 
@@ -126,7 +129,7 @@ def _judgements(path: Path) -> Iterator[_Judgement]:
         return
     is_beir = len(first.split("\t")) == 3
     for index, (line, text) in enumerate(read_lines(path)):
-        fields = text.split("\t") if is_beir else re.findall(r"\S+", text, re.ASCII)
+        fields = text.split("\t") if is_beir else _FIELD.findall(text)
         if index == 0 and fields == _BEIR_HEADER:
             continue
         if len(fields) != (3 if is_beir else 4):
@@ -146,7 +149,7 @@ def _id(value: Any, where: str) -> str:
 
 
 def _grade(value: Any, where: str) -> int:
-    is_digits = isinstance(value, str) and re.fullmatch(r"[+-]?[0-9]+", value)
+    is_digits = isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value)
     if is_digits or (isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0):
         return int(value)
     raise DataError(f"{where}: expected a whole number as grade, got {value!r}")
@@ -158,7 +161,7 @@ def _word(kind: str, text: str) -> str:
     Raises:
         DataError: it is empty, or holds white space or NUL.
     """
-    if not re.fullmatch(r"[^\s\0]+", text, re.ASCII):
+    if not _WORD.fullmatch(text):
         raise DataError(f"{kind} {text!r} can't stand in a TREC file: expected text without white space and NUL")
     return text
 

@@ -14,9 +14,7 @@ import regex
 MAX_UNITS = 255
 """StandardTokenizer's `maxTokenLength`, in UTF-16 code units: a longer token is cut into pieces."""
 
-_ASCII_TOKEN = re.compile(
-    r"\w+(?:(?:(?<=[A-Za-z])[.':](?=[A-Za-z])|(?<=[0-9])[.',;](?=[0-9]))\w+)*", re.ASCII
-)
+_ASCII_TOKEN = re.compile(r"\w+(?:(?:(?<=[A-Za-z])[.':](?=[A-Za-z])|(?<=[0-9])[.',;](?=[0-9]))\w+)*", re.ASCII)
 """The word rule where all is ASCII. It also finds underscores alone, which are no token."""
 
 _BEYOND_ASCII = re.compile(r"(?<!\S)([^\s\u0080-\U0010FFFF]*+[\u0080-\U0010FFFF]\S*)", re.ASCII)

@@ -6,8 +6,6 @@ from r2med_ray.reporting.formats import points, signed_points
 from r2med_ray.reporting.summary import Summary
 from r2med_ray.reporting.tables import Column
 
-MEAN = "Mean"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedComparison:
@@ -15,7 +13,7 @@ class PublishedComparison:
 
     system: str
     task: str
-    """A task, or `Mean <suite>`."""
+    """A task, or `Mean` over the tasks of a suite."""
 
     ours: float
     published: float
@@ -31,8 +29,8 @@ def compare_with_published(summary: Summary) -> list[PublishedComparison]:
         for task, ours, published, source in (
             *((task, row.scores[task], score.value, score.source) for task, score in row.published.items()),
             *(
-                (f"{MEAN} {suite}", row.suite_means[suite], row.published_means[suite], "")
-                for suite in summary.averaged_suites
+                (f"Mean{label}", row.suite_means[suite], row.published_means[suite], "")
+                for suite, label in summary.averaged_suites.items()
                 if suite in row.published_means
             ),
         )

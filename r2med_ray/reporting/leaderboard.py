@@ -3,12 +3,14 @@
 Nothing here depends on when or how fast a benchmark ran: the same results give the same bytes.
 """
 
+import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 
 from r2med_ray.reporting.compare import published_columns
 from r2med_ray.reporting.formats import interval, p_value, points, signed_points
 from r2med_ray.reporting.notes import reading_notes, warnings
-from r2med_ray.reporting.summary import Summary, suite_tasks
+from r2med_ray.reporting.summary import Summary
 from r2med_ray.reporting.tables import Column, csv_table, escape_markdown, markdown_table, text_table
 
 
@@ -36,7 +38,7 @@ def leaderboard_text(summary: Summary) -> str:
     """Return the table and its notes for a terminal or a log."""
     record = summary.record
     table = text_table([name_column(summary), *score_columns(summary), *side_columns(summary)])
-    notes = "".join(f"  {note}\n" for note in [*warnings(record), *reading_notes(record)])
+    notes = "".join(f"{textwrap.fill(note, 100)}\n" for note in [*warnings(record), *reading_notes(record)])
     return f"{record.name}: {record.main_measure} on a scale of 0–100\n\n{table}\n{notes}"
 
 
@@ -45,18 +47,21 @@ def leaderboard_csv(summary: Summary) -> str:
     rows = summary.rows
     compared = [row.comparison for row in rows]
     intervals = [found.interval if found else None for found in compared]
+    measured = [
+        *score_columns(summary),
+        *measure_columns(summary),
+        *published_means(summary),
+        _scores("Δ", [found.difference if found else None for found in compared]),
+        _scores("Δ low", [ends[0] if ends else None for ends in intervals]),
+        _scores("Δ high", [ends[1] if ends else None for ends in intervals]),
+    ]
     return csv_table(
         [
             name_column(summary),
             Column(title="Description", values=[row.system.description for row in rows], is_number=False),
             Column(title="Compat", values=[row.system.compat for row in rows], is_number=False),
-            *score_columns(summary),
-            *measure_columns(summary),
-            *published_means(summary),
-            _scores("Δ", [found.difference if found else None for found in compared]),
-            _scores("Δ low", [ends[0] if ends else None for ends in intervals]),
-            _scores("Δ high", [ends[1] if ends else None for ends in intervals]),
-            Column(title="p", values=[found.p_adjusted if found else None for found in compared], write="{:.4f}".format),
+            *(replace(column, title=f"{column.title} (0-100)") for column in measured),
+            Column(title="p", values=[found.p_adjusted if found else None for found in compared], write=p_value),
             *_counts(summary),
         ]
     )
@@ -69,10 +74,10 @@ def name_column(summary: Summary) -> Column:
 def score_columns(summary: Summary) -> list[Column]:
     """Return the main measure: mean over tasks, mean over each suite where there are several, and each task."""
     record, rows = summary.record, summary.rows
-    suites = summary.averaged_suites if len(suite_tasks(record)) > 1 else []
+    suites = {suite: label for suite, label in summary.averaged_suites.items() if label}
     return [
         _scores("Mean", [row.means.get(record.main_measure) for row in rows]),
-        *(_scores(f"Mean {suite}", [row.suite_means.get(suite) for row in rows]) for suite in suites),
+        *(_scores(f"Mean{label}", [row.suite_means.get(suite) for row in rows]) for suite, label in suites.items()),
         *(_scores(task.name, [row.scores.get(task.name) for row in rows]) for task in record.tasks),
     ]
 
@@ -93,7 +98,9 @@ def side_columns(summary: Summary) -> list[Column]:
     compared = [row.comparison for row in summary.rows]
     columns = [
         Column(title="Δ", values=[found.difference if found else None for found in compared], write=signed_points),
-        Column(title="95% interval", values=[found.interval if found else None for found in compared], write=interval),
+        Column(
+            title="95% interval", values=[found.interval if found else None for found in compared], write=interval
+        ),
         Column(title="p", values=[found.p_adjusted if found else None for found in compared], write=p_value),
     ]
     return [*published_means(summary), *(columns if any(compared) else []), *count_columns(summary)]
@@ -101,14 +108,12 @@ def side_columns(summary: Summary) -> list[Column]:
 
 def published_means(summary: Summary) -> list[Column]:
     """Return the published mean of each suite for which a system has one."""
-    suites = [suite for suite in summary.averaged_suites if any(suite in row.published_means for row in summary.rows)]
     return [
         Column(
-            title="Published" if len(suite_tasks(summary.record)) == 1 else f"Published {suite}",
-            values=[row.published_means.get(suite) for row in summary.rows],
-            write=points,
+            title=f"Published{label}", values=[row.published_means.get(suite) for row in summary.rows], write=points
         )
-        for suite in suites
+        for suite, label in summary.averaged_suites.items()
+        if any(suite in row.published_means for row in summary.rows)
     ]
 
 

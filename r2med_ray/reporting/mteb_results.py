@@ -1,4 +1,4 @@
-"""A result in the shape of MTEB's result files (github.com/embeddings-benchmark/results), so that their tools read it.
+"""A result in the shape of MTEB's result files (github.com/embeddings-benchmark/results), for tools that read those.
 
 `mteb_version` and `kg_co2_emissions` are null: no release of mteb made these files, and nothing was weighed.
 """

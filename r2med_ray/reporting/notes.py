@@ -59,15 +59,18 @@ def _counts(record: BenchmarkRecord) -> Iterator[str]:
         if without:
             yield f"{task.name}: {without} queries without a positive judgement are not in the mean."
     for system in record.systems:
-        counted: Counter[str] = Counter()
-        for result in record.results:
-            if result.system == system.name:
-                counted["unanswered"] += result.evaluation.num_unanswered
-                counted["answered but not judged"] += result.evaluation.num_unjudged
-                counted.update({f"with a generated text that is {reason!r}": len(queries) for reason, queries in result.flagged.items()})
-        parts = [f"{number} {what}" for what, number in counted.items() if number]
-        if parts:
-            yield f"{system.name}, queries over all tasks: {', '.join(parts)}."
+        results = record.results_of(system.name).values()
+        flagged: Counter[str] = Counter()
+        for result in results:
+            flagged.update({reason: len(query_ids) for reason, query_ids in result.flagged.items()})
+        parts = {
+            "queries without an answer": sum(result.evaluation.num_unanswered for result in results),
+            "answered queries without a judgement": sum(result.evaluation.num_unjudged for result in results),
+            **{f"generated texts flagged {reason!r}": number for reason, number in flagged.items()},
+        }
+        counted = [f"{number} {what}" for what, number in parts.items() if number]
+        if counted:
+            yield f"{system.name}: {', '.join(counted)}."
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -13,6 +13,7 @@ from r2med_ray.reporting.leaderboard import (
     score_columns,
 )
 from r2med_ray.reporting.notes import reading_notes, warnings
+from r2med_ray.reporting.record import BenchmarkRecord
 from r2med_ray.reporting.run_details import query_columns, result_columns, stage_columns, task_columns
 from r2med_ray.reporting.summary import Summary, SystemSummary
 
@@ -46,8 +47,19 @@ def render_page(summary: Summary) -> str:
         tasks=task_columns(record),
         stages=stage_columns(record),
         results=result_columns(record),
-        config=yaml.safe_dump(dict(record.config), sort_keys=False, allow_unicode=True),
+        settings=_settings(record),
     )
+
+
+def _settings(record: BenchmarkRecord) -> dict[str, str]:
+    """Return title → YAML of what was asked for and of what it came to."""
+    systems = {system.name: dict(system.settings) for system in record.systems if system.settings}
+    texts = {"Configuration": dict(record.config), "Settings of each system": systems}
+    return {
+        title: yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+        for title, values in texts.items()
+        if values
+    }
 
 
 def _best_first(summary: Summary, task: str) -> list[SystemSummary]:

@@ -38,9 +38,12 @@ class SystemRecord:
     description: str
     """Its parts in one line, e.g. `hyde/gpt4 → rrf(bm25, bge-large) → maxsim@20`."""
 
+    settings: Mapping[str, Json] = field(default_factory=dict)
+    """What its parts were set to: revisions, prompts, lengths, k1 and b, ..."""
+
     compat: Compat = "none"
     published_key: Mapping[str, Json] | None = None
-    """Names the published record of the same system (see `evaluation.published`); None where there is none."""
+    """Names the same system for `evaluation.published.published_score`; None where nothing is published."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,10 +60,15 @@ class Summary:
     rows: tuple[SystemSummary, ...]
 
     @property
-    def averaged_suites(self) -> list[str]:
-        """The suites of several tasks, or the only one."""
+    def averaged_suites(self) -> dict[str, str]:
+        """The suites of several tasks, or the only one, each with what it is called: ` R2MED (3)` for 3 tasks of it.
+
+        The only suite needs no name, since its mean is the mean.
+        """
         suites = suite_tasks(self.record)
-        return [suite for suite, tasks in suites.items() if len(tasks) > 1 or len(suites) == 1]
+        if len(suites) == 1:
+            return dict.fromkeys(suites, "")
+        return {suite: f" {suite} ({len(tasks)})" for suite, tasks in suites.items() if len(tasks) > 1}
 
 
 def suite_tasks(record: BenchmarkRecord) -> dict[str, list[str]]:
@@ -137,9 +142,7 @@ def _recall_cutoff(measure: str) -> int | None:
 def _published(record: BenchmarkRecord, system: SystemRecord, tasks: Iterable[str]) -> dict[str, PublishedScore]:
     if system.published_key is None:
         return {}
-    found = {
-        task: published_score(task=task, measure=record.main_measure, **system.published_key) for task in tasks
-    }
+    found = {task: published_score(task=task, measure=record.main_measure, **system.published_key) for task in tasks}
     return {task: score for task, score in found.items() if score is not None}
 
 

@@ -15,6 +15,7 @@ import shutil
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -48,7 +49,7 @@ _PER_QUERY_SCHEMA = pa.schema(
 RECORD: TypeAdapter[BenchmarkRecord] = TypeAdapter(BenchmarkRecord)
 
 _ENTRIES = {MANIFEST, PER_QUERY, "index.html", "leaderboard.md", "leaderboard.csv", "runs", "qrels", "mteb"}
-_IN_OTHER_FILES = {
+_IN_OTHER_FILES: dict[str, Any] = {
     "tasks": {"__all__": {"qrels"}},
     "results": {"__all__": {"run": {"rankings"}, "evaluation": {"per_query", "num_positives"}}},
 }

@@ -19,8 +19,8 @@ import numpy as np
 
 from r2med_ray.config import FusionConfig
 from r2med_ray.errors import ConfigError, DataError
-from r2med_ray.ranking import best, require_finite
-from r2med_ray.types import DocId, QueryId, Ranking, Run, ScoredDoc
+from r2med_ray.ranking import best_of_scores, require_finite
+from r2med_ray.types import DocId, QueryId, Ranking, Run
 
 
 class _Worth(NamedTuple):
@@ -63,19 +63,12 @@ def _fuse_one(
     for ranking in rankings:
         require_finite(ranking, stage="fuse", query_id=query_id)
         worths.append(_worth(ranking[: config.depth], config))
-    doc_ids = {doc_id for worth in worths for doc_id in worth.of}
-    return best(
-        (
-            ScoredDoc(
-                doc_id,
-                math.fsum(
-                    weight * worth.of.get(doc_id, worth.absent) for weight, worth in zip(weights, worths, strict=True)
-                ),
-            )
-            for doc_id in doc_ids
-        ),
-        k,
-    )
+    doc_ids = list({doc_id for worth in worths for doc_id in worth.of})
+    sums = [
+        math.fsum(weight * worth.of.get(doc_id, worth.absent) for weight, worth in zip(weights, worths, strict=True))
+        for doc_id in doc_ids
+    ]
+    return best_of_scores(np.array(sums, dtype=np.float32), doc_ids, k)
 
 
 def _worth(ranking: Ranking, config: FusionConfig) -> _Worth:

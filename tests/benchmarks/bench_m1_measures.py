@@ -58,7 +58,7 @@ def our_values(run: Path, qrels: Path) -> PerQuery:
 
 
 def make_files(folder: Path, num_queries: int, depth: int) -> tuple[Path, Path]:
-    """Write a run with many ties, and graded qrels of which some are found and some are in no ranking."""
+    """Write a run with ties, and graded qrels of which some are found and some are in no ranking."""
     import numpy as np
 
     random = np.random.default_rng(7)
@@ -66,7 +66,7 @@ def make_files(folder: Path, num_queries: int, depth: int) -> tuple[Path, Path]:
     with run.open("w") as run_lines, qrels.open("w") as qrels_lines:
         for query in range(num_queries):
             numbers = random.permutation(np.unique(random.integers(0, 500_000, 2 * depth)))[:depth].tolist()
-            scores = np.sort(random.normal(15, 4, depth).round(2))[::-1].tolist()
+            scores = np.sort(random.normal(15, 4, depth).round(3))[::-1].tolist()
             run_lines.writelines(
                 f"query-{query} Q0 {_doc_id(number)} {rank} {score} bench\n"
                 for rank, (number, score) in enumerate(zip(numbers, scores, strict=True), start=1)

@@ -1,0 +1,163 @@
+"""The job from configuration to report, in a process of its own, with everything real."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from r2med_ray.artifacts import ArtifactStore
+from tests.integration.jobs import JOB, environment, run_files, run_job, write_config
+
+pytestmark = [pytest.mark.ray, pytest.mark.serve]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder in which the job has run once; the configuration is small.yaml."""
+    folder = tmp_path_factory.mktemp("job")
+    (folder / "log").write_text(run_job(write_config(folder / "small.yaml"), cwd=folder).stdout)
+    yield folder
+
+
+def test_the_job_ends_with_the_leaderboard_and_the_path_of_the_page(finished: Path) -> None:
+    lines = (finished / "log").read_text().splitlines()
+
+    assert lines[-1] == f"report: {finished / 'results' / 'small' / 'index.html'}"
+    for system in ("bm25", "bm25+hyde", "minilm", "hybrid+maxsim"):
+        assert any(line.split()[:1] == [system] or f" {system} " in line for line in lines)
+
+
+def test_every_file_of_the_report_is_there(finished: Path) -> None:
+    results = finished / "results" / "small"
+
+    assert len(run_files(results)) == 4
+    for name in ("index.html", "leaderboard.md", "leaderboard.csv", "manifest.json", "per_query.parquet"):
+        assert (results / name).stat().st_size > 0
+    assert len(list(results.glob("mteb/**/*.json"))) == 4
+
+
+def test_the_hypothetical_documents_help_bm25_on_the_demo(finished: Path) -> None:
+    scores = {
+        path.parent.name: json.loads(path.read_text())["scores"]["test"][0]["ndcg_at_10"]
+        for path in (finished / "results" / "small").glob("mteb/**/*.json")
+    }
+
+    assert scores["bm25"] < scores["bm25+hyde"]
+
+
+def test_a_second_run_encodes_and_indexes_nothing_and_writes_the_same_runs(finished: Path) -> None:
+    store = ArtifactStore(str(finished / "store"))
+    before, runs = store.names(), run_files(finished / "results" / "small")
+
+    run_job(finished / "small.yaml", "--output", finished / "again", cwd=finished)
+
+    assert store.names() == before
+    assert run_files(finished / "again") == runs
+    manifest = json.loads((finished / "again" / "manifest.json").read_text())
+    assert all(stage["reused"] for stage in manifest["stages"])
+
+
+@pytest.mark.parametrize("documents_per_shard", [80, 33])
+def test_the_number_of_shards_changes_no_ranking(finished: Path, documents_per_shard: int) -> None:
+    run_job(
+        finished / "small.yaml",
+        "--store",
+        finished / "store",
+        "--output",
+        finished / f"by-{documents_per_shard}",
+        "--set",
+        f"resources.documents_per_shard={documents_per_shard}",
+        cwd=finished,
+    )
+    ours, others = run_files(finished / "results" / "small"), run_files(finished / f"by-{documents_per_shard}")
+
+    assert {name: ranking(content) for name, content in others.items()} == {
+        name: ranking(content) for name, content in ours.items()
+    }
+    # BM25 is equal to the last bit; a vector may differ there with the batch that it was computed in.
+    assert {name: content for name, content in others.items() if "/bm25" in name} == {
+        name: content for name, content in ours.items() if "/bm25" in name
+    }
+
+
+def ranking(content: bytes) -> list[tuple[bytes, ...]]:
+    """Query, document and rank of every line."""
+    return [tuple(line.split()[column] for column in (0, 2, 3)) for line in content.splitlines()]
+
+
+def test_a_dry_run_shows_what_is_stored_and_makes_nothing(finished: Path) -> None:
+    store = ArtifactStore(str(finished / "store"))
+    before = store.names()
+
+    shown = run_job(finished / "small.yaml", "--dry-run", cwd=finished).stdout
+    fresh = run_job(finished / "small.yaml", "--dry-run", "--store", finished / "fresh", cwd=finished).stdout
+
+    assert "vectors for all-MiniLM-L6-v2, Demo-Posts: 4 + 0" in shown
+    assert "corpus to be converted" in fresh
+    assert store.names() == before
+    assert not (finished / "fresh").exists()
+
+
+def test_a_changed_byte_in_the_store_stops_the_job_and_is_named(finished: Path, tmp_path: Path) -> None:
+    run_job(finished / "small.yaml", "--store", tmp_path / "store", "--output", tmp_path / "out", cwd=finished)
+    store = ArtifactStore(str(tmp_path / "store"))
+    damaged = next(artifact for artifact in store.all() if artifact.name.startswith("vectors/"))
+    path = Path(damaged.path("vectors.parquet"))
+    path.write_bytes(path.read_bytes()[:-9] + b"\0" + path.read_bytes()[-8:])
+    for name in store.names_of("run"):
+        store.remove(name)
+
+    failed = run_job(
+        finished / "small.yaml", "--store", tmp_path / "store", "--output", tmp_path / "2", cwd=finished, check=False
+    )
+
+    assert failed.returncode == 2
+    assert damaged.name in failed.stderr
+    assert not (tmp_path / "2").exists()
+
+
+def test_a_killed_driver_leaves_nothing_half_made_and_is_resumed(finished: Path, tmp_path: Path) -> None:
+    arguments = [finished / "small.yaml", "--store", tmp_path / "store", "--output", tmp_path / "out"]
+    driver = subprocess.Popen(
+        [sys.executable, JOB, *arguments], cwd=tmp_path, env=environment(), stderr=subprocess.DEVNULL
+    )
+    store = ArtifactStore(str(tmp_path / "store"))
+    deadline = time.monotonic() + 200
+    while not store.names_of("vectors") and time.monotonic() < deadline:
+        time.sleep(0.02)
+    driver.send_signal(signal.SIGKILL)
+    driver.wait()
+    vectors = set(store.names_of("vectors"))
+
+    assert 1 <= len(vectors) <= 4
+    assert list(store.problems()) == []
+    assert not (tmp_path / "out").exists()
+    run_job(*arguments, cwd=tmp_path)
+    assert vectors <= set(store.names_of("vectors"))
+    assert run_files(tmp_path / "out") == run_files(finished / "results" / "small")
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("tasks=[Demo-Post]", "unknown task 'Demo-Post'. Did you mean 'Demo-Posts'?"),
+        ("systems.0.retriever=bm52", "unknown retriever 'bm52'. Did you mean 'bm25'?"),
+        ("measures=[nDCG@10, nDGC@5]", "nDGC@5"),
+        ("resources.encode.gpus=1", "resources.encode reserves 1 × 1 GPU, 1 in all; the cluster has 0"),
+        ("systems.1.rewriter.generations=gpt5", "gpt5"),
+    ],
+)
+def test_what_is_wrong_with_a_benchmark_stops_it_with_exit_code_2(
+    finished: Path, tmp_path: Path, override: str, message: str
+) -> None:
+    failed = run_job(finished / "small.yaml", "--store", tmp_path, "--set", override, cwd=tmp_path, check=False)
+
+    assert failed.returncode == 2
+    assert f"error: {message}" in failed.stderr or message in failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert not (tmp_path / "results").exists()

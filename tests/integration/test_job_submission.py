@@ -1,0 +1,73 @@
+"""`ray job submit` on a cluster that `ray start --head` made."""
+
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.jobs import REPOSITORY, environment, run_files, write_config
+
+pytestmark = [pytest.mark.ray, pytest.mark.serve]
+
+RAY = Path(sys.executable).parent / "ray"
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on now."""
+    sockets = [socket.socket() for _ in range(count)]
+    for item in sockets:
+        item.bind(("127.0.0.1", 0))
+    ports = [item.getsockname()[1] for item in sockets]
+    for item in sockets:
+        item.close()
+    return ports
+
+
+@pytest.fixture
+def head(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """A head node in a process group of its own; yields the environment that reaches it."""
+    port, dashboard, client = free_ports(3)
+    # A token of its own, and a short folder: sockets lie in it, whose paths are limited to 107 bytes.
+    reach = environment(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
+    node = subprocess.Popen(
+        [
+            RAY, "start", "--head", "--block", "--num-cpus=2", f"--port={port}", "--node-ip-address=127.0.0.1",
+            f"--dashboard-port={dashboard}", f"--ray-client-server-port={client}", "--dashboard-host=127.0.0.1",
+            f"--temp-dir=/tmp/r2med-{os.getpid()}",
+        ],
+        env=reach, start_new_session=True, stdout=(tmp_path / "head.log").open("w"), stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    reach["RAY_API_SERVER_ADDRESS"] = f"http://127.0.0.1:{dashboard}"
+    try:
+        for _ in range(60):
+            listed = subprocess.run([RAY, "job", "list"], env=reach, capture_output=True, timeout=60)
+            if listed.returncode == 0:
+                break
+        else:
+            pytest.fail(f"the head node did not start:\n{(tmp_path / 'head.log').read_text()}")
+        yield reach
+    finally:
+        os.killpg(node.pid, 15)
+        node.wait(timeout=60)
+
+
+def test_the_same_job_runs_when_it_is_submitted_to_a_cluster(head: dict[str, str], tmp_path: Path) -> None:
+    config = write_config(tmp_path / "small.yaml")
+    submitted = subprocess.run(
+        [
+            RAY, "job", "submit", "--working-dir", REPOSITORY, "--", "python", "jobs/full_benchmark.py", config,
+            "--store", tmp_path / "store", "--output", tmp_path / "out",
+        ],
+        env=head, capture_output=True, text=True, timeout=500,
+    )  # fmt: skip
+
+    assert submitted.returncode == 0, submitted.stdout + submitted.stderr
+    assert f"report: {tmp_path / 'out' / 'index.html'}" in submitted.stdout
+    assert len(run_files(tmp_path / "out")) == 4
+    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["name"] == "small"

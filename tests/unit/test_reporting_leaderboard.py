@@ -1,0 +1,80 @@
+"""The leaderboard as Markdown, CSV and text; figures as in `test_reporting_summary`."""
+
+import csv
+import io
+from dataclasses import replace
+
+from r2med_ray.reporting.leaderboard import leaderboard_csv, leaderboard_markdown, leaderboard_text
+from r2med_ray.reporting.summary import summarise
+from tests.unit.reporting_records import ALPHA, BETA, FIRST, SECOND, record
+
+
+def test_markdown_holds_scores_on_a_scale_of_0_to_100_best_first():
+    lines = leaderboard_markdown(summarise(record())).splitlines()
+    start = lines.index("RR on a scale of 0–100; the best of each column is bold.")
+
+    assert lines[start + 2 : start + 6] == [
+        "| System | Mean | Alpha | Beta | Unanswered | Flagged |",
+        "| :--- | ---: | ---: | ---: | ---: | ---: |",
+        "| first | **87.50** | **75.00** | **100.00** | 0 | 2 |",
+        # Alpha (1/2 + 0) / 2
+        "| second | 12.50 | 25.00 | 0.00 | 1 | 0 |",
+    ]
+
+
+def test_markdown_names_the_other_averages():
+    text = leaderboard_markdown(summarise(record()))
+
+    assert "| System | RR | R@1 | RR by query | R@1 pooled |" in text
+    assert "| first | **87.50** | **41.67** | **83.33** | **40.00** |" in text
+
+
+def test_a_comparison_stands_beside_the_scores():
+    text = leaderboard_markdown(summarise(record(baseline="second")))
+
+    assert "| System | Mean | Alpha | Beta | Δ | 95% interval | p | Unanswered | Flagged |" in text
+    # Beta has one query, which can't be resampled
+    assert "| first | **87.50** | **75.00** | **100.00** | +75.00 | – | 0.250 | 0 | 2 |" in text
+
+
+def test_suites_of_several_tasks_get_a_mean_of_their_own():
+    tasks = (ALPHA, BETA, replace(ALPHA, name="Gamma", suite="Gamma"))
+    results = record().results
+    results += tuple(replace(result, task="Gamma") for result in results if result.task == "Alpha")
+
+    # Greek (0.75 + 1) / 2; all (0.75 + 1 + 0.75) / 3
+    text = leaderboard_markdown(summarise(record(tasks=tasks, results=results)))
+    assert "| System | Mean | Mean Greek (2) | Alpha | Beta | Gamma |" in text
+    assert "| first | **83.33** | **87.50** | **75.00** | **100.00** | **75.00** |" in text
+
+
+def test_names_can_not_break_the_markdown():
+    systems = (replace(FIRST, description="a|b <script>"), SECOND)
+
+    assert "- first: a\\|b \\<script\\>\n" in leaderboard_markdown(summarise(record(systems=systems)))
+
+
+def test_csv_holds_every_figure_and_says_the_scale():
+    rows = list(csv.DictReader(io.StringIO(leaderboard_csv(summarise(record(baseline="second"))))))
+
+    assert [row["System"] for row in rows] == ["first", "second"]
+    assert rows[0]["Mean (0-100)"] == "87.50"
+    assert rows[0]["R@1 pooled (0-100)"] == "40.00"
+    assert rows[0]["Δ (0-100)"] == "75.00"
+    assert rows[0]["p"] == "0.250"
+    assert rows[1]["Δ (0-100)"] == ""
+    assert (rows[1]["Unanswered"], rows[1]["Unjudged"]) == ("1", "0")
+
+
+def test_text_ends_with_what_a_reader_must_know():
+    text = leaderboard_text(summarise(record()))
+
+    assert text.startswith("greek: RR on a scale of 0–100\n")
+    assert "first: 1 generated texts flagged 'empty', 2 generated texts flagged 'cut'." in text
+
+
+def test_the_same_results_give_the_same_text_whenever_they_were_made():
+    later = record(finished="2027-01-01T00:00:00+00:00", stages=(), versions={})
+
+    assert leaderboard_markdown(summarise(later)) == leaderboard_markdown(summarise(record()))
+    assert leaderboard_csv(summarise(later)) == leaderboard_csv(summarise(record()))

@@ -1,0 +1,47 @@
+"""What is said below the tables."""
+
+from dataclasses import replace
+
+from r2med_ray.reporting.notes import reading_notes, warnings
+from tests.unit.reporting_records import ALPHA, BETA, FIRST, RESULTS, SECOND, record
+
+
+def test_demonstrations_are_called_that():
+    demo = replace(ALPHA, suite="Demo")
+
+    assert warnings(record(tasks=(demo, BETA))) == ["Alpha: a demonstration, not a benchmark."]
+
+
+def test_what_is_missing_is_named():
+    assert warnings(record(results=RESULTS[1:])) == ["No result for first on Alpha."]
+
+
+def test_what_the_loader_said_is_passed_on():
+    task = replace(BETA, warnings=("2 doc ids of the qrels are not in the corpus",))
+
+    assert warnings(record(tasks=(ALPHA, task))) == ["Beta: 2 doc ids of the qrels are not in the corpus"]
+
+
+def test_mt07_unanswered_queries_are_counted():
+    assert "second: 1 queries without an answer." in reading_notes(record())
+
+
+def test_mt01_queries_without_a_positive_judgement_are_counted():
+    task = replace(ALPHA, qrels={**ALPHA.qrels, "q8": {"d1": 0}, "q9": {}})
+
+    assert "Alpha: 2 queries without a positive judgement are not in the mean." in reading_notes(
+        record(tasks=(task, BETA))
+    )
+
+
+def test_systems_under_the_published_protocol_are_named():
+    notes = reading_notes(record(systems=(replace(FIRST, compat="r2med"), SECOND)))
+
+    assert "first: run by the published protocol of R2MED (compat: r2med), oddities included." in notes
+
+
+def test_the_baseline_and_the_seed_are_named():
+    (note,) = [note for note in reading_notes(record(baseline="second")) if note.startswith("Δ")]
+
+    assert "second" in note
+    assert "Seed 7" in note

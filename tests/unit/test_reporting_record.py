@@ -1,0 +1,28 @@
+"""The values that a report is made from."""
+
+import subprocess
+import sys
+
+from r2med_ray.reporting.record import versions
+from tests.unit.reporting_records import RESULTS, STAGES, record
+
+
+def test_versions_are_read_without_importing_anything():
+    script = (
+        "import sys; from r2med_ray.reporting.record import versions; found = versions(); "
+        "print(found['ray'], found['torch'], *({'ray', 'torch', 'transformers', 'faiss', 'bm25s'} & set(sys.modules)))"
+    )
+    printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+
+    assert printed.split() == [versions()["ray"], versions()["torch"]]
+
+
+def test_a_rate_is_only_known_for_work_that_was_done():
+    done, reused = STAGES
+
+    assert done.documents_per_second == 617.0
+    assert reused.documents_per_second is None
+
+
+def test_results_of_a_system_come_in_the_order_of_the_tasks():
+    assert list(record(results=RESULTS[::-1]).results_of("first")) == ["Alpha", "Beta"]
