@@ -72,7 +72,9 @@ class Assembly:
     def system(self, task: Task, system: ResolvedSystem) -> System:
         """Return a system's parts for one task; none of them is running yet."""
         config = system.config
-        rewriter = config.rewriter and ReplayRewriter(config.rewriter, folder=task.folder, compat=system.compat)
+        rewriter = (
+            ReplayRewriter(config.rewriter, folder=task.folder, compat=system.compat) if config.rewriter else None
+        )
         return System(
             name=system.name,
             depth=self._benchmark.config.depth,
@@ -101,12 +103,12 @@ class Assembly:
         """
         done: list[tuple[str, str, StageReport]] = []
         timeout = self._resources.no_progress_timeout_s
-        for of_indexing in _grouped(asked, LexicalStage):
-            stage, tasks = of_indexing[0].stage, _tasks(of_indexing)
+        for of_terms in _grouped(asked, LexicalStage):
+            compat = of_terms[0].stage.compat
             report = tokenize_corpora(
-                self._store, tasks, stage.compat, self._pools.tokenize, no_progress_timeout_s=timeout
+                self._store, _tasks(of_terms), compat, self._pools.tokenize, no_progress_timeout_s=timeout
             )
-            done.append(("tokenize", stage.label, report))
+            done.append(("tokenize", of_terms[0].stage.label, report))
         for of_encoder in _grouped(asked, DenseStage):
             stage, tasks = of_encoder[0].stage, _tasks(of_encoder)
             encoding = self._encoding(stage)

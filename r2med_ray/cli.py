@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from r2med_ray.artifacts import ArtifactStore, collect_garbage
 from r2med_ray.errors import R2MedError
 
 app = typer.Typer(
@@ -147,9 +148,7 @@ def report(results: Annotated[Path, typer.Argument(help="A folder that a run wro
     typer.echo(write_report(load_results(results), results))
 
 
-def _store(uri: str | None) -> "ArtifactStore":  # noqa: F821
-    from r2med_ray.artifacts import ArtifactStore
-
+def _store(uri: str | None) -> ArtifactStore:
     return ArtifactStore(uri or "store")
 
 
@@ -178,8 +177,6 @@ def artifacts_gc(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
 ) -> None:
     """Remove what killed jobs left half made."""
-    from r2med_ray.artifacts import collect_garbage
-
     for path in collect_garbage(
         _store(store), older_than_s=older_than_hours * 3600, now=time.time(), damaged=damaged, dry_run=dry_run
     ):

@@ -12,7 +12,7 @@ from r2med_ray.config import TaskConfig
 from r2med_ray.corpus.catalog import TaskRow, resolve_tasks
 from r2med_ray.corpus.convert import corpus_key, load_corpus
 from r2med_ray.errors import DataError
-from r2med_ray.indexing.keys import terms_key, vectors_key
+from r2med_ray.indexing.keys import skipped_rows, terms_key, vectors_key
 from r2med_ray.systems import DenseStage, FirstStage, LexicalStage, ResolvedBenchmark
 from r2med_ray.types import Corpus
 
@@ -112,7 +112,7 @@ def _count(
 ) -> Iterator[ShardCount]:
     for stage in _distinct([stage for system in benchmark.systems for stage in system.first_stages]):
         if isinstance(stage, LexicalStage):
-            keys = [terms_key(shard, stage.skip_rows(corpus, shard)) for shard in corpus.shards]
+            keys = [terms_key(shard, skipped_rows(corpus, shard, stage.compat)) for shard in corpus.shards]
         else:
             inputs = stage.row.encoding_inputs(task, device=device, side="document")
             keys = [vectors_key(shard, corpus.duplicates_in(shard), inputs) for shard in corpus.shards]

@@ -7,12 +7,12 @@ would not be the ranking that is measured. Shard top-k, merge, fusion, reranking
 Shape letters: N documents.
 """
 
-import heapq
 import itertools
 import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from r2med_ray.errors import DataError
 from r2med_ray.types import FloatVector, Ranking, ScoredDoc
@@ -23,8 +23,8 @@ def best(hits: Iterable[ScoredDoc], k: int) -> Ranking:
 
     Scores come back as the float32 values they were compared by.
     """
-    rounded = (ScoredDoc(hit.doc_id, float(np.float32(hit.score))) for hit in hits)
-    return tuple(heapq.nlargest(k, rounded, key=lambda hit: (hit.score, hit.doc_id)))
+    hits = list(hits)
+    return _ordered([hit.score for hit in hits], [hit.doc_id for hit in hits], k)
 
 
 def merge(rankings: Iterable[Ranking], k: int) -> Ranking:
@@ -45,7 +45,13 @@ def best_of_scores(scores_N: FloatVector, doc_ids: Sequence[str], k: int) -> Ran
         kept_scores = scores_N[candidates]
         kth_score = np.partition(kept_scores, -k)[-k]
         candidates = candidates[kept_scores >= kth_score]
-    return best((ScoredDoc(doc_ids[i], float(scores_N[i])) for i in candidates.tolist()), k)
+    return _ordered(scores_N[candidates], [doc_ids[i] for i in candidates.tolist()], k)
+
+
+def _ordered(scores: npt.ArrayLike, doc_ids: Sequence[str], k: int) -> Ranking:
+    rounded = np.asarray(scores, dtype=np.float32).tolist()
+    descending = sorted(zip(rounded, doc_ids, strict=True), reverse=True)
+    return tuple(ScoredDoc(doc_id, score) for score, doc_id in descending[: max(k, 0)])
 
 
 def require_finite(ranking: Iterable[ScoredDoc], *, stage: str, query_id: str) -> None:

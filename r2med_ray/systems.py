@@ -11,9 +11,10 @@ from r2med_ray.corpus.catalog import TaskRow, select_tasks
 from r2med_ray.errors import ConfigError
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.indexing.bm25 import BM25_ROWS, BM25Row
-from r2med_ray.models.catalog import Catalog, EncoderRow, RerankerRow, load_catalog
+from r2med_ray.models.catalog import Catalog, load_catalog
+from r2med_ray.models.rows import EncoderRow, RerankerRow
 from r2med_ray.registry import nearest
-from r2med_ray.types import Compat, Corpus, CorpusShard, Task
+from r2med_ray.types import Compat, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +33,6 @@ class LexicalStage:
     def published(self) -> str | None:
         """The key of R2MED's published results."""
         return "bm25" if self.row.name == "bm25-r2med" else None
-
-    def skip_rows(self, corpus: Corpus, shard: CorpusShard) -> tuple[int, ...]:
-        """Return the rows of a shard that are not indexed: duplicates, except that R2MED indexed those too."""
-        return () if self.compat == "r2med" else corpus.duplicates_in(shard)
 
     @property
     def prepared_as(self) -> str:

@@ -6,17 +6,18 @@ is the shard that each of its actors was holding.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import ray
 
 from r2med_ray.artifacts import ArtifactKey, ArtifactStore
+from r2med_ray.capacity import Pool
 from r2med_ray.corpus.loading import rows_of_table
 from r2med_ray.distributed.progress import Progress, StageReport
-from r2med_ray.capacity import Pool
-from r2med_ray.distributed.shard_stream import ShardWork, missing_work, stream_shards
+from r2med_ray.distributed.shard_stream import ShardWork, stream_shards
 from r2med_ray.errors import StageError
-from r2med_ray.indexing.embedding import embed_documents
+from r2med_ray.indexing.embedding import embed_documents, vectors_table
 from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, VECTORS_FILE, query_vectors_key, vectors_key
 from r2med_ray.models.devices import set_threads
 from r2med_ray.models.encoders import TransformerEncoder
@@ -89,14 +90,19 @@ def encode_corpora(
     Raises:
         StageError: a shard failed; the shards that were finished stay.
     """
-    work = missing_work(store, tasks, encoding.vectors_key)
+    work = [
+        ShardWork(task=task.name, shard=shard, skip_rows=task.corpus.duplicates_in(shard))
+        for task in tasks
+        for shard in task.corpus.shards
+        if store.find(encoding.vectors_key(task, shard)) is None
+    ]
     documents = sum(item.num_documents for item in work)
     with Progress(f"encode with {encoding.row.name}", len(work), documents) as progress:
         for _, numbers in stream_shards(
             "encode",
             store,
             work,
-            lambda: ShardEncoder(store, encoding, tasks, pool.threads),
+            partial(ShardEncoder, store, encoding, tasks, pool.threads),
             pool=pool,
             no_progress_timeout_s=no_progress_timeout_s,
         ):
@@ -148,6 +154,8 @@ def _encode_queries(store: ArtifactStore, encoding: Encoding, questions: Sequenc
             expansion_prompt=encoding.row.expansion_prompt,
             cosine=encoding.row.similarity == "cosine" or asked.compat == "r2med",
         )
+        query_ids = [query.query_id for query in asked.queries]
+        table = vectors_table(range(len(query_ids)), query_ids, vectors_QD)
         with store.create(encoding.query_vectors_key(asked.task, asked.queries, asked.compat)) as writer:
-            writer.write_table(QUERY_VECTORS_FILE, query_vectors_table(asked.queries, vectors_QD))
+            writer.write_table(QUERY_VECTORS_FILE, table)
     return sum(len(asked.queries) for asked in questions)

@@ -44,7 +44,7 @@ class ShardedRetriever(Generic[Prepared]):
         self._prepare = prepare
         self._drop_identical_ids = drop_identical_ids
         owner = ShardActor.options(num_cpus=pool.cpus, num_gpus=pool.gpus, max_restarts=2, max_task_retries=2)
-        self._actors = [owner.remote(load_index, hand) for hand in deal(shards, pool.actors)]
+        self._actors: list[Any] = [owner.remote(load_index, hand) for hand in deal(shards, pool.actors)]
         self._answers("index", [actor.ready.remote() for actor in self._actors])
 
     def retrieve(self, queries: Sequence[Query], *, k: int) -> Run:

@@ -14,10 +14,10 @@ import pyarrow as pa
 import ray
 from ray.data import ActorPoolStrategy, DataContext, TaskPoolStrategy
 
-from r2med_ray.artifacts import ArtifactKey, ArtifactStore
+from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.capacity import Pool
 from r2med_ray.errors import StageError
-from r2med_ray.types import CorpusShard, Task
+from r2med_ray.types import CorpusShard
 
 READ_CPUS = 0.25
 """CPUs a reading task reserves: little, so that reading never waits behind a pool that fills the machine."""
@@ -39,22 +39,6 @@ class ShardWork:
     @property
     def num_documents(self) -> int:
         return self.shard.num_rows - len(self.skip_rows)
-
-
-def missing_work(
-    store: ArtifactStore,
-    tasks: Sequence[Task],
-    key: Callable[[Task, CorpusShard], ArtifactKey],
-    *,
-    keep_duplicates: bool = False,
-) -> list[ShardWork]:
-    """Return the shards of some tasks for which the store has no artefact."""
-    return [
-        ShardWork(task=task.name, shard=shard, skip_rows=() if keep_duplicates else task.corpus.duplicates_in(shard))
-        for task in tasks
-        for shard in task.corpus.shards
-        if store.find(key(task, shard)) is None
-    ]
 
 
 class ShardWorker(Protocol):

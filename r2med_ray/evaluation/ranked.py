@@ -7,7 +7,7 @@ Shape letters: Q queries, N rows (one per ranked document), D distinct documents
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -43,13 +43,10 @@ class RankedRows:
         """Return the same rankings as values; queries without rows are left out."""
         doc_ids = self.doc_ids.take(int_array(self.doc)).to_pylist()
         hits = [ScoredDoc(doc_id, score) for doc_id, score in zip(doc_ids, self.score.tolist(), strict=True)]
-        starts = np.flatnonzero(self.rank == 1).tolist()
+        bounds = [*np.flatnonzero(self.rank == 1).tolist(), len(hits)]
         return Run(
             tag=tag,
-            rankings={
-                self.query_ids[self.query[start]]: tuple(hits[start:end])
-                for start, end in zip(starts, [*starts[1:], len(hits)], strict=True)
-            },
+            rankings={self.query_ids[self.query[start]]: tuple(hits[start:end]) for start, end in pairwise(bounds)},
         )
 
 
@@ -133,8 +130,7 @@ def _descending(score_N: FloatVector) -> npt.NDArray[np.uint64]:
 
 
 def _place_of_id(doc_ids: pa.StringArray, doc_T: IntVector) -> IntVector:
-    """Return integers that compare as the ids of these documents do; UTF-8 bytes sort as code points do."""
-    distinct, inverse_T = np.unique(doc_T, return_inverse=True)
-    place = np.empty(len(distinct), np.int64)
-    place[int_vector(pc.sort_indices(doc_ids.take(int_array(distinct))))] = np.arange(len(distinct))
-    return place[inverse_T]
+    """Return integers that compare as the ids of different documents do; UTF-8 bytes sort as code points do."""
+    place_T = np.empty(len(doc_T), np.int64)
+    place_T[int_vector(pc.sort_indices(doc_ids.take(int_array(doc_T))))] = np.arange(len(doc_T))
+    return place_T

@@ -108,6 +108,8 @@ def _p_value(tasks: list[DoubleVector], seed: int, num_resamples: int) -> float:
     from scipy import stats
 
     weighted_N = np.concatenate([task / len(task) for task in tasks])  # swapping a pair flips the sign of its part
+    if len(weighted_N) == 1:
+        return 1.0  # either sign is as far from 0
     result = stats.permutation_test(
         (weighted_N, np.zeros_like(weighted_N)),
         lambda system, baseline, axis: (system - baseline).sum(axis=axis),

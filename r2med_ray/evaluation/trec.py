@@ -1,6 +1,6 @@
 """Reads and writes the files of TREC evaluations: runs and qrels.
 
-    query_id Q0 doc_id rank score tag                      a run; see `run_columns` for what is read besides
+    query_id Q0 doc_id rank score tag                      a run; see `run_lines` for what is read besides
     query_id 0 doc_id grade                                qrels, fields separated by blanks and tabs
     query-id<TAB>corpus-id<TAB>score                       qrels of BEIR, with or without that header
     {"q_id": query_id, "p_id": doc_id, "score": grade}     qrels of R2MED, JSON Lines
@@ -13,13 +13,13 @@ import re
 import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from r2med_ray.errors import DataError
-from r2med_ray.evaluation.run_columns import open_run, read_rows
-from r2med_ray.jsonl import read_jsonl, read_lines
+from r2med_ray.evaluation.run_columns import read_rows
+from r2med_ray.evaluation.run_lines import open_run
+from r2med_ray.jsonl import Record, read_jsonl, read_lines
 from r2med_ray.ranking import best, require_finite
 from r2med_ray.types import DocId, Qrels, QueryId, Run
 
@@ -30,15 +30,6 @@ _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
 _BEIR_HEADER = ["query-id", "corpus-id", "score"]
 
 
-class _Judgement(NamedTuple):
-    """One judgement as it stands in a file."""
-
-    line: int
-    query_id: Any
-    doc_id: Any
-    grade: Any
-
-
 def read_run(path: Path) -> Run:
     """Read a run; its tag is the one on the first line, or the file's name where there is none.
 
@@ -47,8 +38,8 @@ def read_run(path: Path) -> Run:
     """
     rows = read_rows(path)
     with open_run(path) as stream:
-        fields = stream.readline().decode("utf-8", "replace").split()
-    return rows.to_run(fields[5] if len(fields) == 6 else path.name.split(".")[0])
+        fields = stream.readline().split()
+    return rows.to_run(fields[5].decode("utf-8", "replace") if len(fields) == 6 else path.name.split(".")[0])
 
 
 def write_run(path: Path, run: Run) -> None:
@@ -72,25 +63,21 @@ def read_qrels(path: Path) -> Qrels:
             one query, or there is no judgement.
     """
     qrels: dict[QueryId, dict[DocId, int]] = {}
-    num_repeats = num_integers = 0
-    for judgement in _judgements(path):
-        where = f"{path}:{judgement.line}"
-        query_id, doc_id = _id(judgement.query_id, where), _id(judgement.doc_id, where)
-        grade = _grade(judgement.grade, where)
+    num_repeats = 0
+    for line, query_id, doc_id, grade in _judgements(path):
         grades = qrels.setdefault(query_id, {})
-        if grades.get(doc_id, grade) != grade:
-            raise DataError(
-                f"{where}: query {query_id!r}, document {doc_id!r} has grade {grade} here and {grades[doc_id]} before"
-            )
-        num_repeats += doc_id in grades
-        num_integers += (judgement.query_id != query_id) + (judgement.doc_id != doc_id)
+        if doc_id in grades:
+            num_repeats += 1
+            if grades[doc_id] != grade:
+                raise DataError(
+                    f"{path}:{line}: query {query_id!r}, document {doc_id!r} has grade {grade} here and "
+                    f"{grades[doc_id]} before"
+                )
         grades[doc_id] = grade
     if not qrels:
         raise DataError(f"{path}: expected judgements, got an empty file")
     if num_repeats:
         _LOG.warning("%s: %d lines repeat an earlier judgement", path, num_repeats)
-    if num_integers:
-        _LOG.warning("%s: %d ids are JSON integers and were read as text", path, num_integers)
     return qrels
 
 
@@ -121,38 +108,45 @@ def _run_lines(run: Run) -> Iterator[str]:
             yield f"{query_id} Q0 {_word('document id', hit.doc_id)} {rank} {np.float32(hit.score)} {tag}\n"
 
 
-def _judgements(path: Path) -> Iterator[_Judgement]:
+def _judgements(path: Path) -> Iterator[tuple[int, QueryId, DocId, int]]:
+    """Yield (line, query id, document id, grade)."""
     _, first = next(read_lines(path), (0, ""))
     if first.lstrip().startswith("{"):
-        for record in read_jsonl(path):
-            yield _Judgement(record.line, *(record.values.get(name) for name in ("q_id", "p_id", "score")))
+        yield from _json_judgements(path)
         return
     is_beir = len(first.split("\t")) == 3
     for index, (line, text) in enumerate(read_lines(path)):
         fields = text.split("\t") if is_beir else _FIELD.findall(text)
         if index == 0 and fields == _BEIR_HEADER:
             continue
-        if len(fields) != (3 if is_beir else 4):
+        if len(fields) != (3 if is_beir else 4) or not all(fields) or "\0" in text:
             raise DataError(
                 f"{path}:{line}: expected query id, 0, document id and grade, or {', '.join(_BEIR_HEADER)} between "
-                f"tabs; got {text!r}"
+                f"tabs, and no NUL; got {text!r}"
             )
-        yield _Judgement(line, fields[0], fields[-2], fields[-1])
+        if not _WHOLE_NUMBER.fullmatch(fields[-1]):
+            raise DataError(f"{path}:{line}: expected a whole number as grade, got {fields[-1]!r}")
+        yield line, fields[0], fields[-2], int(fields[-1])
 
 
-def _id(value: Any, where: str) -> str:
+def _json_judgements(path: Path) -> Iterator[tuple[int, QueryId, DocId, int]]:
+    num_integers = 0
+    for record in read_jsonl(path):
+        query_id, doc_id, grade = (record.values.get(name) for name in ("q_id", "p_id", "score"))
+        num_integers += isinstance(query_id, int) + isinstance(doc_id, int)
+        if not isinstance(grade, int | float) or isinstance(grade, bool) or grade % 1 != 0:
+            raise DataError(f"{record.where}: expected score to be a whole number, got {grade!r}")
+        yield record.line, _json_id(query_id, "q_id", record), _json_id(doc_id, "p_id", record), int(grade)
+    if num_integers:
+        _LOG.warning("%s: %d ids are JSON integers and were read as text", path, num_integers)
+
+
+def _json_id(value: object, name: str, record: Record) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str) or not value.strip() or "\0" in value:
-        raise DataError(f"{where}: expected an id, a text that is not blank and holds no NUL, got {value!r}")
+        raise DataError(f"{record.where}: expected {name} to be a text, not blank, without NUL; got {value!r}")
     return value
-
-
-def _grade(value: Any, where: str) -> int:
-    is_digits = isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value)
-    if is_digits or (isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0):
-        return int(value)
-    raise DataError(f"{where}: expected a whole number as grade, got {value!r}")
 
 
 def _word(kind: str, text: str) -> str:

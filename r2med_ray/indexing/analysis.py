@@ -15,10 +15,10 @@ from r2med_ray.indexing.words import tokenize
 ANALYZER = "lucene-english-1"
 """Belongs into the key of whatever is made from terms. Change it with any change of the terms."""
 
-STOP_WORDS = frozenset(
-    "a an and are as at be but by for if in into is it no not of on or such "
-    "that the their then there these they this to was will with".split()
-)
+STOP_WORDS = frozenset({
+    "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it", "no", "not", "of",
+    "on", "or", "such", "that", "the", "their", "then", "there", "these", "they", "this", "to", "was", "will", "with",
+})  # fmt: skip
 """Lucene's EnglishAnalyzer.ENGLISH_STOP_WORDS_SET."""
 
 

@@ -1,14 +1,17 @@
 """What names the artefacts of encoding and indexing, and the files in them."""
 
 from collections.abc import Mapping, Sequence
+from importlib import metadata
 
 from r2med_ray.artifacts import ArtifactKey, Json, fingerprint_queries
-from r2med_ray.types import Corpus, CorpusShard, Query
+from r2med_ray.indexing.analysis import ANALYZER
+from r2med_ray.types import Compat, Corpus, CorpusShard, Query
 
 VECTORS_FILE = "vectors.parquet"
+QUERY_VECTORS_FILE = "vectors.parquet"
 TERMS_FILE = "terms.parquet"
-DOCUMENT_FREQUENCIES_FILE = "document_frequencies.parquet"
-INDEX_FILE = "index.parquet"
+COUNTS_FILE = "counts.parquet"
+ANN_FILE = "index.faiss"
 
 
 def vectors_key(shard: CorpusShard, skip_rows: Sequence[int], encoding: Mapping[str, Json]) -> ArtifactKey:
@@ -21,19 +24,18 @@ def query_vectors_key(queries: Sequence[Query], encoding: Mapping[str, Json]) ->
     return ArtifactKey("query-vectors", {"queries": fingerprint_queries(queries), "encoding": dict(encoding)})
 
 
-def terms_key(shard: CorpusShard, skip_rows: Sequence[int], analyzer: Mapping[str, Json]) -> ArtifactKey:
-    """Return the key of a shard's terms."""
-    return ArtifactKey("terms", {"shard": shard.digest, "skip_rows": list(skip_rows), "analyzer": dict(analyzer)})
+def skipped_rows(corpus: Corpus, shard: CorpusShard, compat: Compat) -> tuple[int, ...]:
+    """Return the rows of a shard that BM25 doesn't count: duplicates, except that R2MED counted those too."""
+    return () if compat == "r2med" else corpus.duplicates_in(shard)
 
 
-def bm25_key(
-    corpus: Corpus, shard: CorpusShard, terms: ArtifactKey, skip_rows: Sequence[int], row: Mapping[str, Json]
-) -> ArtifactKey:
-    """Return the key of a shard's BM25 index: its terms, and the whole corpus, whose statistics it is scored with."""
-    statistics = {"corpus": corpus.digest, "skip_rows": list(skip_rows)}
-    return ArtifactKey("bm25", {"terms": terms.digest, "statistics": statistics, "row": dict(row)})
+def terms_key(shard: CorpusShard, skip_rows: Sequence[int]) -> ArtifactKey:
+    """Return the key of a shard's terms, which every variant of BM25 is scored from."""
+    return ArtifactKey("terms", {"shard": shard.digest, "skip_rows": list(skip_rows), "analyzer": ANALYZER})
 
 
-def ann_key(vectors: ArtifactKey, factory: str, library: str) -> ArtifactKey:
+def ann_key(vectors: ArtifactKey, factory: str, unit_length: bool) -> ArtifactKey:
     """Return the key of a shard's trained index; an exact one is its vectors and has none."""
-    return ArtifactKey("ann", {"vectors": vectors.digest, "factory": factory, "faiss": library})
+    library = metadata.version("faiss-cpu")
+    inputs = {"vectors": vectors.digest, "factory": factory, "unit_length": unit_length, "faiss": library}
+    return ArtifactKey("ann", inputs)

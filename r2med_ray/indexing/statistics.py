@@ -1,10 +1,10 @@
-"""What BM25 needs to know: the terms of one shard, and the document frequencies and lengths of the whole corpus.
+"""The terms of one shard, and what BM25 has to know of the whole corpus.
 
-Shards are counted by themselves and the counts are added as integers, so that every shard is scored with the same
-N, document frequencies and average length, however the corpus was cut.
+Shards are counted by themselves and their counts are added as integers. So every shard is scored with the same number
+of documents, document frequencies and average length, however the corpus was cut.
 
-Shape letters: N documents (rows) of a shard, V terms of its vocabulary, P postings: pairs of a term and a document
-that has it.
+Shape letters: N documents (rows) of a shard, V terms of its vocabulary, P pairs of a term and a
+document that has it, T tokens of all documents.
 """
 
 from array import array
@@ -16,31 +16,146 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from r2med_ray.errors import ArtifactError
 from r2med_ray.indexing.analysis import normalize
 from r2med_ray.indexing.words import tokenize
 
-IntVector = npt.NDArray[np.integer]
+NO_TERM = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ShardTerms:
-    """The terms of a shard by term: which rows have it and how often. Depends on no BM25 setting."""
+    """Which documents of a shard have a term, and how often: all that its text means to BM25.
+
+    No setting of BM25 is in it, so it is stored once and every variant is built from it.
+    """
 
     num_documents: int
     terms: tuple[str, ...]
     """V terms, ascending by code point."""
 
     offsets: npt.NDArray[np.int64]
-    """int64, shape (V + 1,): the postings of term i are `offsets[i]:offsets[i + 1]`."""
+    """int64, shape (V + 1,): the pairs of term i are `offsets[i]:offsets[i + 1]`."""
 
     rows: npt.NDArray[np.int32]
-    """int32, shape (P,): ascending within a term."""
+    """int32, shape (P,): documents by their position in the shard, ascending within a term."""
 
     counts: npt.NDArray[np.int32]
-    """int32, shape (P,): how often the term stands in the row."""
+    """int32, shape (P,): how often the term stands in the document."""
+
+    @classmethod
+    def from_texts(cls, texts: Iterable[str]) -> "ShardTerms":
+        """Analyse the documents of a shard; one without a term counts as a document all the same."""
+        vocabulary = _Vocabulary()
+        ids, lengths = array("i"), array("q")
+        for text in texts:
+            tokens = tokenize(text)
+            ids.extend(map(vocabulary.__getitem__, tokens))
+            lengths.append(len(tokens))
+        terms = sorted(vocabulary.id_of_term)
+        positions_V = np.empty(len(terms), np.int64)
+        positions_V[[vocabulary.id_of_term[term] for term in terms]] = np.arange(len(terms))
+        ids_T = np.frombuffer(ids, np.int32)
+        rows_T = np.repeat(np.arange(len(lengths)), np.frombuffer(lengths, np.int64))
+        is_term_T = ids_T != NO_TERM
+        pairs_T = positions_V[ids_T[is_term_T]] * len(lengths) + rows_T[is_term_T]
+        pairs_P, counts_P = np.unique(pairs_T, return_counts=True)
+        positions_P, rows_P = np.divmod(pairs_P, max(len(lengths), 1))
+        return cls(
+            num_documents=len(lengths),
+            terms=tuple(terms),
+            offsets=np.searchsorted(positions_P, np.arange(len(terms) + 1)),
+            rows=rows_P.astype(np.int32),
+            counts=counts_P.astype(np.int32),
+        )
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """int64, shape (N,): the number of terms of each document, repeats included."""
+        """int64, shape (N,): how many terms each document has, repeats included."""
         return np.bincount(self.rows, weights=self.counts, minlength=self.num_documents).astype(np.int64)
+
+    def to_table(self) -> pa.Table:
+        """Return one row per term."""
+        columns = {
+            name: pa.LargeListArray.from_arrays(pa.array(self.offsets), pa.array(values_P))
+            for name, values_P in (("rows", self.rows), ("counts", self.counts))
+        }
+        table = pa.table({"term": pa.array(self.terms, pa.string()), **columns})
+        return table.replace_schema_metadata({"num_documents": str(self.num_documents)})
+
+    @classmethod
+    def from_table(cls, table: pa.Table) -> "ShardTerms":
+        """Return what `to_table` was called on."""
+        rows, counts = (table[name].combine_chunks() for name in ("rows", "counts"))
+        return cls(
+            num_documents=int(table.schema.metadata[b"num_documents"]),
+            terms=tuple(table["term"].to_pylist()),
+            offsets=rows.offsets.to_numpy(),
+            rows=rows.values.to_numpy(),
+            counts=counts.values.to_numpy(),
+        )
+
+
+class _Vocabulary(dict[str, int]):
+    """Token → number of its term, or `NO_TERM`; a token is analysed when it is met first."""
+
+    def __init__(self) -> None:
+        self.id_of_term: dict[str, int] = {}
+
+    def __missing__(self, token: str) -> int:
+        term = normalize(token)
+        self[token] = self.id_of_term.setdefault(term, len(self.id_of_term)) if term else NO_TERM
+        return self[token]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorpusStatistics:
+    """N, document frequencies and lengths of a whole corpus."""
+
+    num_documents: int
+    num_terms: int
+    """Terms of all documents, repeats included."""
+
+    document_frequencies: Mapping[str, int]
+
+    @property
+    def average_length(self) -> float:
+        """Terms per document; 0 where there is no document."""
+        return self.num_terms / self.num_documents if self.num_documents else 0.0
+
+    @classmethod
+    def of_shard(cls, shard: ShardTerms) -> "CorpusStatistics":
+        """Count one shard as if it were the corpus."""
+        return cls(
+            num_documents=shard.num_documents,
+            num_terms=int(shard.counts.sum(dtype=np.int64)),
+            document_frequencies=dict(zip(shard.terms, np.diff(shard.offsets).tolist(), strict=True)),
+        )
+
+    @classmethod
+    def merge(cls, parts: Iterable["CorpusStatistics"]) -> "CorpusStatistics":
+        """Add up the statistics of disjoint shards."""
+        num_documents = num_terms = 0
+        document_frequencies: Counter[str] = Counter()
+        for part in parts:
+            num_documents += part.num_documents
+            num_terms += part.num_terms
+            document_frequencies.update(part.document_frequencies)
+        return cls(num_documents=num_documents, num_terms=num_terms, document_frequencies=dict(document_frequencies))
+
+    def to_table(self) -> pa.Table:
+        """Return one row per term, ascending."""
+        terms = sorted(self.document_frequencies)
+        frequencies = [self.document_frequencies[term] for term in terms]
+        table = pa.table({"term": pa.array(terms, pa.string()), "documents": pa.array(frequencies, pa.int64())})
+        return table.replace_schema_metadata(
+            {"num_documents": str(self.num_documents), "num_terms": str(self.num_terms)}
+        )
+
+    @classmethod
+    def from_table(cls, table: pa.Table) -> "CorpusStatistics":
+        """Return what `to_table` was called on."""
+        return cls(
+            num_documents=int(table.schema.metadata[b"num_documents"]),
+            num_terms=int(table.schema.metadata[b"num_terms"]),
+            document_frequencies=dict(zip(table["term"].to_pylist(), table["documents"].to_pylist(), strict=True)),
+        )

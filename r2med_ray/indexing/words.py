@@ -33,7 +33,7 @@ def tokenize(text: str) -> list[str]:
     """Return the tokens of a text, in order."""
     if text.isascii():
         return _ascii_tokens(text)
-    tokens = []
+    tokens: list[str] = []
     for position, piece in enumerate(_BEYOND_ASCII.split(text)):
         tokens += _unicode_tokens(piece) if position % 2 else _ascii_tokens(piece)
     return tokens

@@ -1,30 +1,28 @@
 """Our figures beside published ones of the same system, per task and averaged over each suite."""
 
-from dataclasses import dataclass
+from dataclasses import replace
 
+from r2med_ray.reporting.columns import Column, text_table
 from r2med_ray.reporting.formats import points, signed_points
-from r2med_ray.reporting.summary import Summary
-from r2med_ray.reporting.tables import Column
+from r2med_ray.reporting.record import BenchmarkRecord
+from r2med_ray.reporting.summary import Summary, summarise
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedComparison:
-    """One figure of ours and what others report, on the scale 0 to 1."""
-
-    system: str
-    task: str
-    """A task, or `Mean` over the tasks of a suite."""
-
-    ours: float
-    published: float
-    source: str
-    """Repository or site and commit."""
+def compare_with_published(record: BenchmarkRecord) -> str:
+    """Return the comparison for a terminal or a log."""
+    columns = published_columns(summarise(replace(record, baseline=None)))
+    if not columns:
+        return f"{record.name}: no {record.main_measure} is published for any of its systems and tasks\n"
+    return f"{record.name}: {record.main_measure} on a scale of 0–100\n\n{text_table(columns)}"
 
 
-def compare_with_published(summary: Summary) -> list[PublishedComparison]:
-    """Return one entry per system and task with a published figure, then one per suite with one for every task."""
-    return [
-        PublishedComparison(system=row.system.name, task=task, ours=ours, published=published, source=source)
+def published_columns(summary: Summary) -> list[Column]:
+    """Return one row per system and task with a published figure, and one per suite that has one for every task.
+
+    No columns where nothing is published.
+    """
+    rows = [
+        (row.system.name, task, ours, published, source)
         for row in summary.rows
         for task, ours, published, source in (
             *((task, row.scores[task], score.value, score.source) for task, score in row.published.items()),
@@ -35,17 +33,18 @@ def compare_with_published(summary: Summary) -> list[PublishedComparison]:
             ),
         )
     ]
-
-
-def published_columns(summary: Summary) -> list[Column]:
-    """Return the comparison as a table; no columns where nothing is published."""
-    found = compare_with_published(summary)
-    columns = [
-        Column(title="System", values=[entry.system for entry in found], is_number=False),
-        Column(title="Task", values=[entry.task for entry in found], is_number=False),
-        Column(title="Ours", values=[entry.ours for entry in found], write=points),
-        Column(title="Published", values=[entry.published for entry in found], write=points),
-        Column(title="Difference", values=[entry.ours - entry.published for entry in found], write=signed_points),
-        Column(title="Source", values=[entry.source for entry in found], is_number=False),
+    if not rows:
+        return []
+    systems, tasks, ours, published, sources = zip(*rows, strict=True)
+    return [
+        Column(title="System", values=systems, is_number=False),
+        Column(title="Task", values=tasks, is_number=False),
+        Column(title="Ours", values=ours, write=points),
+        Column(title="Published", values=published, write=points),
+        Column(
+            title="Difference",
+            values=[mine - theirs for mine, theirs in zip(ours, published, strict=True)],
+            write=signed_points,
+        ),
+        Column(title="Source", values=sources, is_number=False),
     ]
-    return columns if found else []

@@ -57,7 +57,7 @@ def _counts(record: BenchmarkRecord) -> Iterator[str]:
     for task in record.tasks:
         without = sum(max(grades.values(), default=0) <= 0 for grades in task.qrels.values())
         if without:
-            yield f"{task.name}: {without} queries without a positive judgement are not in the mean."
+            yield f"{task.name}: queries without a positive judgement ({without}) are not in the mean."
     for system in record.systems:
         results = record.results_of(system.name).values()
         flagged: Counter[str] = Counter()
@@ -68,7 +68,7 @@ def _counts(record: BenchmarkRecord) -> Iterator[str]:
             "answered queries without a judgement": sum(result.evaluation.num_unjudged for result in results),
             **{f"generated texts flagged {reason!r}": number for reason, number in flagged.items()},
         }
-        counted = [f"{number} {what}" for what, number in parts.items() if number]
+        counted = [f"{what} ({number})" for what, number in parts.items() if number]
         if counted:
             yield f"{system.name}: {', '.join(counted)}."
 

@@ -5,17 +5,17 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from r2med_ray.reporting import formats
 from r2med_ray.reporting.compare import published_columns
-from r2med_ray.reporting.leaderboard import (
+from r2med_ray.reporting.notes import reading_notes, warnings
+from r2med_ray.reporting.record import BenchmarkRecord
+from r2med_ray.reporting.run_details import query_columns, result_columns, stage_columns, task_columns
+from r2med_ray.reporting.summary import SIGNIFICANCE_LEVEL, Summary, SystemSummary
+from r2med_ray.reporting.tables import (
     count_columns,
     measure_columns,
     name_column,
     published_means,
     score_columns,
 )
-from r2med_ray.reporting.notes import reading_notes, warnings
-from r2med_ray.reporting.record import BenchmarkRecord
-from r2med_ray.reporting.run_details import query_columns, result_columns, stage_columns, task_columns
-from r2med_ray.reporting.summary import Summary, SystemSummary
 
 _ENVIRONMENT = Environment(
     loader=PackageLoader("r2med_ray.reporting", ""),
@@ -41,6 +41,7 @@ def render_page(summary: Summary) -> str:
         panels=[(task, _best_first(summary, task.name)) for task in record.tasks],
         highest_score=_highest_score(summary),
         widest_interval=_widest_interval(summary),
+        significance_level=SIGNIFICANCE_LEVEL,
         measures=[name_column(summary), *measure_columns(summary)],
         published=published_columns(summary),
         queries=[(task, query_columns(summary, task)) for task in record.tasks],

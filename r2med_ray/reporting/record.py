@@ -2,7 +2,7 @@
 
 import contextlib
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 
@@ -57,7 +57,7 @@ class ResultRecord:
     artifact_names: Mapping[str, str] = field(default_factory=dict)
     """What it was made from, e.g. `vectors` → `vectors/3f0c…`."""
 
-    flagged: Mapping[str, Sequence[QueryId]] = field(default_factory=dict)
+    flagged: Mapping[str, tuple[QueryId, ...]] = field(default_factory=dict)
     """What was wrong with a generated text → the queries that it concerns."""
 
     seconds: Mapping[str, float] = field(default_factory=dict)

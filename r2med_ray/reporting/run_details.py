@@ -1,9 +1,9 @@
 """How a benchmark ran, as tables: its tasks, its stages, and each system on each task and query."""
 
+from r2med_ray.reporting.columns import Column
 from r2med_ray.reporting.formats import count, points, tenths
 from r2med_ray.reporting.record import BenchmarkRecord, TaskRecord
 from r2med_ray.reporting.summary import Summary
-from r2med_ray.reporting.tables import Column
 
 
 def task_columns(record: BenchmarkRecord) -> list[Column]:

@@ -1,83 +1,138 @@
-"""A small table, column by column, and its forms: Markdown, plain text and CSV."""
+"""The leaderboard for people: Markdown, CSV and plain text, and the columns that the page shows too.
 
-import csv
-import io
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+Nothing here depends on when or how fast a benchmark ran: the same results give the same bytes.
+"""
 
-from rich import box
-from rich.console import Console
-from rich.table import Table as RichTable
-from rich.text import Text
+import textwrap
+from collections.abc import Sequence
+from dataclasses import replace
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """One column: what stands in it and how it is written."""
-
-    title: str
-    values: Sequence[Any]
-    """One per row; None where there is none. Also what a sort goes by."""
-
-    write: Callable[[Any], str] = str
-    is_number: bool = True
-    highest_is_best: bool = False
-
-    @property
-    def texts(self) -> list[str]:
-        return [self.write(value) for value in self.values]
-
-    @property
-    def best(self) -> frozenset[str]:
-        """The text of the highest value, where there is something to compare: what reads alike is equally good."""
-        values = [value for value in self.values if value is not None]
-        wanted = self.highest_is_best and len(values) > 1
-        return frozenset([self.write(max(values))] if wanted else [])
+from r2med_ray.reporting.columns import Column, csv_table, escape_markdown, markdown_table, text_table
+from r2med_ray.reporting.compare import published_columns
+from r2med_ray.reporting.formats import interval, p_value, points, signed_points
+from r2med_ray.reporting.notes import reading_notes, warnings
+from r2med_ray.reporting.record import BenchmarkRecord
+from r2med_ray.reporting.summary import Summary, summarise
 
 
-def markdown_table(columns: Sequence[Column]) -> str:
-    """Return a pipe table in which the best of a column is bold and no name can break a cell."""
-    lines = [
-        [escape_markdown(column.title) for column in columns],
-        ["---:" if column.is_number else ":---" for column in columns],
-        *zip(*(_markdown_cells(column) for column in columns), strict=True),
+def leaderboard_markdown(summary: Summary) -> str:
+    """Return the tables and what a reader must know, as one Markdown page."""
+    record = summary.record
+    published = published_columns(summary)
+    sections = [
+        f"# {escape_markdown(record.name)}\n",
+        *(f"> {escape_markdown(warning)}\n" for warning in warnings(record)),
+        f"{escape_markdown(record.main_measure)} on a scale of 0–100; the best of each column is bold.\n",
+        markdown_table([name_column(summary), *score_columns(summary), *side_columns(summary)]),
+        "## All measures\n",
+        markdown_table([name_column(summary), *measure_columns(summary)]),
+        *(["## Against published figures\n", markdown_table(published)] if published else []),
+        "## Systems\n",
+        "".join(f"- {escape_markdown(f'{row.system.name}: {row.system.description}')}\n" for row in summary.rows),
+        "## How to read this\n",
+        "".join(f"- {escape_markdown(note)}\n" for note in reading_notes(record)),
     ]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+    return "\n".join(sections)
 
 
-def text_table(columns: Sequence[Column], title: str = "") -> str:
-    """Return the table for a terminal or a log, as wide as it needs to be."""
-    table = RichTable(box=box.SIMPLE_HEAD, title=Text(title), title_justify="left")
-    for column in columns:
-        table.add_column(Text(column.title), justify="right" if column.is_number else "left", no_wrap=True)
-    for cells in zip(*(column.texts for column in columns), strict=True):
-        table.add_row(*map(Text, cells))
-    console = Console(file=io.StringIO(), width=10_000, color_system=None)
-    with console.capture() as capture:
-        console.print(table)
-    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines() if line.strip())
+def leaderboard_text(record: BenchmarkRecord) -> str:
+    """Return the table and its notes for a terminal or a log."""
+    summary = summarise(record)
+    table = text_table([name_column(summary), *score_columns(summary), *side_columns(summary)])
+    notes = "".join(f"{textwrap.fill(note, 100)}\n" for note in [*warnings(record), *reading_notes(record)])
+    return f"{record.name}: {record.main_measure} on a scale of 0–100\n\n{table}\n{notes}"
 
 
-def csv_table(columns: Sequence[Column]) -> str:
-    """Return the table as RFC 4180 asks for, with \\n line ends; an absent value is an empty cell."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(column.title for column in columns)
-    writer.writerows(zip(*(_csv_cells(column) for column in columns), strict=True))
-    return out.getvalue()
+def leaderboard_csv(summary: Summary) -> str:
+    """Return one row per system with every figure, measures on a scale of 0 to 100."""
+    rows = summary.rows
+    compared = [row.comparison for row in rows]
+    intervals = [found.interval if found else None for found in compared]
+    measured = [
+        *score_columns(summary),
+        *measure_columns(summary),
+        *published_means(summary),
+        _scores("Δ", [found.difference if found else None for found in compared]),
+        _scores("Δ low", [ends[0] if ends else None for ends in intervals]),
+        _scores("Δ high", [ends[1] if ends else None for ends in intervals]),
+    ]
+    return csv_table(
+        [
+            name_column(summary),
+            Column(title="Description", values=[row.system.description for row in rows], is_number=False),
+            Column(title="Compat", values=[row.system.compat for row in rows], is_number=False),
+            *(replace(column, title=f"{column.title} (0-100)") for column in measured),
+            Column(
+                title="p", values=[found.p_adjusted if found else None for found in compared], write="{:.4f}".format
+            ),
+            *_counts(summary),
+        ]
+    )
 
 
-def escape_markdown(text: str) -> str:
-    """Return a text that Markdown and the HTML inside it show as it is, on one line."""
-    return re.sub(r"([\\`*_\[\]<>#|~&$])", r"\\\1", " ".join(text.split()))
+def name_column(summary: Summary) -> Column:
+    return Column(title="System", values=[row.system.name for row in summary.rows], is_number=False)
 
 
-def _markdown_cells(column: Column) -> list[str]:
-    best = column.best
-    return [f"**{text}**" if text in best else escape_markdown(text) for text in column.texts]
+def score_columns(summary: Summary) -> list[Column]:
+    """Return the main measure: mean over tasks, mean over each suite where there are several, and each task."""
+    record, rows = summary.record, summary.rows
+    suites = {suite: label for suite, label in summary.averaged_suites.items() if label}
+    return [
+        _scores("Mean", [row.means.get(record.main_measure) for row in rows]),
+        *(_scores(f"Mean{label}", [row.suite_means.get(suite) for row in rows]) for suite, label in suites.items()),
+        *(_scores(task.name, [row.scores.get(task.name) for row in rows]) for task in record.tasks),
+    ]
 
 
-def _csv_cells(column: Column) -> list[str]:
-    return ["" if value is None else column.write(value) for value in column.values]
+def measure_columns(summary: Summary) -> list[Column]:
+    """Return the mean of each measure over tasks, then the other ways to average."""
+    record, rows = summary.record, summary.rows
+    pooled = list(dict.fromkeys(measure for row in rows for measure in row.micro_recall))
+    return [
+        *(_scores(measure, [row.means.get(measure) for row in rows]) for measure in record.measures),
+        _scores(f"{record.main_measure} by query", [row.query_weighted for row in rows]),
+        *(_scores(f"{measure} pooled", [row.micro_recall.get(measure) for row in rows]) for measure in pooled),
+    ]
+
+
+def side_columns(summary: Summary) -> list[Column]:
+    """Return what stands beside the scores: published means, the comparison with the baseline, and counts."""
+    compared = [row.comparison for row in summary.rows]
+    columns = [
+        Column(title="Δ", values=[found.difference if found else None for found in compared], write=signed_points),
+        Column(
+            title="95% interval", values=[found.interval if found else None for found in compared], write=interval
+        ),
+        Column(title="p", values=[found.p_adjusted if found else None for found in compared], write=p_value),
+    ]
+    return [*published_means(summary), *(columns if any(compared) else []), *count_columns(summary)]
+
+
+def published_means(summary: Summary) -> list[Column]:
+    """Return the published mean of each suite for which a system has one."""
+    return [
+        Column(
+            title=f"Published{label}", values=[row.published_means.get(suite) for row in summary.rows], write=points
+        )
+        for suite, label in summary.averaged_suites.items()
+        if any(suite in row.published_means for row in summary.rows)
+    ]
+
+
+def count_columns(summary: Summary) -> list[Column]:
+    """Return the counts of queries that need a look, each where there are any."""
+    return [column for column in _counts(summary) if any(column.values)]
+
+
+def _counts(summary: Summary) -> list[Column]:
+    rows = summary.rows
+    return [
+        Column(title="Unanswered", values=[row.num_unanswered for row in rows]),
+        Column(title="Flagged", values=[row.num_flagged for row in rows]),
+        Column(title="Unjudged", values=[row.num_unjudged for row in rows]),
+    ]
+
+
+def _scores(title: str, values: Sequence[float | None]) -> Column:
+    return Column(title=title, values=values, write=points, highest_is_best=True)

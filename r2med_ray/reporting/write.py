@@ -1,4 +1,4 @@
-"""Writes a report: a folder that is there whole or not at all, and from which the report can be made again.
+"""Writes a report into a folder, and reads it back so that it can be made again.
 
     index.html  leaderboard.md  leaderboard.csv       for people, measures on a scale of 0 to 100
     manifest.json                                     the record: configuration, revisions, counts, timings, versions
@@ -11,31 +11,31 @@ in the manifest, the page and the `evaluation_time` of MTEB's files.
 """
 
 import json
-import shutil
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from r2med_ray.artifacts import Json
-from r2med_ray.errors import ConfigError
-from r2med_ray.evaluation.trec import write_qrels, write_run
+from r2med_ray.errors import DataError
+from r2med_ray.evaluation.trec import read_qrels, read_run, write_qrels, write_run
 from r2med_ray.reporting.file_names import file_names
-from r2med_ray.reporting.leaderboard import leaderboard_csv, leaderboard_markdown
 from r2med_ray.reporting.mteb_results import mteb_result
+from r2med_ray.reporting.output_folder import FORMAT, MANIFEST, PER_QUERY, is_report, replacing
 from r2med_ray.reporting.page import render_page
 from r2med_ray.reporting.record import BenchmarkRecord
 from r2med_ray.reporting.summary import summarise
+from r2med_ray.reporting.tables import leaderboard_csv, leaderboard_markdown
+from r2med_ray.types import Run
 
-FORMAT = "r2med_ray report 1"
-"""Stands in the manifest of every report; a folder without it is somebody else's."""
-
-MANIFEST = "manifest.json"
-PER_QUERY = "per_query.parquet"
+_RECORD: TypeAdapter[BenchmarkRecord] = TypeAdapter(BenchmarkRecord)
+_IN_OTHER_FILES: dict[str, Any] = {
+    "tasks": {"__all__": {"qrels"}},
+    "results": {"__all__": {"run": {"rankings"}, "evaluation": {"per_query", "num_positives"}}},
+}
 _PER_QUERY_SCHEMA = pa.schema(
     {
         "system": pa.string(),
@@ -46,110 +46,76 @@ _PER_QUERY_SCHEMA = pa.schema(
         "value": pa.float64(),
     }
 )
-RECORD: TypeAdapter[BenchmarkRecord] = TypeAdapter(BenchmarkRecord)
-
-_ENTRIES = {MANIFEST, PER_QUERY, "index.html", "leaderboard.md", "leaderboard.csv", "runs", "qrels", "mteb"}
-_IN_OTHER_FILES: dict[str, Any] = {
-    "tasks": {"__all__": {"qrels"}},
-    "results": {"__all__": {"run": {"rankings"}, "evaluation": {"per_query", "num_positives"}}},
-}
 
 
 def write_report(record: BenchmarkRecord, output: Path) -> Path:
     """Write everything into `output`, in place of an earlier report, and return its absolute path.
 
     Raises:
-        ConfigError: something else is there; see `require_replaceable`.
+        ConfigError: something else is there; see `output_folder.require_replaceable`.
         DataError: an id can't stand in a TREC file.
     """
     output = output.expanduser().resolve()
-    require_replaceable(output)
-    fresh = output.with_name(f".{output.name}.{uuid.uuid4().hex}.partial")
-    try:
-        _write_files(record, fresh)
-        _put_in_place(fresh, output)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+    summary = summarise(record)
+    with replacing(output) as folder:
+        _write_results(record, folder)
+        pq.write_table(_per_query_table(record), folder / PER_QUERY, compression="zstd")
+        _write_text(folder / "leaderboard.md", leaderboard_markdown(summary))
+        _write_text(folder / "leaderboard.csv", leaderboard_csv(summary))
+        _write_text(folder / "index.html", render_page(summary))
     return output
 
 
-def require_replaceable(output: Path) -> None:
-    """Check that a report may stand here: the place is free, an empty folder, or an earlier report and nothing else.
+def load_results(output: Path) -> BenchmarkRecord:
+    """Return the record that a report was written from; queries without documents are left out of its runs.
 
     Raises:
-        ConfigError: names what is in the way.
+        DataError: the folder is no report, or a file of it is missing or damaged.
     """
-    if not output.exists():
-        return
-    if not output.is_dir():
-        raise ConfigError(f"output {output}: expected a folder, this is a file")
-    entries = {path.name for path in output.iterdir()}
-    if entries and not is_report(output):
-        raise ConfigError(f"output {output}: there are other files in it, e.g. {min(entries)!r}; name a new folder")
-    if foreign := entries - _ENTRIES:
-        raise ConfigError(f"output {output}: {min(foreign)!r} is no part of a report and would be lost; move it away")
-
-
-def is_report(folder: Path) -> bool:
-    """Tell whether `write_report` made this folder."""
+    if not is_report(output):
+        raise DataError(f"{output} is no report: expected a {MANIFEST} that r2med wrote")
     try:
-        manifest = json.loads((folder / MANIFEST).read_bytes())
-    except (FileNotFoundError, ValueError):
-        return False
-    return isinstance(manifest, dict) and manifest.get("format") == FORMAT
+        values = json.loads((output / MANIFEST).read_bytes())
+        measured = _per_query_values(output / PER_QUERY)
+        for task in values["tasks"]:
+            task["qrels"] = read_qrels(output / task["qrels_file"])
+        for result in values["results"]:
+            result["run"] = _read_run(output / result["run_file"], tag=result["run"]["tag"])
+            result["evaluation"] |= measured[result["system"], result["task"]]
+        return _RECORD.validate_python(values)
+    except (OSError, KeyError, pa.ArrowInvalid, ValidationError) as error:
+        raise DataError(f"report {output} is not whole: {type(error).__name__}: {error}") from error
 
 
-def _put_in_place(fresh: Path, output: Path) -> None:
-    old = fresh.with_suffix(".old")
-    if output.exists():
-        output.rename(old)
-    try:
-        fresh.rename(output)
-    except OSError:
-        if old.exists():
-            old.rename(output)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def _write_files(record: BenchmarkRecord, folder: Path) -> None:
-    folder.mkdir(parents=True)
-    summary = summarise(record)
+def _write_results(record: BenchmarkRecord, folder: Path) -> None:
+    """Write runs, qrels, MTEB's files, and the manifest that says which is which."""
     tasks = {task.name: task for task in record.tasks}
     task_files = file_names(tasks)
     system_files = file_names(system.name for system in record.systems)
-    for task in record.tasks:
-        write_qrels(folder / "qrels" / f"{task_files[task.name]}.trec", task.qrels)
-    for result in record.results:
-        system_file, task_file = system_files[result.system], task_files[result.task]
-        write_run(folder / "runs" / system_file / f"{task_file}.trec", result.run)
-        mteb = folder / "mteb" / system_file / f"{task_file}.json"
-        mteb.parent.mkdir(parents=True, exist_ok=True)
-        _write_text(mteb, _json(mteb_result(record, tasks[result.task], result)))
-    pq.write_table(_per_query(record), folder / PER_QUERY, compression="zstd")
-    _write_text(folder / MANIFEST, _json(_manifest(record, system_files, task_files)))
-    _write_text(folder / "leaderboard.md", leaderboard_markdown(summary))
-    _write_text(folder / "leaderboard.csv", leaderboard_csv(summary))
-    _write_text(folder / "index.html", render_page(summary))
+    manifest = _manifest(record)
+    for task, entry in zip(record.tasks, manifest["tasks"], strict=True):
+        entry["qrels_file"] = f"qrels/{task_files[task.name]}.trec"
+        write_qrels(folder / entry["qrels_file"], task.qrels)
+    for result, entry in zip(record.results, manifest["results"], strict=True):
+        name = f"{system_files[result.system]}/{task_files[result.task]}"
+        entry["run_file"], entry["mteb_file"] = f"runs/{name}.trec", f"mteb/{name}.json"
+        write_run(folder / entry["run_file"], result.run)
+        _write_text(folder / entry["mteb_file"], _json(mteb_result(record, tasks[result.task], result)))
+    _write_text(folder / MANIFEST, _json(manifest))
 
 
-def _manifest(record: BenchmarkRecord, system_files: Mapping[str, str], task_files: Mapping[str, str]) -> Json:
+def _manifest(record: BenchmarkRecord) -> dict[str, Json]:
     """Return the record without what has files of its own, and with what a reader would have to work out."""
-    values = RECORD.dump_python(record, mode="json", exclude=_IN_OTHER_FILES)
-    for task in values["tasks"]:
-        task["qrels_file"] = f"qrels/{task_files[task['name']]}.trec"
+    values = _RECORD.dump_python(record, mode="json", exclude=_IN_OTHER_FILES)
     for result, entry in zip(record.results, values["results"], strict=True):
-        entry["run_file"] = f"runs/{system_files[result.system]}/{task_files[result.task]}.trec"
-        entry["evaluation"] |= {
-            "num_queries": result.evaluation.num_queries,
-            "num_without_positives": result.evaluation.num_without_positives,
-        }
+        entry["evaluation"]["num_queries"] = result.evaluation.num_queries
+        entry["evaluation"]["num_without_positives"] = result.evaluation.num_without_positives
     for stage, entry in zip(record.stages, values["stages"], strict=True):
         entry["documents_per_second"] = stage.documents_per_second
     return {"format": FORMAT, **values}
 
 
-def _per_query(record: BenchmarkRecord) -> pa.Table:
+def _per_query_table(record: BenchmarkRecord) -> pa.Table:
     """Return one row per system, task, query and measure; `num_positives` is 0 where a query is not in the mean."""
     rows = [
         {
@@ -167,9 +133,26 @@ def _per_query(record: BenchmarkRecord) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=_PER_QUERY_SCHEMA)
 
 
+def _per_query_values(path: Path) -> Mapping[tuple[str, str], dict[str, Json]]:
+    """Return (system, task) → the two fields of `Evaluation` that are in the table."""
+    found: dict[tuple[str, str], dict[str, Json]] = {}
+    for row in pq.read_table(path).to_pylist():
+        fields = found.setdefault((row["system"], row["task"]), {"per_query": {}, "num_positives": {}})
+        fields["per_query"].setdefault(row["query_id"], {})[row["measure"]] = row["value"]
+        if row["num_positives"]:
+            fields["num_positives"][row["query_id"]] = row["num_positives"]
+    return found
+
+
+def _read_run(path: Path, tag: str) -> Run:
+    """Return a run; one that found nothing at all is an empty file, which `read_run` refuses."""
+    return read_run(path) if path.stat().st_size else Run(tag=tag, rankings={})
+
+
 def _json(value: Json) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _write_text(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8", newline="\n")

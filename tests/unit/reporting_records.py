@@ -1,11 +1,12 @@
 """A benchmark that a person can work out, for the tests of reporting.
 
-    Alpha   q1 → d1                  first: d1        second: x d1
-            q2 → d2                  first: x d2      second: nothing
-    Beta    q3 → d3, d4, d5          first: d3        second: x
+Alpha   q1 → d1                  first: d1        second: x d1
+        q2 → d2                  first: x d2      second: nothing
+Beta    q3 → d3, d4, d5          first: d3        second: x
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from r2med_ray.evaluation.evaluate import evaluate
@@ -28,8 +29,8 @@ FIRST = SystemRecord(name="first", description="bm25 → maxsim@20")
 SECOND = SystemRecord(name="second", description="bm25")
 
 STAGES = (
-    StageRecord(stage="encode", unit="Alpha with bge", documents=1234, seconds=2.0, reused=False),
-    StageRecord(stage="encode", unit="Beta with bge", documents=10, seconds=0.0, reused=True),
+    StageRecord(stage="encode", unit="Alpha with bge", documents=12340, seconds=2.0, reused=False),
+    StageRecord(stage="encode", unit="Beta with bge", documents=10, seconds=0.5, reused=True),
 )
 
 
@@ -57,7 +58,7 @@ def result(system: str, task: TaskRecord, answers: dict[QueryId, str], **fields:
 
 
 RESULTS = (
-    result("first", ALPHA, {"q1": "d1", "q2": "x d2"}, flagged={"empty": ["q1"], "cut": ["q1", "q2"]}),
+    result("first", ALPHA, {"q1": "d1", "q2": "x d2"}, flagged={"empty": ("q1",), "cut": ("q1", "q2")}),
     result("first", BETA, {"q3": "d3"}, seconds={"search": 0.5, "rerank": 1.25}),
     result("second", ALPHA, {"q1": "x d1"}),
     result("second", BETA, {"q3": "x"}, artifact_names={"run": "runs/0123"}),
@@ -86,3 +87,8 @@ def record(
         "finished": "2026-11-27T10:05:00+00:00",
     }
     return BenchmarkRecord(tasks=tuple(tasks), systems=tuple(systems), results=tuple(results), **(values | fields))
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Return relative path → content of every file in a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

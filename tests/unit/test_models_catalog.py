@@ -43,8 +43,8 @@ def test_a_file_of_ones_own_adds_rows(tmp_path: Path):
         instructions: {mine: {default: Find it}}
         encoders:
           - {name: local, model: ./weights/v1, pooling: mean, max_length: 128}
-          - {name: told, model: org/m, pooling: last, max_length: 9, query_prompt: "{instruction}: ", instructions: mine}
-          - {name: r2med, model: org/m, pooling: last, max_length: 9, query_prompt: "{instruction}", instructions: r2med}
+          - {name: told, model: o/m, pooling: last, max_length: 9, query_prompt: "{instruction}", instructions: mine}
+          - {name: five, model: o/m, pooling: last, max_length: 9, query_prompt: "{instruction}", instructions: r2med}
         rerankers:
           - {name: late, kind: maxsim, encoder: local}
         """,
@@ -54,7 +54,7 @@ def test_a_file_of_ones_own_adds_rows(tmp_path: Path):
 
     assert catalog.encoders["local"].model == str(tmp_path / "weights" / "v1")
     assert catalog.encoders["told"].instructions == {"default": "Find it"}
-    assert "Biology" in catalog.encoders["r2med"].instructions
+    assert "Biology" in catalog.encoders["five"].instructions
     assert catalog.rerankers["late"].encoder == "local"
     assert "all-MiniLM-L6-v2" in catalog.encoders
 
@@ -85,14 +85,14 @@ def test_a_mistake_is_named_with_its_file(tmp_path: Path, text: str, message: st
 
 
 def test_a_missing_file_is_named(tmp_path: Path):
-    with pytest.raises(ConfigError, match="missing.yaml"):
+    with pytest.raises(ConfigError, match=r"missing\.yaml"):
         load_catalog(tmp_path / "missing.yaml")
 
 
 def test_an_unknown_encoder_of_a_reranker_is_named(tmp_path: Path):
     path = write(tmp_path, "rerankers: [{name: r, kind: maxsim, encoder: all-MiniLM-L6}]")
 
-    with pytest.raises(ConfigError, match="unknown encoder 'all-MiniLM-L6'. Did you mean 'all-MiniLM-L6-v2'"):
+    with pytest.raises(ConfigError, match=r"unknown encoder 'all-MiniLM-L6'\. Did you mean 'all-MiniLM-L6-v2'"):
         load_catalog(path)
 
 

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import CrossEncoder
-from tests.unit import tiny_checkpoints
 
 from r2med_ray.errors import ConfigError
 from r2med_ray.models.cross_encoders import CrossEncoderScorer
 from r2med_ray.models.rows import RerankerRow
+from tests.unit import tiny_checkpoints
 
 QUERIES = ["fever and rash after travel", "acute renal failure"]
 DOCUMENTS = ["measles", "contrast nephropathy " * 9, "bone density trial cohort", "heart " * 700, ""]
@@ -49,7 +49,7 @@ def test_half_precision_keeps_the_scores_close(one_class):
 
     scores = scorer(one_class, dtype="bfloat16").score_pairs(PAIRS)
 
-    assert scores == pytest.approx(expected, abs=0.05 * np.ptp(expected))
+    assert scores == pytest.approx(expected, abs=0.05 * float(np.ptp(expected)))
 
 
 def test_the_score_of_several_classes_is_the_one_that_the_row_names(two_classes):
@@ -60,7 +60,7 @@ def test_the_score_of_several_classes_is_the_one_that_the_row_names(two_classes)
 
 
 def test_several_classes_are_not_guessed_at(two_classes):
-    with pytest.raises(ConfigError, match="'tiny'.*2 classes; `score_class` must say"):
+    with pytest.raises(ConfigError, match=r"'tiny'.*2 classes; `score_class` must say"):
         scorer(two_classes)
     with pytest.raises(ConfigError, match="`score_class` is 2, and its checkpoint has 2 classes"):
         scorer(two_classes, score_class=2)

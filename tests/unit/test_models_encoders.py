@@ -3,16 +3,16 @@ import pytest
 import torch
 import transformers
 from sentence_transformers import SentenceTransformer
-from tests.unit import tiny_checkpoints
 
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.models.catalog import load_catalog
 from r2med_ray.models.encoders import TransformerEncoder, build_encoder
 from r2med_ray.models.rows import EncoderRow, Prompts
 from r2med_ray.types import Document
+from tests.unit import tiny_checkpoints
 
 MINILM = load_catalog().encoders["all-MiniLM-L6-v2"].model_copy(update={"dtype": "float32"})
-WORDS = "fever cough pain rash heart renal acute chronic therapy dose trial cohort lesion nerve bone".split()
+WORDS = ["fever", "cough", "rash", "heart", "renal", "acute", "chronic", "dose", "trial", "lesion", "nerve"]
 MIXED = ["fever", "", "acute renal failure after contrast " * 80, "naïve β-blocker, HbA1c=7.2 %", "rash"]
 """From 2 tokens to more than MiniLM's 256."""
 
@@ -139,7 +139,7 @@ def test_en03_an_end_token_that_the_tokenizer_writes_is_not_written_twice():
 
 
 def test_en03_a_row_cannot_append_what_its_tokenizer_lacks():
-    with pytest.raises(ConfigError, match="'tiny'.*has no end token"):
+    with pytest.raises(ConfigError, match=r"'tiny'.*has no end token"):
         watched([], append_eos=True)
 
 
@@ -216,7 +216,7 @@ def test_a_text_without_any_token_is_named(tmp_path):
         row("unused"), tiny_checkpoints.watched_network(lambda features: None, tokens), Prompts("", ""), 1000
     )
 
-    with pytest.raises(DataError, match="position 1 .*no tokens: ''"):
+    with pytest.raises(DataError, match=r"position 1 .*no tokens: ''"):
         encoder.encode_plain(["fever", ""])
 
 

@@ -1,11 +1,11 @@
 import pytest
 import torch
 import transformers
-from tests.unit import tiny_checkpoints
 
 from r2med_ray.errors import ConfigError
 from r2med_ray.models.networks import load_network, longest_input
 from r2med_ray.models.rows import EncoderRow
+from tests.unit import tiny_checkpoints
 
 
 def test_rk01_the_limit_is_the_smaller_of_tokenizer_and_positions():

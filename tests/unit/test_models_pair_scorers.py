@@ -1,10 +1,10 @@
 import pytest
-from tests.unit import tiny_checkpoints
 
 from r2med_ray.models.catalog import load_catalog
 from r2med_ray.models.cross_encoders import CrossEncoderScorer
 from r2med_ray.models.maxsim import MaxSimScorer
 from r2med_ray.models.pair_scorers import build_pair_scorer, scoring_inputs
+from tests.unit import tiny_checkpoints
 
 ROWS = """
 encoders:

@@ -2,13 +2,11 @@
 
 from dataclasses import replace
 
-import pytest
-
 from r2med_ray.evaluation.evaluate import Evaluation
-from r2med_ray.evaluation.published import published_score
 from r2med_ray.reporting.compare import compare_with_published, published_columns
-from r2med_ray.reporting.record import SystemRecord, TaskRecord
-from r2med_ray.reporting.summary import Summary, summarise
+from r2med_ray.reporting.record import BenchmarkRecord, SystemRecord, TaskRecord
+from r2med_ray.reporting.summary import summarise
+from r2med_ray.reporting.tables import leaderboard_markdown
 from tests.unit.reporting_records import record, result
 
 TASKS = tuple(
@@ -19,8 +17,8 @@ OURS = SystemRecord(name="ours", description="bm25", published_key={"retriever":
 OTHER = SystemRecord(name="other", description="bm25")
 
 
-def summary(values: dict[str, float]) -> Summary:
-    """Return a leaderboard on which `ours` and `other` have these means."""
+def benchmark(values: dict[str, float]) -> BenchmarkRecord:
+    """Return a benchmark in which `ours` and `other` have these means."""
     results = [
         replace(
             result(system.name, task, {"q1": "d1"}),
@@ -36,42 +34,43 @@ def summary(values: dict[str, float]) -> Summary:
         for task in TASKS
         if task.name in values
     ]
-    return summarise(
-        record(
-            tasks=TASKS, systems=(OURS, OTHER), results=results, measures=("nDCG@10",), main_measure="nDCG@10"
-        )
-    )
+    return record(tasks=TASKS, systems=(OURS, OTHER), results=results, measures=("nDCG@10",), main_measure="nDCG@10")
 
 
 def test_each_task_and_the_mean_are_compared():
-    found = compare_with_published(summary({"IIYi-Clinical": 0.13, "PMC-Clinical": 0.21}))
+    system, task, ours, published, difference, source = published_columns(
+        summarise(benchmark({"IIYi-Clinical": 0.13, "PMC-Clinical": 0.21}))
+    )
 
-    assert [(entry.system, entry.task) for entry in found] == [
-        ("ours", "IIYi-Clinical"),
-        ("ours", "PMC-Clinical"),
-        ("ours", "Mean"),
-    ]
+    assert system.texts == ["ours", "ours", "ours"]
+    assert task.texts == ["IIYi-Clinical", "PMC-Clinical", "Mean"]
+    assert ours.texts == ["13.00", "21.00", "17.00"]
     # 0.12024 and 0.21662 in the result files
-    assert [entry.published for entry in found] == [0.12024, 0.21662, pytest.approx(0.16843)]
-    assert [entry.ours for entry in found] == [0.13, 0.21, pytest.approx(0.17)]
-    assert found[0].source == "GitHub R2MED/R2MED@62b7074"
+    assert published.texts == ["12.02", "21.66", "16.84"]
+    # 13 - 12.024, 21 - 21.662, 17 - 16.843
+    assert difference.texts == ["+0.98", "−0.66", "+0.16"]
+    assert source.texts == ["GitHub R2MED/R2MED@62b7074", "GitHub R2MED/R2MED@62b7074", ""]
 
 
 def test_a_mean_is_compared_only_where_every_task_is_there():
-    found = compare_with_published(summary({"IIYi-Clinical": 0.13}))
+    columns = published_columns(summarise(benchmark({"IIYi-Clinical": 0.13})))
 
-    assert [entry.task for entry in found] == ["IIYi-Clinical"]
-
-
-def test_the_table_shows_the_difference():
-    columns = published_columns(summary({"IIYi-Clinical": 0.13, "PMC-Clinical": 0.21}))
-    ours, published, difference = (column.texts for column in columns[2:5])
-
-    assert ours == ["13.00", "21.00", "17.00"]
-    assert published == ["12.02", "21.66", "16.84"]
-    # 13 - 12.024, 21 - 21.662, 17 - 16.843
-    assert difference == ["+0.98", "−0.66", "+0.16"]
+    assert columns[1].texts == ["IIYi-Clinical"]
 
 
-def test_nothing_published_is_no_table():
-    assert published_columns(summarise(record())) == []
+def test_a_published_mean_stands_beside_ours_on_the_leaderboard():
+    text = leaderboard_markdown(summarise(benchmark({"IIYi-Clinical": 0.13, "PMC-Clinical": 0.21})))
+
+    assert "| System | Mean | IIYi-Clinical | PMC-Clinical | Published |" in text
+    assert "| ours | **17.00** | **13.00** | **21.00** | 16.84 |" in text
+
+
+def test_the_comparison_can_be_read_in_a_terminal():
+    lines = compare_with_published(benchmark({"IIYi-Clinical": 0.13})).splitlines()
+
+    assert lines[0] == "greek: nDCG@10 on a scale of 0–100"
+    assert lines[-1].split() == ["ours", "IIYi-Clinical", "13.00", "12.02", "+0.98", "GitHub", "R2MED/R2MED@62b7074"]
+
+
+def test_nothing_published_is_said():
+    assert compare_with_published(record()) == "greek: no RR is published for any of its systems and tasks\n"

@@ -45,6 +45,12 @@ def test_names_that_become_alike_keep_apart():
     assert len(set(names.values())) == 3
 
 
+def test_no_name_can_take_the_file_of_another():
+    taken = file_names(["A", "a"])["A"]
+
+    assert len({name.lower() for name in file_names(["A", "a", taken, taken.replace("~", "_")]).values()}) == 4
+
+
 @given(st.lists(st.text(max_size=120), unique=True, max_size=8))
 def test_file_names_are_plain_and_unique_whatever_the_names(names):
     found = [name.lower() for name in file_names(names).values()]

@@ -1,7 +1,7 @@
 """The leaderboard's figures, worked out from the small benchmark of `reporting_records`.
 
-    RR      first: q1 1, q2 1/2, q3 1          second: q1 1/2, q2 0, q3 0
-    R@1     first: q1 1, q2 0,   q3 1/3        second: 0 everywhere
+RR      first: q1 1, q2 1/2, q3 1          second: q1 1/2, q2 0, q3 0
+R@1     first: q1 1, q2 0,   q3 1/3        second: 0 everywhere
 """
 
 from dataclasses import replace
@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 
 from r2med_ray.reporting.summary import summarise
-
 from tests.unit.reporting_records import ALPHA, BETA, FIRST, RESULTS, SECOND, record
 
 

@@ -1,55 +1,80 @@
-"""The forms of a table."""
+"""The leaderboard as Markdown, CSV and text; figures as in `test_reporting_summary`."""
 
 import csv
 import io
+from dataclasses import replace
 
-from r2med_ray.reporting.formats import points
-from r2med_ray.reporting.tables import Column, csv_table, escape_markdown, markdown_table, text_table
-
-NAMES = Column(title="System", values=["a|b", "<script>"], is_number=False)
-SCORES = Column(title="nDCG@10", values=[0.5, None], write=points, highest_is_best=True)
-
-
-def test_markdown_shows_names_as_they_are():
-    assert markdown_table([NAMES, SCORES]) == (
-        "| System | nDCG@10 |\n| :--- | ---: |\n| a\\|b | 50.00 |\n| \\<script\\> | – |\n"
-    )
+from r2med_ray.reporting.summary import summarise
+from r2med_ray.reporting.tables import leaderboard_csv, leaderboard_markdown, leaderboard_text
+from tests.unit.reporting_records import ALPHA, BETA, FIRST, SECOND, record
 
 
-def test_markdown_keeps_a_name_on_one_line():
-    assert escape_markdown("two\nlines") == "two lines"
-    assert escape_markdown("*b* _i_ `c` [l](u) &amp; ~s~ #1 $x$") == (
-        "\\*b\\* \\_i\\_ \\`c\\` \\[l\\](u) \\&amp; \\~s\\~ \\#1 \\$x\\$"
-    )
+def test_markdown_holds_scores_on_a_scale_of_0_to_100_best_first():
+    lines = leaderboard_markdown(summarise(record())).splitlines()
+    start = lines.index("RR on a scale of 0–100; the best of each column is bold.")
+
+    assert lines[start + 2 : start + 6] == [
+        "| System | Mean | Alpha | Beta | Unanswered | Flagged |",
+        "| :--- | ---: | ---: | ---: | ---: | ---: |",
+        "| first | **87.50** | **75.00** | **100.00** | 0 | 2 |",
+        # Alpha (1/2 + 0) / 2
+        "| second | 12.50 | 25.00 | 0.00 | 1 | 0 |",
+    ]
 
 
-def test_the_best_of_a_column_is_bold_with_all_that_reads_the_same():
-    scores = Column(title="x", values=[0.50001, 0.50002, 0.4], write=points, highest_is_best=True)
+def test_markdown_names_the_other_averages():
+    text = leaderboard_markdown(summarise(record()))
 
-    assert markdown_table([scores]).splitlines()[2:] == ["| **50.00** |", "| **50.00** |", "| 40.00 |"]
-
-
-def test_one_value_alone_is_not_the_best():
-    assert SCORES.best == frozenset()
+    assert "| System | RR | R@1 | RR by query | R@1 pooled |" in text
+    assert "| first | **87.50** | **41.67** | **83.33** | **40.00** |" in text
 
 
-def test_csv_reads_back_whatever_the_names():
-    names = ['"quoted" & co', "a,b", "two\nlines"]
-    text = csv_table([Column(title="System", values=names, is_number=False)])
+def test_a_comparison_stands_beside_the_scores():
+    text = leaderboard_markdown(summarise(record(baseline="second")))
 
-    assert [row[0] for row in csv.reader(io.StringIO(text))] == ["System", *names]
-
-
-def test_csv_leaves_a_cell_empty_where_there_is_nothing():
-    assert csv_table([NAMES, SCORES]) == "System,nDCG@10\na|b,50.00\n<script>,\n"
+    assert "| System | Mean | Alpha | Beta | Δ | 95% interval | p | Unanswered | Flagged |" in text
+    # Beta has one query, which can't be resampled
+    assert "| first | **87.50** | **75.00** | **100.00** | +75.00 | – | 0.250 | 0 | 2 |" in text
 
 
-def test_plain_text_lines_up_and_is_never_cut():
-    long_name = "[bold]" + "x" * 200
-    table = text_table([Column(title="System", values=[long_name, "b"], is_number=False), SCORES])
+def test_suites_of_several_tasks_get_a_mean_of_their_own():
+    tasks = (ALPHA, BETA, replace(ALPHA, name="Gamma", suite="Gamma"))
+    results = record().results
+    results += tuple(replace(result, task="Gamma") for result in results if result.task == "Alpha")
 
-    header, _, first, second = table.splitlines()
-    assert long_name in first
-    assert header.endswith("nDCG@10")
-    assert first.endswith("50.00")
-    assert len(header) == len(first) == len(second)
+    # Greek (0.75 + 1) / 2; all (0.75 + 1 + 0.75) / 3
+    text = leaderboard_markdown(summarise(record(tasks=tasks, results=results)))
+    assert "| System | Mean | Mean Greek (2) | Alpha | Beta | Gamma |" in text
+    assert "| first | **83.33** | **87.50** | **75.00** | **100.00** | **75.00** |" in text
+
+
+def test_names_can_not_break_the_markdown():
+    systems = (replace(FIRST, description="a|b <script>"), SECOND)
+
+    assert "- first: a\\|b \\<script\\>\n" in leaderboard_markdown(summarise(record(systems=systems)))
+
+
+def test_csv_holds_every_figure_and_says_the_scale():
+    rows = list(csv.DictReader(io.StringIO(leaderboard_csv(summarise(record(baseline="second"))))))
+
+    assert [row["System"] for row in rows] == ["first", "second"]
+    assert rows[0]["Mean (0-100)"] == "87.50"
+    assert rows[0]["R@1 pooled (0-100)"] == "40.00"
+    assert rows[0]["Δ (0-100)"] == "75.00"
+    assert rows[0]["p"] == "0.2500"
+    assert rows[1]["Δ (0-100)"] == ""
+    assert (rows[1]["Unanswered"], rows[1]["Unjudged"]) == ("1", "0")
+
+
+def test_text_ends_with_what_a_reader_must_know():
+    text = leaderboard_text(record())
+
+    assert text.startswith("greek: RR on a scale of 0–100\n")
+    assert "first: generated texts flagged 'empty' (1), generated texts flagged 'cut' (2)." in text
+
+
+def test_the_same_results_give_the_same_text_whenever_they_were_made():
+    later = record(finished="2027-01-01T00:00:00+00:00", stages=(), versions={})
+
+    assert leaderboard_markdown(summarise(later)) == leaderboard_markdown(summarise(record()))
+    assert leaderboard_csv(summarise(later)) == leaderboard_csv(summarise(record()))

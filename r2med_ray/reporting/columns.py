@@ -1,0 +1,82 @@
+"""A small table, column by column, and its forms: Markdown, plain text and CSV."""
+
+import csv
+import io
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column: what stands in it and how it is written."""
+
+    title: str
+    values: Sequence[Any]
+    """One per row; None where there is none. Also what a sort goes by."""
+
+    write: Callable[[Any], str] = str
+    is_number: bool = True
+    highest_is_best: bool = False
+
+    @property
+    def texts(self) -> list[str]:
+        return [self.write(value) for value in self.values]
+
+    @property
+    def best(self) -> frozenset[str]:
+        """The text of the highest value, where there is something to compare: what reads alike is equally good."""
+        values = [value for value in self.values if value is not None] if self.highest_is_best else []
+        return frozenset([self.write(max(values))] if len(values) > 1 else [])
+
+
+def markdown_table(columns: Sequence[Column]) -> str:
+    """Return a pipe table in which the best of a column is bold and no name can break a cell."""
+    lines = [
+        [escape_markdown(column.title) for column in columns],
+        ["---:" if column.is_number else ":---" for column in columns],
+        *zip(*(_markdown_cells(column) for column in columns), strict=True),
+    ]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def text_table(columns: Sequence[Column]) -> str:
+    """Return the table for a terminal or a log, as wide as it needs to be."""
+    table = RichTable(box=box.SIMPLE_HEAD)
+    for column in columns:
+        table.add_column(Text(column.title), justify="right" if column.is_number else "left")
+    for cells in zip(*(column.texts for column in columns), strict=True):
+        table.add_row(*map(Text, cells))
+    console = Console(file=io.StringIO(), width=10_000, color_system=None)
+    with console.capture() as capture:
+        console.print(table)
+    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines() if line.strip())
+
+
+def csv_table(columns: Sequence[Column]) -> str:
+    """Return the table as RFC 4180 asks for, with \\n line ends; an absent value is an empty cell."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(column.title for column in columns)
+    writer.writerows(zip(*(_csv_cells(column) for column in columns), strict=True))
+    return out.getvalue()
+
+
+def escape_markdown(text: str) -> str:
+    """Return a text that Markdown and the HTML inside it show as it is, on one line."""
+    return re.sub(r"([\\`*_\[\]<>#|~&$])", r"\\\1", " ".join(text.split()))
+
+
+def _markdown_cells(column: Column) -> list[str]:
+    best = column.best
+    return [f"**{text}**" if text in best else escape_markdown(text) for text in column.texts]
+
+
+def _csv_cells(column: Column) -> list[str]:
+    return ["" if value is None else column.write(value) for value in column.values]

@@ -1,0 +1,125 @@
+"""E1: MiniLM over documents as long as R2MED's.
+
+    python -m tests.benchmarks.bench_e1_encode [--small] [--device cuda] [--threads N]
+
+    A  sentence-transformers, float32, batches of 32        B  the same in bfloat16
+    D  r2med_ray in the type that it chooses for the device    D32  the same in float32, where that is another
+
+First every vector must lie as close to A's as its type allows. Then all take turns in one process, with as many
+threads. 400 documents; `--small` is 24 documents and no bar. A CPU without bfloat16 instructions gives B a tenth of
+the documents, and cannot reach the bar over A: float32 has one arithmetic, and both sides do all of it.
+"""
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from r2med_ray.models.catalog import load_catalog
+from r2med_ray.models.devices import best_dtype, set_threads
+from r2med_ray.models.encoders import build_encoder
+from r2med_ray.models.sources import locate
+from tests.benchmarks.bench_e0_padding import r2med_lengths
+
+ROW = load_catalog().encoders["all-MiniLM-L6-v2"]
+CLOSENESS = {"float32": 0.9999, "bfloat16": 0.999, "float16": 0.999}
+ROUNDS = 5
+
+Work = Callable[[], object]
+
+
+def texts_of(lengths: Sequence[int], seed: int = 9) -> list[str]:
+    """Return texts of whole words of MiniLM's vocabulary: a text of n words has n tokens and two special ones."""
+    vocabulary = (locate(ROW.model, None) / "vocab.txt").read_text(encoding="utf-8").splitlines()
+    words = [word for word in vocabulary if word.isascii() and word.isalpha() and len(word) > 2]
+    random = np.random.default_rng(seed)
+    return [" ".join(random.choice(words, length)) for length in lengths]
+
+
+def seconds_per_round(contestants: dict[str, Work], rounds: int) -> dict[str, list[float]]:
+    """Run each once to warm up, then all in turn."""
+    for work in contestants.values():
+        work()
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    for _ in range(rounds):
+        for name, work in contestants.items():
+            start = time.perf_counter()
+            work()
+            seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def print_seconds(seconds: dict[str, list[float]], items: dict[str, int], what: str) -> None:
+    for name, values in seconds.items():
+        rate = items[name] / min(values)
+        print(
+            f"{name:<4} {rate:8.1f} {what}/s at best; seconds: min {min(values):.3f}, "
+            f"median {statistics.median(values):.3f}, max {max(values):.3f}"
+        )
+
+
+def times_as_fast(seconds: dict[str, list[float]], items: dict[str, int], ours: str, theirs: str) -> float:
+    """Print and return how many times as fast we are by the minimum."""
+    by = {
+        choose: (items[ours] / choose(seconds[ours])) / (items[theirs] / choose(seconds[theirs]))
+        for choose in (min, statistics.median)
+    }
+    print(f"{ours}/{theirs}  {by[min]:.2f} times as fast by the minimum, {by[statistics.median]:.2f} by the median")
+    return by[min]
+
+
+def main() -> None:
+    from sentence_transformers import SentenceTransformer
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--threads", type=int)
+    arguments = parser.parse_args()
+    if arguments.threads:
+        set_threads(arguments.threads)
+    device, dtype = arguments.device, best_dtype(arguments.device)
+    texts = texts_of(r2med_lengths(24 if arguments.small else 400))
+    sample = texts if dtype != "float32" else texts[::10]
+
+    def theirs(dtype: str) -> SentenceTransformer:
+        return SentenceTransformer(str(locate(ROW.model, None)), device=device, model_kwargs={"dtype": dtype})
+
+    plain, half = theirs("float32"), theirs("bfloat16")
+    ours = build_encoder(ROW, task="Biology", device=device, dtype=dtype)
+    contestants: dict[str, Work] = {
+        "A": lambda: plain.encode(texts, batch_size=32),
+        "B": lambda: half.encode(sample, batch_size=32),
+        "D": lambda: ours.encode_plain(texts),
+    }
+    items = {"A": len(texts), "B": len(sample), "D": len(texts)}
+    expected = plain.encode(texts, batch_size=32)
+    require_closeness(ours.encode_plain(texts), expected, dtype)
+    if dtype != "float32":
+        ours_32 = build_encoder(ROW, task="Biology", device=device, dtype="float32")
+        require_closeness(ours_32.encode_plain(texts), expected, "float32")
+        contestants["D32"] = lambda: ours_32.encode_plain(texts)
+        items["D32"] = len(texts)
+    seconds = seconds_per_round(contestants, 1 if arguments.small else ROUNDS)
+    print_seconds(seconds, items, "documents")
+    over_a, over_b = (times_as_fast(seconds, items, "D", name) for name in ("A", "B"))
+    if arguments.small:
+        return
+    if dtype == "float32":
+        print("This device has no half precision to gain from, so D must only be as fast as A and B.")
+    if over_a < (1.0 if dtype == "float32" else 2.0) or over_b < 1.0:
+        sys.exit("missed: D must be twice as fast as A where half precision gains, and as fast as B")
+
+
+def require_closeness(ours: np.ndarray, expected: np.ndarray, dtype: str) -> None:
+    closest = float((ours * expected).sum(axis=1).min())
+    print(f"{dtype}: least cosine with sentence-transformers in float32 is {closest:.6f}")
+    if not closest >= CLOSENESS[dtype]:
+        sys.exit(f"the vectors differ: the least cosine must be {CLOSENESS[dtype]}")
+
+
+if __name__ == "__main__":
+    main()

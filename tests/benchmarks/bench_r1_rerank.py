@@ -1,0 +1,103 @@
+"""R1: a cross-encoder of MiniLM's shape with random weights, 20 queries x 20 documents as long as R2MED's.
+
+    python -m tests.benchmarks.bench_r1_rerank [--small] [--device cuda] [--threads N]
+
+    A  CrossEncoder.predict for each query, as scripts do it        B  one call for all pairs
+    D  r2med_ray, in the type that it chooses for the device
+
+First the scores must rank as those of one pair at a time in float32 do. Then all take turns in one process, with as
+many threads. `--small` is 2 queries x 4 documents and no bar.
+"""
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from r2med_ray.models.cross_encoders import CrossEncoderScorer
+from r2med_ray.models.devices import best_dtype, set_threads
+from r2med_ray.models.rows import RerankerRow
+from r2med_ray.models.sources import locate
+from tests.benchmarks.bench_e0_padding import r2med_lengths
+from tests.benchmarks.bench_e1_encode import ROW, print_seconds, seconds_per_round, texts_of, times_as_fast
+
+QUERY_LENGTHS = (115.2, 273.8, 107.1, 233.2, 167.8, 449.3, 182.8, 602.3)
+"""Means of R2MED's eight tasks, from its README."""
+
+LONGEST = 512
+CHECKED_PAIRS = 40
+ROUNDS = 3
+BAR = 2.0
+
+
+def save_checkpoint(folder: Path) -> None:
+    import torch
+    from transformers import AutoConfig, AutoTokenizer, BertForSequenceClassification
+
+    minilm = locate(ROW.model, None)
+    torch.manual_seed(0)
+    config = AutoConfig.from_pretrained(minilm, num_labels=1, initializer_range=0.1)  # wide, so that scores differ
+    BertForSequenceClassification(config).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(minilm, model_max_length=LONGEST).save_pretrained(folder)
+
+
+def make_pairs(num_queries: int, depth: int) -> list[list[tuple[str, str]]]:
+    queries = texts_of(r2med_lengths(num_queries, means=QUERY_LENGTHS), seed=10)
+    documents = texts_of(r2med_lengths(num_queries * depth), seed=11)
+    return [
+        [(query, document) for document in documents[row * depth : (row + 1) * depth]]
+        for row, query in enumerate(queries)
+    ]
+
+
+def rank_correlation(left: np.ndarray, right: np.ndarray) -> float:
+    """Spearman's, without ties."""
+    ranks = [np.argsort(np.argsort(values)) for values in (left, right)]
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
+def main() -> None:
+    import torch
+    from sentence_transformers import CrossEncoder
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--threads", type=int)
+    arguments = parser.parse_args()
+    if arguments.threads:
+        set_threads(arguments.threads)
+    device = arguments.device
+    of_queries = make_pairs(*((2, 4) if arguments.small else (20, 20)))
+    pairs = [pair for of_query in of_queries for pair in of_query]
+    with tempfile.TemporaryDirectory() as folder:
+        save_checkpoint(Path(folder))
+        theirs = CrossEncoder(folder, device=device, max_length=LONGEST, activation_fn=torch.nn.Identity())
+        row = RerankerRow(name="bench", kind="cross-encoder", model=folder, max_length=LONGEST)
+        ours = CrossEncoderScorer(row, device=device)
+        checked = pairs[:CHECKED_PAIRS]
+        alone = np.array([theirs.predict([pair])[0] for pair in checked])
+        correlation = rank_correlation(np.array(ours.score_pairs(checked)), alone)
+        print(f"{best_dtype(device)}: rank correlation with one pair at a time {correlation:.6f}")
+        if not correlation >= 0.999:
+            sys.exit("the scores differ: the rank correlation must be 0.999")
+        seconds = seconds_per_round(
+            {
+                "A": lambda: [theirs.predict(of_query) for of_query in of_queries],
+                "B": lambda: theirs.predict(pairs),
+                "D": lambda: ours.score_pairs(pairs),
+            },
+            1 if arguments.small else ROUNDS,
+        )
+    items = dict.fromkeys(seconds, len(pairs))
+    print_seconds(seconds, items, "pairs")
+    over_a = times_as_fast(seconds, items, "D", "A")
+    times_as_fast(seconds, items, "D", "B")
+    if not arguments.small and over_a < BAR:
+        sys.exit(f"missed: D must be {BAR} times as fast as A")
+
+
+if __name__ == "__main__":
+    main()

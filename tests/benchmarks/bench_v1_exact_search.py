@@ -1,0 +1,90 @@
+"""V1: exact search over 60,000 vectors of 768 dimensions, k = 100.
+
+    python -m tests.benchmarks.bench_v1_exact_search [--small] [--queries N]
+
+    A  faiss.IndexFlatIP as it comes        B  one numpy matrix product and argpartition
+    D  r2med_ray: ids and scores that no shard or batch changes        S  the matrix product alone, in float32
+
+876 queries are all of R2MED at once; `--queries 103` is one of its tasks. First D must have the documents of a
+float64 brute force. Then all take turns in one process, with as many threads each (`OMP_NUM_THREADS`).
+`OPENBLAS_CORETYPE` and `OPENBLAS_L2_SIZE` are left as they are found, for all sides. `--small` is 3,000 documents x
+50 queries and no bar.
+"""
+
+import argparse
+import os
+import sys
+
+import faiss
+import numpy as np
+
+from r2med_ray.indexing.dense import DenseIndex
+from r2med_ray.ranking import best_of_scores
+from tests.benchmarks.bench_e1_encode import print_seconds, seconds_per_round, times_as_fast
+
+DIMENSIONS = 768
+K = 100
+ROUNDS = 7
+BAR = 1.0
+STOCK_BLAS_THRESHOLD = faiss.cvar.distance_compute_blas_threshold
+
+
+def unit_vectors(count: int, seed: int) -> np.ndarray:
+    vectors = np.random.default_rng(seed).standard_normal((count, DIMENSIONS), dtype=np.float32)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--queries", type=int, default=876)
+    arguments = parser.parse_args()
+    num_documents, num_queries = (3_000, 50) if arguments.small else (60_000, arguments.queries)
+    documents_ND, queries_QD = unit_vectors(num_documents, 1), unit_vectors(num_queries, 2)
+    doc_ids = [f"doc-{row}" for row in range(num_documents)]
+    flat = faiss.IndexFlatIP(DIMENSIONS)
+    flat.add(documents_ND)
+    ours = DenseIndex.build(doc_ids, documents_ND)
+    our_threshold = faiss.cvar.distance_compute_blas_threshold
+
+    def ask_faiss() -> object:
+        faiss.cvar.distance_compute_blas_threshold = STOCK_BLAS_THRESHOLD
+        try:
+            return flat.search(queries_QD, K)
+        finally:
+            faiss.cvar.distance_compute_blas_threshold = our_threshold
+
+    def ask_numpy() -> object:
+        scores_QN = queries_QD @ documents_ND.T
+        nearest_QK = np.argpartition(scores_QN, -K, axis=1)[:, -K:]
+        return np.take_along_axis(scores_QN, nearest_QK, axis=1)
+
+    true_ND = documents_ND.astype(np.float64)
+    for query_D, ranking in zip(queries_QD, ours.search(queries_QD, K), strict=True):
+        scores_N = (true_ND @ query_D.astype(np.float64)).astype(np.float32)
+        if best_of_scores(scores_N, doc_ids, K) != ranking:
+            sys.exit("a ranking differs from the float64 brute force")
+    print(
+        f"{num_documents} documents, {num_queries} queries, {faiss.omp_get_max_threads()} threads, "
+        + ", ".join(f"{name}={os.environ.get(name)}" for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"))
+    )
+    seconds = seconds_per_round(
+        {
+            "A": ask_faiss,
+            "B": ask_numpy,
+            "D": lambda: ours.search(queries_QD, K),
+            "S": lambda: queries_QD @ documents_ND.T,
+        },
+        ROUNDS,
+    )
+    items = dict.fromkeys(seconds, num_queries)
+    print_seconds(seconds, items, "queries")
+    reached = times_as_fast(seconds, items, "D", "A")
+    times_as_fast(seconds, items, "D", "B")
+    times_as_fast(seconds, items, "D", "S")
+    if reached < BAR and not arguments.small:
+        sys.exit(f"missed: D must be at least {BAR} times as fast as A")
+
+
+if __name__ == "__main__":
+    main()

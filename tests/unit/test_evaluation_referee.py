@@ -1,0 +1,68 @@
+"""trec_eval's second opinion on every run."""
+
+from dataclasses import replace
+
+import pytest
+
+from r2med_ray.errors import StageError
+from r2med_ray.evaluation.evaluate import evaluate
+from r2med_ray.evaluation.measures import Measure
+from r2med_ray.evaluation.referee import check_with_trec_eval
+from r2med_ray.types import Run, ScoredDoc
+
+MEASURES = [
+    Measure.parse(name)
+    for name in (
+        "nDCG",
+        "nDCG@3",
+        "nDCG@10",
+        "AP",
+        "AP@2",
+        "R@2",
+        "P@3",
+        "P@1",
+        "RR",
+        "RR@1",
+        "RR@2",
+        "RR@3",
+        "Success@2",
+    )
+]
+RUN = Run(
+    tag="t",
+    rankings={
+        "q1": (ScoredDoc("a", 1.0), ScoredDoc("b", 1.0), ScoredDoc("c", 0.5)),
+        "q2": (ScoredDoc("x", 3.0), ScoredDoc("y", 2.0), ScoredDoc("a", -1.0)),
+        "empty": (),
+        "unjudged": (ScoredDoc("a", 1.0),),
+    },
+)
+QRELS = {
+    "q1": {"a": 2, "c": 1},
+    "q2": {"a": 1},
+    "empty": {"a": 1},
+    "missing": {"a": 1},
+    "nothing": {},
+    "zero": {"a": 0},
+}
+
+
+def test_it_agrees_on_ties_gaps_and_cuts():
+    check_with_trec_eval(RUN, QRELS, evaluate(RUN, QRELS, MEASURES))
+
+
+@pytest.mark.parametrize("measure", [str(measure) for measure in MEASURES])
+def test_a_value_that_differs_by_more_than_a_billionth_is_refused(measure):
+    evaluation = evaluate(RUN, QRELS, MEASURES)
+    values = dict(evaluation.per_query["q2"])
+    wrong = replace(evaluation, per_query={**evaluation.per_query, "q2": {**values, measure: values[measure] + 2e-9}})
+
+    with pytest.raises(StageError, match=rf"evaluate failed on query 'q2': {measure} is .* here and .* in trec_eval"):
+        check_with_trec_eval(RUN, QRELS, wrong)
+
+
+def test_a_mean_over_other_queries_is_refused():
+    evaluation = evaluate(RUN, QRELS, MEASURES)
+
+    with pytest.raises(StageError, match="the mean: RR is"):
+        check_with_trec_eval(RUN, QRELS, replace(evaluation, means={**evaluation.means, "RR": 0.9}))

@@ -1,0 +1,63 @@
+"""Run files as columns: whole queries in pieces, however the lines lie."""
+
+import pytest
+
+from r2med_ray.errors import DataError
+from r2med_ray.evaluation.run_columns import ScatteredQueryError, read_pieces, read_rows
+from r2med_ray.evaluation.run_lines import BLOCK_BYTES
+
+
+@pytest.fixture
+def big_run(tmp_path):
+    """A run of three blocks, 100 lines a query, the last line as given."""
+
+    def write(last_line):
+        path = tmp_path / "run.trec"
+        num_lines = 2 * BLOCK_BYTES // 40
+        lines = [f"query-{i // 100} Q0 document/{i % 977:09d} 1 {i % 7}.5 tag" for i in range(num_lines)]
+        path.write_text("\n".join([*lines, last_line, ""]))
+        return path
+
+    return write
+
+
+def test_pieces_hold_whole_queries_in_the_order_of_the_whole_run(big_run):
+    path = big_run("query-last Q0 d 1 1 tag")
+
+    pieces = list(read_pieces(path))
+    rankings = {query_id: hits for piece in pieces for query_id, hits in piece.to_run("t").rankings.items()}
+
+    assert len(pieces) > 2
+    assert sum(len(piece.query_ids) for piece in pieces) == len(rankings)
+    assert rankings == read_rows(path).to_run("t").rankings
+
+
+def test_a_query_that_comes_again_is_noticed(big_run):
+    path = big_run("query-0 Q0 d 1 1 tag")
+
+    with pytest.raises(ScatteredQueryError):
+        list(read_pieces(path))
+    # its 100 lines at the top and the one at the end
+    assert len(read_rows(path).to_run("t").rankings["query-0"]) == 101
+
+
+def test_a_query_that_comes_again_inside_one_block_is_read_once(tmp_path):
+    path = tmp_path / "run.trec"
+    path.write_text("q Q0 a 1 1 t\np Q0 a 1 1 t\nq Q0 b 1 2 t\np Q0 b 1 2 t\n")
+
+    # q's lines stand around the only cut there is, before the last p
+    with pytest.raises(ScatteredQueryError):
+        list(read_pieces(path))
+    assert {q: [hit.doc_id for hit in hits] for q, hits in read_rows(path).to_run("t").rankings.items()} == {
+        "q": ["b", "a"],
+        "p": ["b", "a"],
+    }
+
+
+@pytest.mark.parametrize("read", [read_rows, lambda path: list(read_pieces(path))], ids=["whole", "pieces"])
+def test_a_document_that_is_ranked_twice_is_named_with_its_line(tmp_path, read):
+    path = tmp_path / "run.trec"
+    path.write_text("p Q0 d 1 2 t\nq Q0 d 1 2 t\n\nq Q0 d 2 1 t\n")
+
+    with pytest.raises(DataError, match=rf"{path}:4: query 'q' has document 'd' for the second time"):
+        read(path)

@@ -1,0 +1,104 @@
+"""A run or a score that was made once is read again, byte for byte, and nothing is built for it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from r2med_ray.artifacts import ArtifactStore
+from r2med_ray.retrieval.stored import StoredReranker, StoredRetriever
+from r2med_ray.types import Document, Expansion, Query, QueryId, Run, ScoredDoc
+
+QUERIES = (Query(query_id="q1", text="rash"), Query(query_id="q/2", text="zzz"))
+DOCUMENTS = (Document(doc_id="d1", text="rash"), Document(doc_id="d2", text="fever"))
+
+
+class CountingRetriever:
+    """Finds d1 for the first query and nothing for the others; counts its searches."""
+
+    def __init__(self) -> None:
+        self.searches = 0
+
+    def retrieve(self, queries: Sequence[Query], *, k: int) -> Run:
+        self.searches += 1
+        hits = (ScoredDoc("d1", 0.1),)
+        return Run(tag="x", rankings={query.query_id: hits if query is queries[0] else () for query in queries})
+
+
+class CountingReranker:
+    """Scores a document by its length; counts its calls."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def score(self, query: Query, documents: Sequence[Document]) -> list[float]:
+        return self.score_all([(query, documents)])[query.query_id]
+
+    def score_all(self, work: Sequence[tuple[Query, Sequence[Document]]]) -> dict[QueryId, list[float]]:
+        self.calls += 1
+        return {query.query_id: [float(len(d.text)) for d in documents] for query, documents in work}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ArtifactStore:
+    return ArtifactStore(str(tmp_path))
+
+
+def test_a_run_is_retrieved_once_and_keeps_its_unanswered_queries(store: ArtifactStore) -> None:
+    retriever = CountingRetriever()
+    stored = StoredRetriever("bm25", store, {"k1": 0.9}, lambda: retriever)
+
+    first = stored.retrieve(QUERIES, k=10)
+
+    assert stored.is_stored(QUERIES, k=10)
+    assert stored.retrieve(QUERIES, k=10) == first
+    assert retriever.searches == 1
+    # 0.1 as float32 is 0.10000000149011612; the second query was asked and not answered.
+    assert first.rankings == {"q1": (ScoredDoc("d1", 0.10000000149011612),), "q/2": ()}
+
+
+@pytest.mark.parametrize(
+    ("queries", "k", "inputs"),
+    [
+        pytest.param(QUERIES, 9, {"k1": 0.9}, id="depth"),
+        pytest.param(QUERIES[:1], 10, {"k1": 0.9}, id="queries"),
+        pytest.param(QUERIES, 10, {"k1": 1.2}, id="inputs"),
+        pytest.param(
+            (Query(query_id="q1", text="rash", expansions=(Expansion(text="h", method="hyde"),)), QUERIES[1]),
+            10,
+            {"k1": 0.9},
+            id="expansion",
+        ),
+    ],
+)
+def test_another_question_is_another_run(
+    store: ArtifactStore, queries: tuple[Query, ...], k: int, inputs: dict[str, float]
+) -> None:
+    StoredRetriever("bm25", store, {"k1": 0.9}, CountingRetriever).retrieve(QUERIES, k=10)
+
+    assert not StoredRetriever("bm25", store, inputs, CountingRetriever).is_stored(queries, k=k)
+
+
+def test_a_run_of_no_hits_at_all_is_a_run(store: ArtifactStore) -> None:
+    stored = StoredRetriever("bm25", store, {}, CountingRetriever)
+
+    assert stored.retrieve((), k=10).rankings == {}
+
+
+def test_the_tag_is_no_part_of_the_key(store: ArtifactStore) -> None:
+    StoredRetriever("bm25", store, {}, CountingRetriever).retrieve(QUERIES, k=10)
+    other = CountingRetriever()
+
+    assert StoredRetriever("hybrid", store, {}, lambda: other).retrieve(QUERIES, k=10).tag == "hybrid"
+    assert other.searches == 0
+
+
+def test_pairs_are_scored_once_and_a_changed_text_is_scored_again(store: ArtifactStore) -> None:
+    reranker = CountingReranker()
+    stored = StoredReranker(store, {"model": "m"}, lambda: reranker)
+
+    assert stored.score(QUERIES[0], DOCUMENTS) == [4.0, 5.0]
+    assert stored.score(QUERIES[0], DOCUMENTS) == [4.0, 5.0]
+    assert reranker.calls == 1
+    assert stored.score(QUERIES[0], (DOCUMENTS[0], Document(doc_id="d2", text="fevers"))) == [4.0, 6.0]
+    assert reranker.calls == 2
