@@ -65,9 +65,9 @@ def run_job(
         if dry_run:
             return
         record = run_benchmark(benchmark, artifacts, pools)
-    page = write_report(record, output or _base() / "results" / benchmark.config.name)
+    report = write_report(record, output or _base() / "results" / benchmark.config.name)
     print(leaderboard_text(record))  # noqa: T201
-    print(f"report: {page}")  # noqa: T201
+    print(f"report: {report / 'index.html'}")  # noqa: T201
 
 
 def _base() -> Path:

@@ -14,9 +14,9 @@ import ray
 from r2med_ray.artifacts import ArtifactKey, ArtifactStore
 from r2med_ray.capacity import Pool
 from r2med_ray.corpus.loading import rows_of_table
+from r2med_ray.distributed.failures import stage_error
 from r2med_ray.distributed.progress import Progress, StageReport
 from r2med_ray.distributed.shard_stream import ShardWork, stream_shards
-from r2med_ray.errors import StageError
 from r2med_ray.indexing.embedding import embed_documents, vectors_table
 from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, VECTORS_FILE, query_vectors_key, vectors_key
 from r2med_ray.models.devices import set_threads
@@ -140,7 +140,7 @@ def encode_queries(
             try:
                 progress.add(ray.get(encode.remote(store, encoding, missing, pool.threads)))
             except ray.exceptions.RayError as error:
-                raise StageError("encode", f"the queries of {len(missing)} task(s)", str(error)) from error
+                raise stage_error("encode", f"the queries of {len(missing)} task(s)", error) from error
     return progress.report(stored_before=len(questions) - len(missing))
 
 

@@ -6,8 +6,8 @@ from typing import Any, Generic, TypeVar
 import ray
 
 from r2med_ray.capacity import Pool
+from r2med_ray.distributed.failures import stage_error
 from r2med_ray.distributed.shard_actors import ShardActor, deal
-from r2med_ray.errors import StageError
 from r2med_ray.protocols import Index
 from r2med_ray.retrieval.search import merge_shards, shard_depth
 from r2med_ray.types import CorpusShard, Query, Ranking, Run
@@ -71,5 +71,5 @@ class ShardedRetriever(Generic[Prepared]):
             try:
                 answers.append(ray.get(reference))
             except ray.exceptions.RayError as error:
-                raise StageError(stage, f"{self.tag}, actor {number} of {len(pending)}", str(error)) from error
+                raise stage_error(stage, f"{self.tag}, actor {number} of {len(pending)}", error) from error
         return answers

@@ -16,7 +16,8 @@ from ray.data import ActorPoolStrategy, DataContext, TaskPoolStrategy
 
 from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.capacity import Pool
-from r2med_ray.errors import StageError
+from r2med_ray.distributed.failures import stage_error
+from r2med_ray.errors import R2MedError, StageError
 from r2med_ray.types import CorpusShard
 
 READ_CPUS = 0.25
@@ -72,7 +73,8 @@ class _OneShardPerRow:
 class _WorkOnRow:
     """Unpacks a row into the shard that it holds and gives it to the worker, which is built once per actor."""
 
-    def __init__(self, work: Sequence[ShardWork], build_worker: Callable[[], ShardWorker]) -> None:
+    def __init__(self, stage: str, work: Sequence[ShardWork], build_worker: Callable[[], ShardWorker]) -> None:
+        self._stage = stage
         self._work = work
         self._worker = build_worker()
 
@@ -80,7 +82,10 @@ class _WorkOnRow:
         position = batch.column("position")[0].as_py()
         names = [name for name in batch.column_names if name != "position"]
         table = pa.table({name: batch.column(name).combine_chunks().flatten() for name in names})
-        numbers = self._worker(self._work[position], table)
+        try:
+            numbers = self._worker(self._work[position], table)
+        except R2MedError as error:
+            raise StageError(self._stage, self._work[position].unit, str(error)) from error
         return pa.table({"position": [position], **{name: [float(value)] for name, value in numbers.items()}})
 
 
@@ -116,21 +121,21 @@ def stream_shards(
     returned: set[int] = set()
     with DataContext.current(context):
         try:
-            for row in _dataset(store, work, build_worker, pool).iter_rows():
+            for row in _dataset(stage, store, work, build_worker, pool).iter_rows():
                 position = row.pop("position")
                 if position in returned:
                     raise StageError(stage, work[position].unit, "it came back twice")
                 returned.add(position)
                 yield work[position], row
         except ray.exceptions.RayError as error:
-            raise StageError(stage, f"one of {len(work) - len(returned)} shards", str(error)) from error
+            raise stage_error(stage, f"one of {len(work) - len(returned)} shards", error) from error
     missing = sorted(set(range(len(work))) - returned)
     if missing:
         raise StageError(stage, work[missing[0]].unit, f"{len(missing)} of {len(work)} shards did not come back")
 
 
 def _dataset(
-    store: ArtifactStore, work: Sequence[ShardWork], build_worker: Callable[[], ShardWorker], pool: Pool
+    stage: str, store: ArtifactStore, work: Sequence[ShardWork], build_worker: Callable[[], ShardWorker], pool: Pool
 ) -> ray.data.Dataset:
     paths = [item.shard.path for item in work]
     shards = ray.data.read_parquet(
@@ -145,7 +150,7 @@ def _dataset(
     )
     return packed.map_batches(
         _WorkOnRow,
-        fn_constructor_args=(work, build_worker),
+        fn_constructor_args=(stage, work, build_worker),
         batch_size=1,
         batch_format="pyarrow",
         compute=ActorPoolStrategy(min_size=1, max_size=min(pool.actors, len(work)), max_tasks_in_flight_per_actor=2),

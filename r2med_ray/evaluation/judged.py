@@ -94,8 +94,7 @@ def find_positives(judged: Judgements, pieces: Iterable[RankedRows]) -> Found:
 def _lookup(judged: Judgements, rows: RankedRows) -> tuple[IntVector, IntVector, IntVector]:
     """Return query, rank and grade of the positives among the rows."""
     query_R = np.array([judged.position.get(query_id, -1) for query_id in rows.query_ids], np.int64)
-    low, high = np.searchsorted(judged.query, [query_R, query_R + 1])
-    wanted_W = np.concatenate([np.arange(*bounds) for bounds in zip(low.tolist(), high.tolist(), strict=True)])
+    wanted_W = np.flatnonzero(np.isin(judged.query, query_R))
     distinct_ids, code_W = codes(judged.doc_ids.take(int_array(wanted_W)))
     unknown_D = int_array(np.full(len(rows.doc_ids), -1))
     code_D = int_vector(pc.coalesce(pc.index_in(rows.doc_ids, value_set=distinct_ids), unknown_D))

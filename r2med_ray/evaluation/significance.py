@@ -87,13 +87,11 @@ def _differences(name: str, baseline: TaskValues, system: TaskValues) -> list[Do
     """Return each task's differences, queries in the baseline's order."""
     if baseline.keys() != system.keys():
         raise DataError(
-            f"{name!r} has the tasks {sorted(system)}, the baseline {sorted(baseline)}; expected the same"
+            f"expected {name!r} to have the tasks {sorted(baseline)} of the baseline, got {sorted(system)}"
         )
     for task, values in baseline.items():
         for query_id in values.keys() ^ system[task].keys():
-            raise DataError(
-                f"query {query_id!r} of task {task!r} is measured for only one of {name!r} and the baseline"
-            )
+            raise DataError(f"task {task!r}, query {query_id!r}: not measured for both {name!r} and the baseline")
     return [
         np.array([system[task][query_id] - value for query_id, value in values.items()])
         for task, values in baseline.items()

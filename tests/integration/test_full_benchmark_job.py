@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,11 +16,11 @@ pytestmark = [pytest.mark.ray, pytest.mark.serve]
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which the job has run once; the configuration is small.yaml."""
     folder = tmp_path_factory.mktemp("job")
     (folder / "log").write_text(run_job(write_config(folder / "small.yaml"), cwd=folder).stdout)
-    yield folder
+    return folder
 
 
 def test_the_job_ends_with_the_leaderboard_and_the_path_of_the_page(finished: Path) -> None:

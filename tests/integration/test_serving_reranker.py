@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from r2med_ray.config import RerankResources
 from r2med_ray.capacity import ClusterCapacity
+from r2med_ray.config import RerankResources
 from r2med_ray.errors import StageError
 from r2med_ray.serving.clients import ServedReranker
 from r2med_ray.serving.reranker_app import serve_pair_scorer

@@ -1,0 +1,257 @@
+"""Shards in actors give what one index over the whole corpus gives, to the last bit, whatever dies on the way."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import ray
+
+from r2med_ray.artifacts import ArtifactStore
+from r2med_ray.capacity import ClusterCapacity, Pool
+from r2med_ray.corpus.catalog import resolve_tasks
+from r2med_ray.corpus.loading import load_task, read_shard
+from r2med_ray.distributed.encode import Encoding, Questions, encode_corpora, encode_queries
+from r2med_ray.distributed.lexical import open_lexical, tokenize_corpora
+from r2med_ray.distributed.search import ShardedRetriever
+from r2med_ray.distributed.shard_stream import ShardWork, stream_shards
+from r2med_ray.distributed.vectors import open_vectors
+from r2med_ray.errors import StageError
+from r2med_ray.indexing.bm25 import BM25_ROWS, BM25Index
+from r2med_ray.indexing.dense import DenseIndex
+from r2med_ray.indexing.embedding import embed_documents, read_vectors
+from r2med_ray.indexing.keys import VECTORS_FILE
+from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
+from r2med_ray.models.catalog import load_catalog
+from r2med_ray.models.encoders import build_encoder
+from r2med_ray.protocols import Index
+from r2med_ray.retrieval.query_construction import lexical_query, prepare_dense
+from r2med_ray.retrieval.search import PlainRetriever
+from r2med_ray.types import CorpusShard, Document, Query, Ranking, Run, Task
+from tests.fakes import WordCountEncoder, WordCountIndex
+from tests.integration.workers import DiesOnce, SlowWorker
+
+pytestmark = pytest.mark.ray
+
+SMALL = Pool(actors=2, cpus=0.25)
+ONE = Pool(actors=1, cpus=1)
+MINILM = load_catalog().encoders["all-MiniLM-L6-v2"]
+
+
+def demo_task(store: ArtifactStore, documents_per_shard: int) -> Task:
+    [source] = resolve_tasks(["Demo-Cases"])
+    return load_task(source, store, documents_per_shard=documents_per_shard)
+
+
+def whole(store: ArtifactStore, task: Task) -> list[Document]:
+    return [document for shard in task.corpus.shards for document in read_shard(store, shard).documents]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> ArtifactStore:
+    return ArtifactStore(str(tmp_path_factory.mktemp("store")))
+
+
+@pytest.fixture(scope="module")
+def plain_bm25(store: ArtifactStore) -> Run:
+    """One BM25 index over the whole corpus, in this process."""
+    task = demo_task(store, 80)
+    documents = whole(store, task)
+    terms = ShardTerms.from_texts(document.content for document in documents)
+    index = BM25Index(
+        terms, [document.doc_id for document in documents], CorpusStatistics.of_shard(terms), BM25_ROWS["bm25"]
+    )
+    prepare = partial(map, partial(lexical_query, compat="none"))
+    return PlainRetriever("plain", lambda queries: list(prepare(queries)), [index]).retrieve(task.queries, k=50)
+
+
+@pytest.mark.parametrize("documents_per_shard", [80, 40, 27, 12], ids=["1 shard", "2 shards", "3 shards", "7 shards"])
+def test_bm05_bm25_over_shard_actors_equals_one_index_bit_for_bit(
+    cluster: ClusterCapacity, store: ArtifactStore, plain_bm25: Run, documents_per_shard: int
+) -> None:
+    task = demo_task(store, documents_per_shard)
+    tokenize_corpora(store, [task], "none", ONE, no_progress_timeout_s=60)
+    retriever = open_lexical(store, task, BM25_ROWS["bm25"], "none", SMALL, drop_identical_ids=False)
+
+    assert retriever.retrieve(task.queries, k=50).rankings == plain_bm25.rankings
+    retriever.close()
+
+
+@pytest.fixture(scope="module")
+def encoded(cluster: ClusterCapacity, store: ArtifactStore) -> tuple[Task, Encoding]:
+    """A task of three shards whose vectors Ray Data has made."""
+    task = demo_task(store, 27)
+    encoding = Encoding(row=MINILM.model_copy(update={"dtype": "float32"}), device="cpu", token_budget=2048)
+    report = encode_corpora(store, encoding, [task], ONE, no_progress_timeout_s=60)
+    assert report.documents == 80
+    return task, encoding
+
+
+def test_vectors_made_by_ray_data_equal_those_of_the_plain_encoder(
+    store: ArtifactStore, encoded: tuple[Task, Encoding]
+) -> None:
+    task, encoding = encoded
+    encoder = build_encoder(encoding.row, task=task.name, device="cpu", token_budget=2048)
+    for shard in task.corpus.shards:
+        loaded = read_shard(store, shard)
+        stored = store.get(encoding.vectors_key(task, shard)).table(VECTORS_FILE)
+        plain = embed_documents(encoder, loaded.documents, loaded.rows)
+
+        assert stored["doc_id"].to_pylist() == [document.doc_id for document in loaded.documents]
+        assert (read_vectors(stored).vectors * read_vectors(plain).vectors).sum(axis=1).min() > 0.99999
+
+
+def test_dense_search_over_shard_actors_equals_one_index(
+    store: ArtifactStore, encoded: tuple[Task, Encoding]
+) -> None:
+    task, encoding = encoded
+    encode_queries(store, encoding, [Questions(task=task, queries=task.queries, compat="none")], ONE)
+    retriever = open_vectors(store, encoding, task, "Flat", "none", SMALL, drop_identical_ids=False)
+    stored = [
+        read_vectors(store.get(encoding.vectors_key(task, shard)).table(VECTORS_FILE)) for shard in task.corpus.shards
+    ]
+    one = DenseIndex.build(
+        [doc_id for part in stored for doc_id in part.doc_ids],
+        pa.concat_arrays([pa.array(part.vectors.ravel()) for part in stored]).to_numpy().reshape(80, -1),
+    )
+    encoder = build_encoder(encoding.row, task=task.name, device="cpu", token_budget=2048)
+    prepare = partial(prepare_dense, encoder=encoder, compat="none", expansion_prompt="none", cosine=True)
+    plain = PlainRetriever("plain", prepare, [one]).retrieve(task.queries, k=50)
+
+    ours = retriever.retrieve(task.queries, k=50)
+    retriever.close()
+    assert {q: [hit.doc_id for hit in ranking] for q, ranking in ours.rankings.items()} == {
+        q: [hit.doc_id for hit in ranking] for q, ranking in plain.rankings.items()
+    }
+
+
+def test_a_second_encoding_encodes_nothing(store: ArtifactStore, encoded: tuple[Task, Encoding]) -> None:
+    task, encoding = encoded
+    report = encode_corpora(store, encoding, [task], ONE, no_progress_timeout_s=60)
+
+    assert (report.documents, report.stored_before) == (0, 3)
+
+
+def test_r08_only_the_shard_whose_text_changed_is_encoded_again(
+    store: ArtifactStore, encoded: tuple[Task, Encoding], tmp_path: Path
+) -> None:
+    task, encoding = encoded
+    [source] = resolve_tasks(["Demo-Cases"])
+    lines = (Path(source.folder) / "corpus.jsonl").read_text().splitlines()
+    for name in ("query.jsonl", "qrels.jsonl"):
+        (tmp_path / name).write_bytes((Path(source.folder) / name).read_bytes())
+    # Document 30 lies in the second of three shards of 27.
+    lines[30] = lines[30].replace("a", "o", 3)
+    (tmp_path / "corpus.jsonl").write_text("\n".join(lines) + "\n")
+    from r2med_ray.config import TaskConfig
+
+    [changed] = resolve_tasks([TaskConfig(path=str(tmp_path), name="Demo-Cases-2")])
+    other = load_task(changed, store, documents_per_shard=27)
+    report = encode_corpora(store, encoding, [other], ONE, no_progress_timeout_s=60)
+
+    assert (report.documents, report.stored_before) == (27, 2)
+
+
+WORDS = ["cat", "dog", "mat", "bird"]
+TINY = [Document(doc_id=f"d{number}", text=WORDS[number % 4] + " cat" * (number % 3)) for number in range(9)]
+TINY_SHARDS = [CorpusShard(index=i, path="", start_row=3 * i, num_rows=3, digest="") for i in range(3)]
+
+
+def load_tiny(shard: CorpusShard) -> Index[object]:
+    documents = TINY[shard.start_row : shard.start_row + shard.num_rows]
+    return WordCountIndex(WordCountEncoder(*WORDS), documents)  # type: ignore[return-value]
+
+
+def prepare_tiny(queries: Sequence[Query]) -> object:
+    return WordCountEncoder(*WORDS).encode_queries([query.text for query in queries])
+
+
+QUERIES = [Query(query_id="q1", text="cat"), Query(query_id="d4", text="dog cat"), Query(query_id="q3", text="zzz")]
+
+
+def rankings(drop_identical_ids: bool) -> Mapping[str, Ranking]:
+    one = WordCountIndex(WordCountEncoder(*WORDS), TINY)
+    plain = PlainRetriever("plain", prepare_tiny, [one], drop_identical_ids=drop_identical_ids)  # type: ignore[list-item]
+    return plain.retrieve(QUERIES, k=4).rankings
+
+
+@pytest.mark.parametrize("drop_identical_ids", [False, True])
+def test_si01_a_querys_own_document_is_dropped_before_the_cut_or_kept(
+    cluster: ClusterCapacity, drop_identical_ids: bool
+) -> None:
+    retriever = ShardedRetriever(
+        "tiny", prepare_tiny, load_tiny, TINY_SHARDS, SMALL, drop_identical_ids=drop_identical_ids
+    )
+    found = retriever.retrieve(QUERIES, k=4).rankings
+    retriever.close()
+
+    assert found == rankings(drop_identical_ids)
+    assert len(found["d4"]) == 4
+    assert any(hit.doc_id == "d4" for hit in found["d4"]) is not drop_identical_ids
+
+
+def test_a_shard_actor_that_dies_loads_its_shards_again(cluster: ClusterCapacity) -> None:
+    retriever = ShardedRetriever("tiny", prepare_tiny, load_tiny, TINY_SHARDS, SMALL, drop_identical_ids=False)
+    for actor in retriever._actors:
+        ray.kill(actor, no_restart=False)
+
+    assert retriever.retrieve(QUERIES, k=4).rankings == rankings(False)
+    retriever.close()
+
+
+def test_a_shard_that_cannot_be_loaded_fails_the_stage_by_name(cluster: ClusterCapacity) -> None:
+    with pytest.raises(StageError, match=r"index failed on broken, actor 1 of 2.*no such shard"):
+        ShardedRetriever("broken", prepare_tiny, fail_to_load, TINY_SHARDS[:2], SMALL, drop_identical_ids=False)
+
+
+def fail_to_load(shard: CorpusShard) -> Index[object]:
+    raise ValueError("no such shard")
+
+
+def works(store: ArtifactStore, documents_per_shard: int) -> list[ShardWork]:
+    task = demo_task(store, documents_per_shard)
+    return [ShardWork(task=task.name, shard=shard) for shard in task.corpus.shards]
+
+
+def test_a_worker_killed_in_the_middle_loses_no_shard(
+    cluster: ClusterCapacity, store: ArtifactStore, tmp_path: Path
+) -> None:
+    work = works(store, 20)
+    rows = [
+        (item.shard.index, numbers["rows"])
+        for item, numbers in stream_shards(
+            "encode", store, work, partial(DiesOnce, tmp_path / "died"), pool=ONE, no_progress_timeout_s=120
+        )
+    ]
+
+    assert (tmp_path / "died").exists()
+    assert sorted(rows) == [(0, 20), (1, 20), (2, 20), (3, 20)]
+
+
+def test_each_shard_reaches_its_worker_whole(cluster: ClusterCapacity, store: ArtifactStore) -> None:
+    work = works(store, 33)
+    rows = {
+        item.shard.index: numbers["rows"]
+        for item, numbers in stream_shards(
+            "encode", store, work, SlowWorker, pool=Pool(actors=2, cpus=0.5), no_progress_timeout_s=60
+        )
+    }
+
+    assert rows == {0: 33, 1: 33, 2: 14}
+
+
+def test_a_worker_that_raises_names_its_stage_and_shard(
+    cluster: ClusterCapacity, store: ArtifactStore, tmp_path: Path
+) -> None:
+    work = works(store, 40)
+    path = Path(work[1].shard.path)
+    content = path.read_bytes()
+    path.write_bytes(content[:200] + b"????" + content[204:])
+    try:
+        with pytest.raises(StageError, match=r"(?s)tokenize failed on .*"):
+            tokenize_corpora(
+                ArtifactStore(str(tmp_path)), [demo_task(store, 40)], "none", ONE, no_progress_timeout_s=60
+            )
+    finally:
+        path.write_bytes(content)

@@ -1,0 +1,31 @@
+"""Shard workers for tests, importable by Ray's processes."""
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+
+from r2med_ray.distributed.shard_stream import ShardWork
+
+
+class SlowWorker:
+    """Counts the rows of a shard, and takes its time, so that several actors get work."""
+
+    def __call__(self, work: ShardWork, table: pa.Table) -> Mapping[str, float]:
+        time.sleep(0.2)
+        return {"rows": table.num_rows}
+
+
+class DiesOnce(SlowWorker):
+    """Ends its process in the middle of the second shard, the first time."""
+
+    def __init__(self, marker: Path) -> None:
+        self._marker = marker
+
+    def __call__(self, work: ShardWork, table: pa.Table) -> Mapping[str, float]:
+        if work.shard.index == 1 and not self._marker.exists():
+            self._marker.touch()
+            os._exit(1)
+        return super().__call__(work, table)
