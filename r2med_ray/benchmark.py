@@ -18,6 +18,7 @@ from r2med_ray.distributed.progress import StageReport
 from r2med_ray.distributed.session import connect
 from r2med_ray.pipeline import Outcome, System, run_system
 from r2med_ray.plan import make_plan
+from r2med_ray.reporting.output_folder import require_replaceable
 from r2med_ray.reporting.record import (
     BenchmarkRecord,
     ResultRecord,
@@ -59,13 +60,15 @@ def run_job(
     """
     benchmark = resolve(load_config(config_path, overrides))
     artifacts = ArtifactStore(store or str(_base() / "store"))
+    results = output or _base() / "results" / benchmark.config.name
+    require_replaceable(results)
     with connect(address) as capacity:
         pools = size_pools(benchmark.config.resources, capacity)
         print(make_plan(benchmark, artifacts, pools, capacity).text())  # noqa: T201
         if dry_run:
             return
         record = run_benchmark(benchmark, artifacts, pools)
-    report = write_report(record, output or _base() / "results" / benchmark.config.name)
+    report = write_report(record, results)
     print(leaderboard_text(record))  # noqa: T201
     print(f"report: {report / 'index.html'}")  # noqa: T201
 
@@ -186,6 +189,7 @@ def _system_record(resolved: ResolvedSystem) -> SystemRecord:
     return SystemRecord(
         name=resolved.name,
         description=resolved.describe(),
+        settings={stage.label: stage.settings() for stage in resolved.first_stages},
         compat=resolved.compat,
         published_key=resolved.published_key,
     )

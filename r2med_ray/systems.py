@@ -34,6 +34,10 @@ class LexicalStage:
         """The key of R2MED's published results."""
         return "bm25" if self.row.name == "bm25-r2med" else None
 
+    def settings(self) -> Mapping[str, Json]:
+        """Return what a reader of the report wants to know about it."""
+        return {"variant": self.row.describe(), "drop_identical_ids": self.drop_identical_ids}
+
     @property
     def prepared_as(self) -> str:
         """What its terms depend on beside the corpus: stages that agree in it share them."""
@@ -66,6 +70,14 @@ class DenseStage:
     def published(self) -> str | None:
         """The key of R2MED's published results."""
         return self.row.published if self.index == "Flat" else None
+
+    def settings(self) -> Mapping[str, Json]:
+        """Return what a reader of the report wants to know about it."""
+        return {
+            **self.row.model_dump(mode="json", exclude_defaults=True),
+            "index": self.index,
+            "drop_identical_ids": self.drop_identical_ids,
+        }
 
     @property
     def prepared_as(self) -> str:

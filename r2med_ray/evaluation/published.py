@@ -77,10 +77,7 @@ def published_score(
     reranker: str | None = None,
     depth: int | None = None,
 ) -> PublishedScore | None:
-    """Return the figure for exactly this system, or None where there is none.
-
-    Of several sources the first in the table counts: result files, then those of the first commit, the leaderboard.
-    """
+    """Return the figure for exactly this system, or None where there is none."""
     return _by_system().get((method, llm, retriever, reranker, depth, task, measure))
 
 
@@ -98,8 +95,6 @@ def _row(cells: dict[str, str]) -> PublishedScore:
 
 @cache
 def _by_system() -> dict[tuple[str | int | None, ...], PublishedScore]:
-    first: dict[tuple[str | int | None, ...], PublishedScore] = {}
-    for row in _table():
-        key = (row.method, row.llm, row.retriever, row.reranker, row.depth, row.task, row.measure)
-        first.setdefault(key, row)
-    return first
+    return {
+        (row.method, row.llm, row.retriever, row.reranker, row.depth, row.task, row.measure): row for row in _table()
+    }

@@ -31,7 +31,6 @@ BLOCK_BYTES = 1 << 20
 
 _FIELDS = {6: ["query_id", "q0", "doc_id", "rank", "score", "tag"], 3: ["query_id", "doc_id", "score"]}
 _SCHEMA = pa.schema({"query_id": pa.string(), "doc_id": pa.string(), "score": pa.float64(), "line": pa.int64()})
-_ODD = (b"\r", b"\v", b"\f", b"\0")  # three more blanks to trec_eval, and the end of a string
 
 
 def open_run(path: Path) -> BinaryIO:
@@ -85,19 +84,18 @@ def _width(path: Path, block: bytes, first: int) -> int:
 def _parse_plain(block: bytes, first: int, width: int) -> pa.Table | None:
     """Return the rows of a block, or None where it isn't in the plain layout or something is wrong with it.
 
-    Plain is: one blank or tab between fields, `\\n` after the last, nothing else below a blank.
+    Plain is: one blank or tab between fields, `\n` after the last, no other control character.
     """
     byte_C = np.frombuffer(block, np.uint8)
     blank_C = byte_C <= ord(" ")
     end_F = np.flatnonzero(blank_C).astype(np.int32)
-    if not width or len(end_F) % width or any(odd in block for odd in _ODD):
+    if not width or len(end_F) % width or blank_C[0] or (blank_C[1:] & blank_C[:-1]).any():
         return None
     end_NW = end_F.reshape(-1, width)
-    num_lines = len(end_NW)
-    ends_line = byte_C[end_NW[:, -1]] == ord("\n")
-    if not ends_line.all() or np.count_nonzero(byte_C == ord("\n")) != num_lines:
-        return None
-    if blank_C[0] or (blank_C[1:] & blank_C[:-1]).any():
+    kind_NW = byte_C[end_NW]
+    is_newline_NW = kind_NW == ord("\n")
+    is_plain = ((kind_NW == ord(" ")) | (kind_NW == ord("\t")) | is_newline_NW).all()
+    if not is_plain or not is_newline_NW[:, -1].all() or is_newline_NW[:, :-1].any():
         return None
     try:
         if not block.isascii():
@@ -108,7 +106,7 @@ def _parse_plain(block: bytes, first: int, width: int) -> pa.Table | None:
     except (UnicodeDecodeError, pa.ArrowInvalid):
         return None
     table = pa.Table.from_arrays(
-        [*columns, pc.negate(score) if width == 3 else score, int_array(np.arange(first, first + num_lines))],
+        [*columns, pc.negate(score) if width == 3 else score, int_array(np.arange(first, first + len(end_NW)))],
         schema=_SCHEMA,
     )
     return table if np.isfinite(float32_scores(table)).all() else None

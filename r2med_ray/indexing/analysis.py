@@ -10,7 +10,7 @@ Anserini's DefaultEnglishAnalyzer, with which R2MED's BM25 was published, is a c
 import functools
 
 from r2med_ray.indexing.porter import stem
-from r2med_ray.indexing.words import tokenize
+from r2med_ray.indexing.words import pieces, tokens_of_piece
 
 ANALYZER = "lucene-english-1"
 """Belongs into the key of whatever is made from terms. Change it with any change of the terms."""
@@ -24,26 +24,26 @@ STOP_WORDS = frozenset({
 
 def analyze(text: str) -> list[str]:
     """Return the terms of a text, in order, repeats included."""
-    return [term for term in map(normalize, tokenize(text)) if term]
+    return [term for piece in pieces(text) for term in terms_of_piece(piece)]
 
 
-@functools.lru_cache(maxsize=1 << 18)
-def normalize(token: str) -> str:
-    """Return the term of a token, or an empty text where it has none: a stop word, or underscores alone."""
+@functools.lru_cache(maxsize=1 << 16)
+def terms_of_piece(piece: str) -> tuple[str, ...]:
+    """Return the terms of a piece (`words.pieces`) of a text, in order."""
+    words = map(_word, tokens_of_piece(piece))
+    return tuple(map(_stem, (word for word in words if word not in STOP_WORDS)))
+
+
+def _word(token: str) -> str:
+    """Take off a possessive s, and lower each character by itself, as Java does: Σ at the end is σ, İ is i."""
     if token[-1] in "sS" and token[-2:-1] in ("'", "’", "＇"):
         token = token[:-2]
-    word = token.lower() if token.isascii() else "".join(map(_lower, token))
-    if word in STOP_WORDS or not word.strip("_"):
-        return ""
-    return stem(word) if max(word) <= "\uffff" else _stem_utf16(word)
+    return token.lower() if token.isascii() else "".join(character.lower()[0] for character in token)
 
 
-def _lower(character: str) -> str:
-    """Lower one character by itself, as Java's Character.toLowerCase: Σ is σ at the end of a word too, İ is i."""
-    return character.lower()[0]
-
-
-def _stem_utf16(word: str) -> str:
+def _stem(word: str) -> str:
     """Stem a word as Java sees it, where a character beyond U+FFFF counts as two."""
+    if max(word) <= "\uffff":
+        return stem(word)
     units = memoryview(word.encode("utf-16-le")).cast("H")
     return stem("".join(map(chr, units))).encode("utf-16-le", "surrogatepass").decode("utf-16-le")

@@ -125,7 +125,8 @@ def recall_against_exact(approximate: Sequence[Ranking], exact: Sequence[Ranking
         len({hit.doc_id for hit in near} & {hit.doc_id for hit in true})
         for near, true in zip(approximate, exact, strict=True)
     )
-    return found / (sum(map(len, exact)) or 1)
+    expected = sum(map(len, exact))
+    return found / expected if expected else 1.0
 
 
 def _as_matrix(values: npt.NDArray[np.floating], what: str, dim: int | None = None) -> FloatMatrix:

@@ -4,9 +4,10 @@ Shards are counted by themselves and their counts are added as integers. So ever
 of documents, document frequencies and average length, however the corpus was cut.
 
 Shape letters: N documents (rows) of a shard, V terms of its vocabulary, P pairs of a term and a
-document that has it, T tokens of all documents.
+document that has it, T terms of all documents, repeats included.
 """
 
+import itertools
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -16,10 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from r2med_ray.indexing.analysis import normalize
-from r2med_ray.indexing.words import tokenize
-
-NO_TERM = -1
+from r2med_ray.indexing.analysis import terms_of_piece
+from r2med_ray.indexing.words import pieces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -45,19 +44,17 @@ class ShardTerms:
     @classmethod
     def from_texts(cls, texts: Iterable[str]) -> "ShardTerms":
         """Analyse the documents of a shard; one without a term counts as a document all the same."""
-        vocabulary = _Vocabulary()
-        ids, lengths = array("i"), array("q")
+        numbers = _TermNumbers()
+        numbers_T, lengths = array("i"), array("q")
         for text in texts:
-            tokens = tokenize(text)
-            ids.extend(map(vocabulary.__getitem__, tokens))
-            lengths.append(len(tokens))
-        terms = sorted(vocabulary.id_of_term)
+            before = len(numbers_T)
+            numbers_T.extend(itertools.chain.from_iterable(map(numbers.__getitem__, pieces(text))))
+            lengths.append(len(numbers_T) - before)
+        terms = sorted(numbers.of_term)
         positions_V = np.empty(len(terms), np.int64)
-        positions_V[[vocabulary.id_of_term[term] for term in terms]] = np.arange(len(terms))
-        ids_T = np.frombuffer(ids, np.int32)
+        positions_V[[numbers.of_term[term] for term in terms]] = np.arange(len(terms))
         rows_T = np.repeat(np.arange(len(lengths)), np.frombuffer(lengths, np.int64))
-        is_term_T = ids_T != NO_TERM
-        pairs_T = positions_V[ids_T[is_term_T]] * len(lengths) + rows_T[is_term_T]
+        pairs_T = positions_V[np.frombuffer(numbers_T, np.int32)] * len(lengths) + rows_T
         pairs_P, counts_P = np.unique(pairs_T, return_counts=True)
         positions_P, rows_P = np.divmod(pairs_P, max(len(lengths), 1))
         return cls(
@@ -95,16 +92,15 @@ class ShardTerms:
         )
 
 
-class _Vocabulary(dict[str, int]):
-    """Token → number of its term, or `NO_TERM`; a token is analysed when it is met first."""
+class _TermNumbers(dict[str, tuple[int, ...]]):
+    """Piece of text → the numbers of its terms, given in the order of their first appearance."""
 
     def __init__(self) -> None:
-        self.id_of_term: dict[str, int] = {}
+        self.of_term: dict[str, int] = {}
 
-    def __missing__(self, token: str) -> int:
-        term = normalize(token)
-        self[token] = self.id_of_term.setdefault(term, len(self.id_of_term)) if term else NO_TERM
-        return self[token]
+    def __missing__(self, piece: str) -> tuple[int, ...]:
+        self[piece] = tuple(self.of_term.setdefault(term, len(self.of_term)) for term in terms_of_piece(piece))
+        return self[piece]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,11 +14,11 @@ import regex
 MAX_UNITS = 255
 """StandardTokenizer's `maxTokenLength`, in UTF-16 code units: a longer token is cut into pieces."""
 
+_BLANKS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) in "_.,:;'\"#*")}
+"""ASCII that is in no token and on which no token depends."""
+
 _ASCII_TOKEN = re.compile(r"\w+(?:(?:(?<=[A-Za-z])[.':](?=[A-Za-z])|(?<=[0-9])[.',;](?=[0-9]))\w+)*", re.ASCII)
 """The word rule where all is ASCII. It also finds underscores alone, which are no token."""
-
-_BEYOND_ASCII = re.compile(r"(?<!\S)([^\s\u0080-\U0010FFFF]*+[\u0080-\U0010FFFF]\S*)", re.ASCII)
-"""A stretch between blanks with something in it that is not ASCII. No token has a blank in it."""
 
 # What changed its class after Unicode 9.
 _NO_LETTER = r"\u00B8\u02E5-\u02EB\u055A\u055F\u058A\u19DA\uA708-\uA716"
@@ -31,25 +31,27 @@ _PICTOGRAPHIC = (
 
 def tokenize(text: str) -> list[str]:
     """Return the tokens of a text, in order."""
-    if text.isascii():
-        return _ascii_tokens(text)
-    tokens: list[str] = []
-    for position, piece in enumerate(_BEYOND_ASCII.split(text)):
-        tokens += _unicode_tokens(piece) if position % 2 else _ascii_tokens(piece)
-    return tokens
+    return [token for piece in pieces(text) for token in tokens_of_piece(piece)]
 
 
-def _ascii_tokens(text: str) -> list[str]:
-    tokens: list[str] = _ASCII_TOKEN.findall(text)
-    if tokens and max(map(len, tokens)) > MAX_UNITS:
-        return [token for piece in text.split() for token in _unicode_tokens(piece)]
-    return tokens
+def pieces(text: str) -> list[str]:
+    """Cut a text where no token can go on: the tokens of a text are those of its pieces, one after the other.
+
+    Pieces come again and again, so that their tokens, terms or term numbers are worth keeping.
+    """
+    return text.translate(_BLANKS).split(" ")
 
 
-@functools.lru_cache(maxsize=1 << 16)
-def _unicode_tokens(piece: str) -> tuple[str, ...]:
-    """Return the tokens of a piece of text, whatever is in it."""
-    pattern = _unicode_pattern()
+def tokens_of_piece(piece: str) -> list[str]:
+    """Return the tokens of a piece, in order."""
+    if piece.isascii() and len(piece) <= MAX_UNITS:
+        return [token for token in _ASCII_TOKEN.findall(piece) if token.strip("_")]
+    return _any_tokens(piece)
+
+
+def _any_tokens(piece: str) -> list[str]:
+    """Return the tokens of a piece of any characters and any length."""
+    pattern = _token_pattern()
     tokens = []
     start = 0
     while match := pattern.search(piece, start):
@@ -61,11 +63,11 @@ def _unicode_tokens(piece: str) -> tuple[str, ...]:
         if match:
             tokens.append(match.group())
         start = match.end() if match else start + 1
-    return tuple(tokens)
+    return tokens
 
 
 @functools.cache
-def _unicode_pattern() -> "regex.Pattern[str]":
+def _token_pattern() -> "regex.Pattern[str]":
     """Build the pattern of one token: a word, an emoji sequence, a South East Asian run, an ideograph or kana."""
     marks = rf"[\p{{WB=Format}}\p{{WB=Extend}}\p{{WB=ZWJ}}{_FORMAT}]*"  # WB4: they belong to what they follow
 

@@ -2,12 +2,12 @@
 
     python -m tests.benchmarks.bench_b1_bm25 [--small]
 
-    A  bm25s with its numba backend, one thread        C  rank_bm25, five queries
+    A  bm25s with its numba backend, one thread        C  rank_bm25, five queries, once
     D  r2med_ray, one shard        E  r2med_ray, two shards in two processes
 
-First D must have A's documents and scores, and E must have D's to the last bit. Then all take turns in one process.
-A and C are given tokens, D and E analyse the text too. `--small` is 2,000 documents and no bar. Needs numba, without
-which bm25s has no fast backend.
+First D must have A's documents and scores, and E must have D's to the last bit. Then A, D and E take turns in one
+process. A and C are given tokens, D and E analyse the text too. `--small` is 2,000 documents and no bar. Needs numba,
+without which bm25s has no fast backend.
 """
 
 import argparse
@@ -117,13 +117,9 @@ def main() -> None:
     ours = BM25Index(terms, ids(0, num_documents), CorpusStatistics.of_shard(terms), ROW)
     seconds = {"A": indexed - start, "D": time.perf_counter() - indexed}
     print(f"index: A {num_documents / seconds['A']:.0f} documents/s, D {num_documents / seconds['D']:.0f}")
-    okapi = BM25Okapi(corpus)
 
     def ask_bm25s() -> tuple[np.ndarray, np.ndarray]:
         return theirs.retrieve(questions, k=K, show_progress=False)
-
-    def ask_okapi() -> list[np.ndarray]:
-        return [np.argpartition(okapi.get_scores(question), -K)[-K:] for question in questions[:5]]
 
     with TwoProcesses(texts) as two:
         wrong = list(differences(ours.search(queries, K), *ask_bm25s()))
@@ -133,11 +129,15 @@ def main() -> None:
             sys.exit("\n".join(wrong))
         contestants = {
             "A": ask_bm25s,
-            "C": ask_okapi,
             "D": lambda: ours.search(queries, K),
             "E": lambda: two.search(queries),
         }
         by_contestant = seconds_per_round(contestants, ROUNDS)
+    okapi = BM25Okapi(corpus)
+    start = time.perf_counter()
+    for question in questions[:5]:
+        np.argpartition(okapi.get_scores(question), -K)
+    by_contestant["C"] = [time.perf_counter() - start]
     items = {"A": num_queries, "C": 5, "D": num_queries, "E": num_queries}
     print_seconds(by_contestant, items, "queries")
     reached = {pair: times_as_fast(by_contestant, items, *pair) for pair in (("D", "A"), ("E", "A"), ("D", "C"))}

@@ -26,7 +26,7 @@ from tests.benchmarks.bench_e0_padding import r2med_lengths
 
 ROW = load_catalog().encoders["all-MiniLM-L6-v2"]
 CLOSENESS = {"float32": 0.9999, "bfloat16": 0.999, "float16": 0.999}
-ROUNDS = 5
+ROUNDS = 3
 
 Work = Callable[[], object]
 

@@ -44,7 +44,19 @@ def test_blank_lines_are_passed_over_and_counted(run_file):
 
 @pytest.mark.parametrize(
     "doc_id",
-    ["9#1", "#d1", "a\u2028b", "a\x85b", "a\u00a0b", "neanderthals_diet/Neanderthal_0_43.txt", "../x", '"q"', "🫀"],
+    [
+        "9#1",
+        "#d1",
+        "a\u2028b",
+        "a\x85b",
+        "a\u00a0b",
+        "a\x01b",
+        "a\x1cb",
+        "neanderthals_diet/Neanderthal_0_43.txt",
+        "../x",
+        '"q"',
+        "🫀",
+    ],
 )
 def test_mt11_da13_only_blanks_and_newlines_end_an_id(run_file, doc_id):
     assert rows(run_file(f"#q Q0 {doc_id} 1 1 t\n")) == [("#q", doc_id, 1.0, 1)]
@@ -69,7 +81,10 @@ def test_a_packed_file_is_unpacked(tmp_path):
     [
         pytest.param("q Q0 d 1 1.0", "expected 6 fields (query_id q0 doc_id rank score tag)", id="a-field-too-few"),
         pytest.param("q Q0 d 1 1.0 t u", "expected 6 fields", id="a-field-too-many"),
-        pytest.param("q Q0 d 1  t", "expected 6 fields", id="a-field-that-is-empty"),
+        pytest.param("q Q0 d 1  t", "expected 6 fields", id="a-score-that-is-missing"),
+        pytest.param("q Q0 d  1.0 t", "expected 6 fields", id="a-rank-that-is-missing"),
+        pytest.param("q Q0 a\x01b 1 1.0", "expected 6 fields", id="a-control-character-is-no-blank"),
+        pytest.param("q Q0 d 1 1.0\nt q Q0 e 2 0.5 t", "expected 6 fields", id="a-newline-in-the-wrong-place"),
         pytest.param("q Q0 d 1 high t", "query 'q', document 'd' has score b'high'", id="no-number"),
         pytest.param("q Q0 d 1 1_0 t", "has score b'1_0'", id="a-number-for-python-alone"),
         pytest.param("q Q0 d 1 nan t", "has score b'nan'; scores must be finite", id="mt05-nan"),
@@ -79,7 +94,7 @@ def test_a_packed_file_is_unpacked(tmp_path):
     ],
 )
 def test_a_malformed_line_is_named_with_its_value(run_file, line, message):
-    path = run_file(f"q Q0 x 1 1.0 t\n\n{line}\nq Q0 y 2 0.5 t\n")
+    path = run_file(f"q Q0 x 1 1.0 t\nq Q0 y 1 1.0 t\n{line}\nq Q0 z 2 0.5 t\n")
 
     with pytest.raises(DataError) as caught:
         rows(path)
@@ -116,9 +131,9 @@ def test_lines_and_their_numbers_survive_block_boundaries(run_file):
     lines = [f"query-{i // 100} Q0 document/{i:09d} {i} {-i} tag" for i in range(num_lines)]
     lines[num_lines // 2] = f"query Q0 {long_id} 1 0.5 tag"
 
-    found = rows(run_file("\n".join(lines) + "\nbroken\n".replace("broken", "q Q0 d  1 1 t")))
+    found = rows(run_file("\n".join(["", *lines, "q Q0 d  1 1 t", ""])))  # unusual at both ends, plain between
 
     assert len(found) == num_lines + 1
-    assert [line for *_, line in found] == list(range(1, num_lines + 2))
+    assert [line for *_, line in found] == list(range(2, num_lines + 3))
     assert found[num_lines // 2][1] == long_id
     assert found[-2][:3] == (f"query-{(num_lines - 1) // 100}", f"document/{num_lines - 1:09d}", float(1 - num_lines))

@@ -35,14 +35,15 @@ def test_no_difference_is_not_significant():
 
 def test_the_difference_is_the_mean_over_tasks_of_the_mean_over_queries():
     comparison = compare(
-        {"Large": values(0, 0, 0, 0), "Small": values(0, 0)}, {"Large": values(1, 0, 0, 0), "Small": values(1, 1)}
+        {"Large": values(0, 0, 0, 0), "Small": values(0, 0)}, {"Large": values(1, 1, 0, 0), "Small": values(1, -0.5)}
     )
 
-    # (1/4 + 1) / 2
-    assert comparison.difference == 0.625
+    # (2/4 + 0.5/2) / 2
+    assert comparison.difference == 0.375
     assert comparison.num_queries == 6
-    # Parts of the sum: 1/8, 1/4, 1/4 and three zeros. Largest only if the three non-zero signs agree: 2 of 2**3
-    assert comparison.p_value == 2 / 8
+    # Parts of the sum, times 8: 1, 1, 2 and -1, together 3. Of the 16 ways to choose their signs, 5 (all as large as
+    # can be), and 3 in three ways, are as far from 0; each counts on both sides.
+    assert comparison.p_value == 8 / 16
 
 
 def test_the_interval_is_that_of_the_normal_approximation_for_many_queries():

@@ -170,6 +170,12 @@ def test_a_malformed_judgement_is_named_with_its_line(qrels_file, line, message)
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize("line", ["q\t\t1", "\td\t1", "q\td", "q d 1"])
+def test_a_malformed_beir_judgement_is_named_with_its_line(qrels_file, line):
+    with pytest.raises(DataError, match=":2: expected query id, 0, document id and grade, or query-id, corpus-id"):
+        read_qrels(qrels_file(f"q\tfirst\t1\n{line}\n"))
+
+
 @pytest.mark.parametrize(
     ("record", "message"),
     [
