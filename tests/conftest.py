@@ -3,8 +3,12 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from r2med_ray.capacity import ClusterCapacity
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["RAY_AUTH_MODE"] = (
@@ -18,7 +22,7 @@ REAL_COLLECTIONS = REPOSITORY.parent / "shared" / "data" / "r2med_layout"
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator["ClusterCapacity"]:  # noqa: F821
+def cluster() -> Iterator["ClusterCapacity"]:
     """A local cluster of two logical CPUs."""
     from r2med_ray.distributed.session import connect
 

@@ -57,20 +57,16 @@ class Positives:
         return positions(self.query, self.counts)
 
 
-Within: TypeAlias = npt.NDArray[np.bool_]
-
-
-def _gain(positives: Positives, within_H: Within) -> DoubleVector:
-    return positives.sums(np.where(within_H, positives.grade / np.log2(positives.rank + 1), 0.0))
+def _gain(positives: Positives, cutoff: float) -> DoubleVector:
+    return positives.sums(positives.grade / np.log2(positives.rank + 1) * (positives.rank <= cutoff))
 
 
 def _ndcg(found: Positives, judged: Positives, cutoff: float) -> DoubleVector:
-    return _gain(found, found.rank <= cutoff) / _gain(judged, judged.rank <= cutoff)
+    return _gain(found, cutoff) / _gain(judged, cutoff)
 
 
 def _average_precision(found: Positives, judged: Positives, cutoff: float) -> DoubleVector:
-    precision_H = np.where(found.rank <= cutoff, found.nth / found.rank, 0.0)
-    return found.sums(precision_H) / judged.counts
+    return found.sums(found.nth / found.rank * (found.rank <= cutoff)) / judged.counts
 
 
 def _recall(found: Positives, judged: Positives, cutoff: float) -> DoubleVector:
@@ -82,8 +78,7 @@ def _precision(found: Positives, judged: Positives, cutoff: float) -> DoubleVect
 
 
 def _reciprocal_rank(found: Positives, judged: Positives, cutoff: float) -> DoubleVector:
-    counts_H = (found.nth == 1) & (found.rank <= cutoff)
-    return found.sums(np.where(counts_H, 1 / found.rank, 0.0))
+    return found.sums(1 / found.rank * ((found.nth == 1) & (found.rank <= cutoff)))
 
 
 def _success(found: Positives, judged: Positives, cutoff: float) -> DoubleVector:

@@ -56,7 +56,7 @@ class ShardTerms:
         rows_T = np.repeat(np.arange(len(lengths)), np.frombuffer(lengths, np.int64))
         pairs_T = positions_V[np.frombuffer(numbers_T, np.int32)] * len(lengths) + rows_T
         pairs_P, counts_P = np.unique(pairs_T, return_counts=True)
-        positions_P, rows_P = np.divmod(pairs_P, max(len(lengths), 1))
+        positions_P, rows_P = np.divmod(pairs_P, len(lengths))
         return cls(
             num_documents=len(lengths),
             terms=tuple(terms),

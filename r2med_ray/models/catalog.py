@@ -20,6 +20,7 @@ from r2med_ray.registry import Registry, nearest
 SHIPPED = Path(str(resources.files("r2med_ray.models"))) / "catalog.yaml"
 
 R = TypeVar("R", EncoderRow, RerankerRow)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,18 +40,17 @@ def load_catalog(extra: Path | None = None) -> Catalog:
     rerankers: dict[str, RerankerRow] = {}
     for path in [SHIPPED, *([extra] if extra else [])]:
         values = _read(path)
-        instructions |= values["instructions"]
-        for row in values["encoders"]:
-            _add(encoders, _parse(EncoderRow, _with_instructions(row, instructions, path), path), path)
-        for row in values["rerankers"]:
-            _add(rerankers, _parse(RerankerRow, row, path), path)
-    catalog = Catalog(
-        encoders=Registry("encoder", encoders.items()), rerankers=Registry("reranker", rerankers.items())
-    )
-    for reranker in rerankers.values():
-        if reranker.kind == "maxsim":
-            catalog.encoders[reranker.encoder]
-    return catalog
+        for name, texts in values["instructions"].items():
+            _add(instructions, name, texts, path)
+        for given in values["encoders"]:
+            encoder = _parse(EncoderRow, _with_instructions(given, instructions, path), path)
+            _add(encoders, encoder.name, encoder, path)
+        for given in values["rerankers"]:
+            reranker = _parse(RerankerRow, given, path)
+            if reranker.kind == "maxsim":
+                _require(reranker.encoder, encoders, "encoder", path)
+            _add(rerankers, reranker.name, reranker, path)
+    return Catalog(encoders=Registry("encoder", encoders.items()), rerankers=Registry("reranker", rerankers.items()))
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -62,8 +62,7 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: expected the keys {', '.join(known)}, got {values!r}")
     for key, value in values.items():
-        if key not in known:
-            raise ConfigError(f"{path}: unknown key {key!r}.{nearest(str(key), known)} Known: {', '.join(known)}")
+        _require(key, known, "key", path)
         if not isinstance(value, known[key]):
             raise ConfigError(f"{path}: {key} must be a {known[key].__name__}, got {value!r}")
     return {key: values.get(key, kind()) for key, kind in known.items()}
@@ -73,10 +72,8 @@ def _with_instructions(row: Any, sets: Mapping[str, Any], path: Path) -> Any:
     """Replace the name of an instruction set by the set."""
     if not isinstance(row, dict) or not isinstance(row.get("instructions"), str):
         return row
-    name = row["instructions"]
-    if name not in sets:
-        raise ConfigError(f"{path}: unknown instructions {name!r}.{nearest(name, sets)} Known: {', '.join(sets)}")
-    return row | {"instructions": sets[name]}
+    _require(row["instructions"], sets, "instructions", path)
+    return row | {"instructions": sets[row["instructions"]]}
 
 
 def _parse(kind: type[R], values: Any, path: Path) -> R:
@@ -98,7 +95,12 @@ def _describe(problem: Any, kind: type[Row]) -> str:
     return f"{where}: {message}, got {problem['input']!r}" if where else message
 
 
-def _add(rows: dict[str, R], row: R, path: Path) -> None:
-    if row.name in rows:
-        raise ConfigError(f"{path}: {row.name!r} is defined twice; give your row another name")
-    rows[row.name] = row
+def _require(name: str, known: Mapping[str, Any], kind: str, path: Path) -> None:
+    if name not in known:
+        raise ConfigError(f"{path}: unknown {kind} {name!r}.{nearest(name, known)} Known: {', '.join(known)}")
+
+
+def _add(rows: dict[str, T], name: str, row: T, path: Path) -> None:
+    if name in rows:
+        raise ConfigError(f"{path}: {name!r} is defined twice; give yours another name")
+    rows[name] = row

@@ -3,7 +3,9 @@
 Shape letters: N pairs of a call, B pairs of a micro-batch, T tokens of the longest one, C classes.
 """
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from r2med_ray.errors import ConfigError
@@ -31,8 +33,10 @@ class CrossEncoderScorer:
     def __init__(self, row: RerankerRow, *, device: str, token_budget: int = 16_384) -> None:
         from sentence_transformers import CrossEncoder
 
+        folder = locate(row.model, row.revision)
+        _require_classifier(folder, row.name)
         self._model: Any = CrossEncoder(
-            str(locate(row.model, row.revision)),
+            str(folder),
             device=device,
             trust_remote_code=row.trust_remote_code,
             model_kwargs={"dtype": row.resolved_dtype(device)},
@@ -76,6 +80,18 @@ class CrossEncoderScorer:
             run_batches(plan_batches([len(ids) for ids in inputs["input_ids"]], self._limits), forward)
         scores: list[float] = scores_N.tolist()
         return scores
+
+
+def _require_classifier(folder: Path, name: str) -> None:
+    """Refuse an encoder or a language model, to which transformers would give a random head."""
+    architectures = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("architectures") or [
+        "unknown"
+    ]
+    is_classifier = any(architecture.endswith("ForSequenceClassification") for architecture in architectures)
+    if not is_classifier and not (folder / "modules.json").is_file():
+        raise ConfigError(
+            f"reranker {name!r}: {folder} holds a {architectures[0]}, and a cross-encoder is a sequence classifier"
+        )
 
 
 def _score_class(row: RerankerRow, num_classes: int) -> int:

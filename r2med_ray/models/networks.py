@@ -82,7 +82,7 @@ def _sentence_transformer(folder: Path, row: EncoderRow, device: str, dtype: Dty
             f"encoder {row.name!r}: `pooling: model` needs a checkpoint of sentence-transformers, and {folder} "
             f"has no modules.json; give `pooling: mean`, `cls` or `last`"
         )
-    model = SentenceTransformer(
+    model: Any = SentenceTransformer(
         str(folder), device=device, trust_remote_code=row.trust_remote_code, model_kwargs={"dtype": dtype}
     ).eval()
     if not all(getattr(module, "include_prompt", True) for module in model):
@@ -115,4 +115,5 @@ def longest_input(tokenizer: Any, model: "nn.Module") -> int:
     for name, module in model.named_modules():
         if isinstance(module, nn.Embedding) and name.endswith("position_embeddings"):
             limit = module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1)
-    return min(limit, tokenizer.model_max_length)
+    longest: int = min(limit, tokenizer.model_max_length)
+    return longest

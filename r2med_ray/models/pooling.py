@@ -5,12 +5,10 @@ may stand on either side.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-Pooling: TypeAlias = Literal["mean", "cls", "last"]
 
 
 def mean(tokens_BTD: "Tensor", mask_BT: "Tensor") -> "Tensor":
@@ -34,4 +32,4 @@ def _at(tokens_BTD: "Tensor", positions_B: "Tensor") -> "Tensor":
     return tokens_BTD.gather(1, index_B1D).squeeze(1)
 
 
-POOLINGS: Mapping[Pooling, Callable[["Tensor", "Tensor"], "Tensor"]] = {"mean": mean, "cls": cls, "last": last}
+POOLINGS: Mapping[str, Callable[["Tensor", "Tensor"], "Tensor"]] = {"mean": mean, "cls": cls, "last": last}

@@ -10,6 +10,7 @@ import ray
 
 from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.capacity import ClusterCapacity, Pool
+from r2med_ray.config import TaskConfig
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task, read_shard
 from r2med_ray.distributed.encode import Encoding, Questions, encode_corpora, encode_queries
@@ -136,7 +137,7 @@ def test_a_second_encoding_encodes_nothing(store: ArtifactStore, encoded: tuple[
 def test_r08_only_the_shard_whose_text_changed_is_encoded_again(
     store: ArtifactStore, encoded: tuple[Task, Encoding], tmp_path: Path
 ) -> None:
-    task, encoding = encoded
+    _, encoding = encoded
     [source] = resolve_tasks(["Demo-Cases"])
     lines = (Path(source.folder) / "corpus.jsonl").read_text().splitlines()
     for name in ("query.jsonl", "qrels.jsonl"):
@@ -144,8 +145,6 @@ def test_r08_only_the_shard_whose_text_changed_is_encoded_again(
     # Document 30 lies in the second of three shards of 27.
     lines[30] = lines[30].replace("a", "o", 3)
     (tmp_path / "corpus.jsonl").write_text("\n".join(lines) + "\n")
-    from r2med_ray.config import TaskConfig
-
     [changed] = resolve_tasks([TaskConfig(path=str(tmp_path), name="Demo-Cases-2")])
     other = load_task(changed, store, documents_per_shard=27)
     report = encode_corpora(store, encoding, [other], ONE, no_progress_timeout_s=60)

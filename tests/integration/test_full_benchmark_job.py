@@ -61,19 +61,18 @@ def test_a_second_run_encodes_and_indexes_nothing_and_writes_the_same_runs(finis
     assert all(stage["reused"] for stage in manifest["stages"])
 
 
-@pytest.mark.parametrize("documents_per_shard", [80, 33])
-def test_the_number_of_shards_changes_no_ranking(finished: Path, documents_per_shard: int) -> None:
+def test_the_number_of_shards_changes_no_ranking(finished: Path) -> None:
     run_job(
         finished / "small.yaml",
         "--store",
         finished / "store",
         "--output",
-        finished / f"by-{documents_per_shard}",
+        finished / "seven",
         "--set",
-        f"resources.documents_per_shard={documents_per_shard}",
+        "resources.shards=7",
         cwd=finished,
     )
-    ours, others = run_files(finished / "results" / "small"), run_files(finished / f"by-{documents_per_shard}")
+    ours, others = run_files(finished / "results" / "small"), run_files(finished / "seven")
 
     assert {name: ranking(content) for name, content in others.items()} == {
         name: ranking(content) for name, content in ours.items()
@@ -141,22 +140,12 @@ def test_a_killed_driver_leaves_nothing_half_made_and_is_resumed(finished: Path,
     assert run_files(tmp_path / "out") == run_files(finished / "results" / "small")
 
 
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        ("tasks=[Demo-Post]", "unknown task 'Demo-Post'. Did you mean 'Demo-Posts'?"),
-        ("systems.0.retriever=bm52", "unknown retriever 'bm52'. Did you mean 'bm25'?"),
-        ("measures=[nDCG@10, nDGC@5]", "nDGC@5"),
-        ("resources.encode.gpus=1", "resources.encode reserves 1 × 1 GPU, 1 in all; the cluster has 0"),
-        ("systems.1.rewriter.generations=gpt5", "gpt5"),
-    ],
-)
-def test_what_is_wrong_with_a_benchmark_stops_it_with_exit_code_2(
-    finished: Path, tmp_path: Path, override: str, message: str
-) -> None:
-    failed = run_job(finished / "small.yaml", "--store", tmp_path, "--set", override, cwd=tmp_path, check=False)
+def test_what_is_wrong_with_a_benchmark_stops_it_with_exit_code_2(finished: Path, tmp_path: Path) -> None:
+    failed = run_job(
+        finished / "small.yaml", "--store", tmp_path, "--set", "resources.encode.gpus=1", cwd=tmp_path, check=False
+    )
 
     assert failed.returncode == 2
-    assert f"error: {message}" in failed.stderr or message in failed.stderr
+    assert "error: resources.encode reserves 1 × 1 GPU, 1 in all; the cluster has 0" in failed.stderr
     assert "Traceback" not in failed.stderr
     assert not (tmp_path / "results").exists()

@@ -55,9 +55,13 @@ def test_an_expansion_is_part_of_what_is_asked() -> None:
 
 
 def test_a_writer_that_fails_leaves_nothing(store: ArtifactStore, tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="full disk"), store.create(KEY) as writer:
-        writer.write_table("t.parquet", TABLE)
-        raise RuntimeError("full disk")
+    def fail() -> None:
+        with store.create(KEY) as writer:
+            writer.write_table("t.parquet", TABLE)
+            raise RuntimeError("full disk")
+
+    with pytest.raises(RuntimeError, match="full disk"):
+        fail()
 
     assert store.find(KEY) is None
     assert not list((tmp_path / "store").rglob("*.parquet"))

@@ -2,12 +2,14 @@
 
 import subprocess
 import sys
+import tracemalloc
 
 import pytest
 
 from r2med_ray.errors import DataError
 from r2med_ray.evaluation.evaluate import evaluate, evaluate_file
 from r2med_ray.evaluation.measures import Measure
+from r2med_ray.evaluation.referee import check_with_trec_eval
 from r2med_ray.evaluation.trec import write_run
 from r2med_ray.types import Run, ScoredDoc
 
@@ -113,6 +115,25 @@ def test_a_file_gives_what_the_run_in_memory_gives(tmp_path, shuffled):
 
     assert from_file == evaluate(run, qrels, measures)
     assert from_file.num_unanswered == len({f"q{i}" for i in range(30, 40)} & from_file.num_positives.keys())
+
+
+def test_mt17_memory_stays_flat_over_many_evaluations():
+    doc_ids = " ".join(f"d{i}" for i in range(100))
+    run = run_of(**{f"q{i}": doc_ids for i in range(50)})
+    qrels = {f"q{i}": {"d7": 1} for i in range(50)}
+    sizes = []
+
+    tracemalloc.start()
+    try:
+        for _ in range(20):
+            evaluation = evaluate(run, qrels, [Measure("RR")])
+            check_with_trec_eval(run, qrels, evaluation)
+            sizes.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+
+    # one run of 50 x 100 documents takes more than 100 kB as dictionaries alone
+    assert sizes[-1] - sizes[4] < 50_000
 
 
 def test_scoring_a_file_loads_only_numpy_and_pyarrow(tmp_path):

@@ -76,8 +76,7 @@ def test_averages_are_those_that_are_printed(system, source, average):
     assert mean(system, source) == pytest.approx(average, abs=0.0051)
 
 
-def test_a_reranker_that_sees_ten_documents_finds_what_the_first_stage_has_in_its_first_hundred():
-    # depth 100 only reorders the first hundred, so R@100 is the first stage's
+def test_reordering_the_first_hundred_documents_keeps_their_recall():
     rows = [row for row in published(measure="R@100", source=FIRST_COMMIT) if row.depth == 100]
 
     assert len(rows) == 24

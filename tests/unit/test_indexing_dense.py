@@ -127,8 +127,9 @@ def test_vs01_an_empty_shard_answers_with_nothing(factory: str) -> None:
     assert DenseIndex.build([], np.zeros((0, 4)), factory).search(np.ones((25, 4)), 3) == [()] * 25
 
 
-def test_vs01_nothing_is_asked_for() -> None:
-    index = DenseIndex.build(["a"], np.ones((1, 4)))
+@pytest.mark.parametrize("factory", ["Flat", "HNSW32"])
+def test_vs01_nothing_is_asked_for(factory: str) -> None:
+    index = DenseIndex.build(["a"], np.ones((1, 4)), factory)
 
     assert index.search(np.zeros((0, 4)), 3) == []
     assert index.search(np.ones((2, 4)), 0) == [(), ()]

@@ -23,6 +23,7 @@ from r2med_ray.indexing.porter import stem
         ("falling", "fall"),
         ("hissing", "hiss"),
         ("failing", "fail"),
+        ("freeing", "free"),
         ("filing", "file"),
         ("happy", "happi"),
         ("sky", "sky"),

@@ -63,6 +63,7 @@ def test_a_file_of_ones_own_adds_rows(tmp_path: Path):
     ("text", "message"),
     [
         ("encoders: [{name: bge-small, model: o/m, pooling: cls, max_length: 9}]", "'bge-small' is defined twice"),
+        ("instructions: {r2med: {default: Find}}", "'r2med' is defined twice"),
         ("encoders: [{name: m, model: o/m, poolin: cls, max_length: 9}]", "m: unknown key 'poolin'. .*'pooling'"),
         ("encoders: [{name: m, model: o/m, pooling: max, max_length: 9}]", "m: pooling: .*'mean'.*got 'max'"),
         ("encoders: [{name: m, model: o/m, pooling: cls, max_length: 0}]", "m: max_length: .*got 0"),
@@ -74,6 +75,10 @@ def test_a_file_of_ones_own_adds_rows(tmp_path: Path):
         (
             "encoders: [{name: m, model: o/m, pooling: cls, max_length: 9, instructions: r2mde}]",
             "unknown instructions 'r2mde'. Did you mean 'r2med'",
+        ),
+        (
+            "rerankers: [{name: r, kind: maxsim, encoder: all-MiniLM-L6}]",
+            "unknown encoder 'all-MiniLM-L6'. Did you mean 'all-MiniLM-L6-v2'",
         ),
     ],
 )
@@ -87,13 +92,6 @@ def test_a_mistake_is_named_with_its_file(tmp_path: Path, text: str, message: st
 def test_a_missing_file_is_named(tmp_path: Path):
     with pytest.raises(ConfigError, match=r"missing\.yaml"):
         load_catalog(tmp_path / "missing.yaml")
-
-
-def test_an_unknown_encoder_of_a_reranker_is_named(tmp_path: Path):
-    path = write(tmp_path, "rerankers: [{name: r, kind: maxsim, encoder: all-MiniLM-L6}]")
-
-    with pytest.raises(ConfigError, match=r"unknown encoder 'all-MiniLM-L6'\. Did you mean 'all-MiniLM-L6-v2'"):
-        load_catalog(path)
 
 
 def test_keys_are_computed_without_loading_a_model_library():

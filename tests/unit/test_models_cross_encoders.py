@@ -30,22 +30,27 @@ def one_class(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def tiny(one_class):
+    return scorer(one_class)
+
+
+@pytest.fixture(scope="module")
 def two_classes(tmp_path_factory):
     return tiny_checkpoints.classifier(tmp_path_factory.mktemp("two_classes"), classes=2)
 
 
-def test_scores_are_the_logits_of_sentence_transformers(one_class):
+def test_scores_are_the_logits_of_sentence_transformers(one_class, tiny):
     expected = one_at_a_time(one_class)
 
-    scores = scorer(one_class).score_pairs(PAIRS)
+    scores = tiny.score_pairs(PAIRS)
 
     assert all(type(score) is float for score in scores)
     assert scores == pytest.approx(expected, abs=1e-5)
     assert np.array_equal(np.argsort(scores), np.argsort(expected))
 
 
-def test_half_precision_keeps_the_scores_close(one_class):
-    expected = one_at_a_time(one_class)
+def test_half_precision_keeps_the_scores_close(one_class, tiny):
+    expected = tiny.score_pairs(PAIRS)
 
     scores = scorer(one_class, dtype="bfloat16").score_pairs(PAIRS)
 
@@ -66,6 +71,11 @@ def test_several_classes_are_not_guessed_at(two_classes):
         scorer(two_classes, score_class=2)
 
 
+def test_an_encoder_is_not_given_a_random_head(tmp_path):
+    with pytest.raises(ConfigError, match=r"'tiny'.*holds a BertModel, and a cross-encoder is a sequence classifier"):
+        scorer(tiny_checkpoints.bert(tmp_path))
+
+
 def test_rk01_a_pair_longer_than_the_positions_is_cut(tmp_path):
     folder = tiny_checkpoints.classifier(tmp_path, positions=40, max_length=int(1e30))
     reference = CrossEncoder(str(folder), device="cpu", max_length=40, activation_fn=torch.nn.Identity())
@@ -81,14 +91,12 @@ def test_a_row_may_cut_pairs_shorter_than_the_model_could_read(one_class):
 
 
 @pytest.mark.parametrize("num_pairs", [0, 1, 3])
-def test_rk03_scores_are_always_a_list(one_class, num_pairs):
-    scores = scorer(one_class).score_pairs(PAIRS[:num_pairs])
+def test_rk03_scores_are_always_a_list(tiny, num_pairs):
+    scores = tiny.score_pairs(PAIRS[:num_pairs])
 
     assert isinstance(scores, list)
     assert len(scores) == num_pairs
 
 
-def test_the_same_pairs_give_the_same_scores(one_class):
-    tiny = scorer(one_class)
-
+def test_the_same_pairs_give_the_same_scores(tiny):
     assert tiny.score_pairs(PAIRS) == tiny.score_pairs(PAIRS)

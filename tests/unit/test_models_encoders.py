@@ -1,3 +1,5 @@
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -68,11 +70,11 @@ def test_bfloat16_stays_close_to_float32(reference):
 
 def test_the_best_hundred_are_those_of_sentence_transformers_outside_ties(encoder, reference):
     rng = np.random.default_rng(0)
-    texts = [" ".join(rng.choice(WORDS, size=rng.integers(1, 8))) for _ in range(200)]
+    texts = [" ".join(rng.choice(WORDS, size=rng.integers(1, 6))) for _ in range(150)]
     expected = reference.encode(texts)
     vectors = encoder.encode_plain(texts)
 
-    for ours, theirs in zip(vectors[:20] @ vectors.T, expected[:20] @ expected.T, strict=True):
+    for ours, theirs in zip(vectors[:10] @ vectors.T, expected[:10] @ expected.T, strict=True):
         hundredth = np.sort(theirs)[-100]
         assert set(np.flatnonzero(theirs > hundredth + 1e-5)) <= set(np.argsort(-ours)[:100])
         assert theirs[np.argsort(-ours)[:100]].min() >= hundredth - 1e-5
@@ -189,7 +191,7 @@ def test_vectors_for_dot_products_keep_their_length():
     assert np.linalg.norm(watched([], similarity="cosine").encode_plain(["fever"])) == pytest.approx(1)
 
 
-def test_running_out_of_memory_costs_time_and_no_vector(tmp_path):
+def test_running_out_of_memory_costs_time_and_no_vector():
     sizes = []
 
     def see(features):
@@ -209,8 +211,8 @@ def test_running_out_of_memory_costs_time_and_no_vector(tmp_path):
         )
 
 
-def test_a_text_without_any_token_is_named(tmp_path):
-    tokens = tiny_checkpoints.tokenizer()
+def test_a_text_without_any_token_is_named():
+    tokens = copy.deepcopy(tiny_checkpoints.tokenizer())
     tokens.backend_tokenizer.post_processor = None
     encoder = TransformerEncoder(
         row("unused"), tiny_checkpoints.watched_network(lambda features: None, tokens), Prompts("", ""), 1000

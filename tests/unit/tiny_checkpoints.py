@@ -1,6 +1,7 @@
 """Checkpoints with random weights and a real tokenizer, saved to a folder; and a network that can be watched."""
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ SMALL = {"vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 2, "n
 SMALL |= {"intermediate_size": 64, "initializer_range": 0.2}  # wide, so that texts differ
 
 
+@cache
 def tokenizer(*, max_length: int = 512, end: str | None = None) -> Any:
     """MiniLM's word pieces; `end` names an entry of the vocabulary as end token."""
     loaded = transformers.AutoTokenizer.from_pretrained(MINILM, model_max_length=max_length)

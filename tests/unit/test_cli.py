@@ -1,0 +1,93 @@
+"""The command line, in the process of the test; what it must not import is checked in one of its own."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from r2med_ray.artifacts import ArtifactKey, ArtifactStore
+from r2med_ray.cli import app, exit_on_user_error
+from r2med_ray.errors import ConfigError
+
+RUN = "q1 Q0 d1 1 2.0 tag\nq1 Q0 a/b 2 1.0 tag\n"
+QRELS = "q1 0 a/b 1\nq2 0 d1 1\n"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    """A run that answers one of two judged queries, with its positive at rank 2."""
+    (tmp_path / "run.trec").write_text(RUN)
+    (tmp_path / "qrels.txt").write_text(QRELS)
+    return ["evaluate", "--run", str(tmp_path / "run.trec"), "--qrels", str(tmp_path / "qrels.txt")]
+
+
+def test_a_run_from_anywhere_is_scored_as_json(files: list[str]) -> None:
+    result = CliRunner().invoke(app, [*files, "--measures", "RR, R@100", "--format", "json", "--per-query"])
+    report = json.loads(result.stdout)
+
+    # q1: 1/2 and 1; q2 is not answered: 0 and 0.
+    assert report["measures"] == {"RR": 0.25, "R@100": 0.5}
+    assert report["counts"] == {"queries": 2, "unanswered": 1, "without_positives": 0, "unjudged": 0}
+    assert report["per_query"]["q1"] == {"RR": 0.5, "R@100": 1.0}
+
+
+def test_a_run_from_anywhere_is_scored_as_a_table(files: list[str]) -> None:
+    lines = CliRunner().invoke(app, [*files, "--measures", "RR"]).stdout.splitlines()
+
+    assert [line.split() for line in lines][:2] == [["RR", "all", "0.2500"], ["queries", "all", "2"]]
+
+
+def test_evaluate_loads_neither_ray_nor_torch_nor_faiss(files: list[str]) -> None:
+    program = (
+        "import sys\nfrom r2med_ray.cli import app\n"
+        f"try: app({files!r})\n"
+        "except SystemExit: print(sorted({'ray', 'torch', 'faiss', 'transformers', 'scipy'} & set(sys.modules)))"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert finished.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("command", "line"), [("tasks", "Biology"), ("models", "all-MiniLM-L6-v2"), ("models", "bm25")]
+)
+def test_the_tables_are_listed(command: str, line: str) -> None:
+    result = CliRunner().invoke(app, [command])
+
+    assert result.exit_code == 0
+    assert any(shown.startswith(f"{line} ") for shown in result.stdout.splitlines())
+
+
+def test_a_changed_byte_is_found_and_removed_by_hand(tmp_path: Path) -> None:
+    store, key = ArtifactStore(str(tmp_path)), ArtifactKey("run", {"k": 1})
+    with store.create(key) as writer:
+        writer.write("run", b"123")
+    assert key.name in CliRunner().invoke(app, ["artifacts", "ls", "--store", str(tmp_path)]).stdout
+    assert CliRunner().invoke(app, ["artifacts", "verify", "--store", str(tmp_path)]).exit_code == 0
+
+    Path(store.get(key).path("run")).write_bytes(b"124")
+
+    verified = CliRunner().invoke(app, ["artifacts", "verify", "--store", str(tmp_path)])
+    assert verified.exit_code == 1
+    assert key.name in verified.stdout
+    assert CliRunner().invoke(app, ["artifacts", "gc", "--damaged", "--store", str(tmp_path)]).exit_code == 0
+    assert store.names() == []
+
+
+def test_what_the_user_can_mend_is_said_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail() -> None:
+        raise ConfigError("unknown task 'x'")
+
+    with pytest.raises(SystemExit) as exit_code:
+        exit_on_user_error(fail)
+
+    assert exit_code.value.code == 2
+    assert capsys.readouterr().err == "error: unknown task 'x'\n"
+
+
+def test_r01_every_command_shows_its_help() -> None:
+    for command in ("run", "plan", "tasks", "models", "evaluate", "compare", "report", "artifacts"):
+        assert CliRunner().invoke(app, [command, "--help"]).exit_code == 0

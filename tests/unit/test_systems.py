@@ -1,0 +1,135 @@
+"""Every name of a benchmark file is looked up before anything starts."""
+
+from typing import Any
+
+import pytest
+
+from r2med_ray.config import parse_config
+from r2med_ray.errors import ConfigError
+from r2med_ray.systems import DenseStage, LexicalStage, resolve
+from r2med_ray.types import Corpus, Task
+
+BM25 = {"name": "b", "retriever": "bm25"}
+MINILM = {"name": "m", "retriever": "all-MiniLM-L6-v2"}
+TASK = Task(
+    name="t", suite="t", revision="1", corpus=Corpus(key="c", digest="d", shards=()), queries=(), qrels={}, folder=""
+)
+
+
+def config(*systems: dict[str, Any], **changes: object) -> Any:
+    return parse_config({"name": "x", "tasks": ["Demo-Posts"], "systems": list(systems), **changes})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        pytest.param(
+            config(BM25, tasks=["Demo-Post"]), r"unknown task 'Demo-Post'\. Did you mean 'Demo-Posts'", id="task"
+        ),
+        pytest.param(config(BM25, tasks=["R2MED/Bio"]), r"'Bio'\. Did you mean 'Biology'", id="task-of-a-suite"),
+        pytest.param(
+            config({**BM25, "retriever": "bm52"}), r"retriever 'bm52'\. Did you mean 'bm25'", id="retriever"
+        ),
+        pytest.param(config(BM25, measures=["nDCG@10", "nDGC@5"]), r"nDGC@5", id="measure"),
+        pytest.param(
+            config({**BM25, "reranker": {"model": "maxsim"}}),
+            r"reranker 'maxsim'\. Did you mean 'maxsim-minilm'",
+            id="reranker",
+        ),
+        pytest.param(
+            config({**BM25, "retriever": {"model": "bm25", "max_length": 9}}),
+            r"`max_length` has no meaning",
+            id="bm25",
+        ),
+        pytest.param(
+            config({**MINILM, "retriever": {"model": "all-MiniLM-L6-v2", "k1": 1}}),
+            r"`k1` has no meaning",
+            id="encoder",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_the_nearest_name(wrong: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        resolve(wrong)
+
+
+def test_a_setting_beside_a_name_overrides_its_row() -> None:
+    retriever = {"model": "bm25", "k1": 1.5, "b": 0.75}
+    stage = resolve(config({**BM25, "retriever": retriever})).systems[0].first_stages[0]
+
+    assert isinstance(stage, LexicalStage)
+    assert (stage.row.k1, stage.row.b) == (1.5, 0.75)
+
+
+@pytest.mark.parametrize(
+    ("changes", "lexical", "dense"),
+    [
+        ({}, False, False),
+        ({"compat": "r2med"}, False, True),
+        ({"ignore_identical_ids": True}, True, True),
+        ({"compat": "r2med", "ignore_identical_ids": False}, False, False),
+    ],
+)
+def test_si01_identical_ids_are_dropped_where_the_protocol_or_the_file_says_so(
+    changes: dict[str, object], lexical: bool, dense: bool
+) -> None:
+    systems = resolve(config(BM25, MINILM, **changes)).systems
+
+    assert [system.first_stages[0].drop_identical_ids for system in systems] == [lexical, dense]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"retriever": {"model": "all-MiniLM-L6-v2", "max_length": 128}},
+        {"retriever": {"model": "all-MiniLM-L6-v2", "dtype": "bfloat16"}},
+        {"retriever": {"model": "all-MiniLM-L6-v2", "index": "IVF4,Flat"}},
+        {"compat": "r2med"},
+    ],
+)
+def test_en11_every_setting_of_an_encoder_is_part_of_a_runs_key(changes: dict[str, object]) -> None:
+    [plain], [changed] = (resolve(config(system)).systems for system in (MINILM, {**MINILM, **changes}))
+
+    assert plain.first_stages[0].inputs(TASK, "cpu") != changed.first_stages[0].inputs(TASK, "cpu")
+
+
+def test_a_system_reads_as_the_flow() -> None:
+    system = {
+        "name": "s",
+        "rewriter": {"method": "hyde", "generations": "gpt4"},
+        "retrievers": ["bm25", "all-MiniLM-L6-v2"],
+        "fusion": {"method": "rrf"},
+        "reranker": {"model": "maxsim-minilm", "depth": 20},
+    }
+
+    assert (
+        resolve(config(system)).systems[0].describe() == "hyde/gpt4 → rrf(bm25, all-MiniLM-L6-v2) → maxsim-minilm@20"
+    )
+
+
+@pytest.mark.parametrize(
+    ("system", "compat", "key"),
+    [
+        pytest.param({**BM25, "retriever": "bm25-r2med"}, "r2med", "bm25", id="bm25"),
+        pytest.param({**BM25, "retriever": "bge-large-en-v1.5"}, "r2med", "bge", id="bge"),
+        pytest.param(
+            {**BM25, "retriever": "bge-large-en-v1.5"}, "none", None, id="only-under-the-published-protocol"
+        ),
+        pytest.param(BM25, "r2med", None, id="another-bm25"),
+        pytest.param(MINILM, "r2med", None, id="never-published"),
+    ],
+)
+def test_a_system_is_compared_only_with_the_record_of_the_same_system(
+    system: dict[str, object], compat: str, key: str | None
+) -> None:
+    published = resolve(config(system, compat=compat)).systems[0].published_key
+
+    assert (published and published["retriever"]) == key
+
+
+def test_stages_that_need_the_same_vectors_share_them() -> None:
+    one, other = resolve(config(MINILM, {**MINILM, "name": "n", "compat": "r2med"})).systems
+    first, second = one.first_stages[0], other.first_stages[0]
+
+    assert isinstance(first, DenseStage)
+    assert first.prepared_as == second.prepared_as
