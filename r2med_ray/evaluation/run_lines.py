@@ -140,8 +140,8 @@ def _parse_lines(path: Path, block: bytes, first: int, width: int) -> pa.Table:
         score = _number(values["score"])
         if not math.isfinite(score):
             raise DataError(
-                f"{path}:{number}: query {query_id!r}, document {doc_id!r} has score {values['score']!r}; "
-                "scores must be finite 32-bit numbers"
+                f"{path}:{number}: query {query_id!r}, document {doc_id!r} has score "
+                f"{values['score'].decode(errors='replace')!r}; scores must be finite 32-bit numbers"
             )
         rows.append((query_id, doc_id, score if width == 6 else -score, number))
     return pa.Table.from_pylist([dict(zip(_SCHEMA.names, row, strict=True)) for row in rows], schema=_SCHEMA)

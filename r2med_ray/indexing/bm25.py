@@ -106,7 +106,7 @@ class BM25Index:
         hidden: Collection[int] = (),
         keep_zero_scores: bool = False,
     ) -> None:
-        from scipy.sparse import csc_array  # type: ignore[import-untyped]
+        from scipy.sparse import csc_array
 
         if len(doc_ids) != terms.num_documents:
             raise DataError(f"{len(doc_ids)} ids for a shard of {terms.num_documents} analysed documents")

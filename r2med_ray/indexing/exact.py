@@ -20,6 +20,9 @@ from r2med_ray.types import FloatMatrix, FloatVector
 SPARE = 16
 """Candidates asked for beyond k; enough to decide on nearly all queries of unit vectors."""
 
+QUERIES_PER_WORKER = 32
+"""With fewer, a matrix product does more reading than multiplying."""
+
 GPU_LIMIT = 2048
 """The most candidates FAISS finds on a GPU (its issue 932)."""
 
@@ -38,8 +41,8 @@ class Candidates(NamedTuple):
 class ExactSearch:
     """Inner-product search over one shard in memory.
 
-    Uses the GPUs that FAISS sees, or as many threads as FAISS would (`OMP_NUM_THREADS`), each with queries of its own
-    rather than all of them at one matrix product: they don't wait for one another on a busy machine.
+    Uses the GPUs that FAISS sees, or as many threads as FAISS would (`OMP_NUM_THREADS`). Threads get queries of their
+    own rather than a share of every matrix product, so that on a busy machine they don't wait for one another.
 
     Args:
         vectors_ND: contiguous float32; not copied. All finite.
@@ -63,17 +66,20 @@ class ExactSearch:
             queries_QD: contiguous float32, all finite.
             k: at least 1.
         """
-        threads = 1 if self._gpu_index else min(faiss.omp_get_max_threads(), len(queries_QD))
-        if threads == 1:
+        threads = faiss.omp_get_max_threads()
+        workers = min(threads, len(queries_QD) // QUERIES_PER_WORKER)
+        if self._gpu_index is not None or workers < 2:
             return self._search(queries_QD, k)
-        with ThreadPoolExecutor(threads, initializer=faiss.omp_set_num_threads, initargs=(1,)) as pool:
-            parts = pool.map(lambda part_QD: self._search(part_QD, k), np.array_split(queries_QD, threads))
+        with ThreadPoolExecutor(
+            workers, initializer=faiss.omp_set_num_threads, initargs=(threads // workers,)
+        ) as pool:
+            parts = pool.map(lambda part_QD: self._search(part_QD, k), np.array_split(queries_QD, workers))
             return [candidates for part in parts for candidates in part]
 
     def _search(self, queries_QD: FloatMatrix, k: int) -> list[Candidates]:
         num_documents, dim = self.shape
         wanted = min(k + SPARE, num_documents)
-        if self._gpu_index and wanted <= GPU_LIMIT:
+        if self._gpu_index is not None and wanted <= GPU_LIMIT:
             near_QC, positions_QC = self._gpu_index.search(queries_QD, wanted)
         else:
             near_QC, positions_QC = faiss.knn(queries_QD, self._vectors_ND, wanted, faiss.METRIC_INNER_PRODUCT)

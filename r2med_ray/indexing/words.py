@@ -52,14 +52,13 @@ def tokens_of_piece(piece: str) -> list[str]:
 def _any_tokens(piece: str) -> list[str]:
     """Return the tokens of a piece of any characters and any length."""
     pattern = _token_pattern()
+    if 2 * len(piece) <= MAX_UNITS:
+        return list(pattern.findall(piece))
     tokens = []
     start = 0
-    while match := pattern.search(piece, start):
-        start = match.start()
+    while start < len(piece):
         window = piece[start : start + MAX_UNITS].encode("utf-16-le", "surrogatepass")[: 2 * MAX_UNITS]
-        end = start + len(window.decode("utf-16-le", "ignore"))
-        if match.end() > end:
-            match = pattern.match(piece, start, end)
+        match = pattern.match(piece, start, start + len(window.decode("utf-16-le", "ignore")))
         if match:
             tokens.append(match.group())
         start = match.end() if match else start + 1
@@ -86,10 +85,10 @@ def _token_pattern() -> "regex.Pattern[str]":
         rf"|(?:{hebrew}(?:{double_quote}{hebrew}|{quote})"
         rf"|{digit}(?:{in_number}{digit})*|{letter}(?:{in_word}{letter})*)+)"
     )
-    word = rf"(?:{joiner})*{run}(?:(?:{joiner})+{run})*(?:{joiner})*"
-    return regex.compile(
-        rf"(?V1){word}|{_emoji(marks)}|(?:[\p{{LB=Complex_Context}}\u19DA]{marks})+|[\p{{Script=Han}}\p{{Script=Hiragana}}]{marks}"
-    )
+    word = rf"(?:{joiner})*+{run}(?:(?:{joiner})+{run})*(?:{joiner})*"
+    south_east_asian = rf"(?:[\p{{LB=Complex_Context}}\u19DA]{marks})+"
+    single = rf"[\p{{Script=Han}}\p{{Script=Hiragana}}]{marks}"
+    return regex.compile(rf"(?V1){word}|{_emoji(marks)}|{south_east_asian}|{single}")
 
 
 def _emoji(marks: str) -> str:

@@ -84,9 +84,8 @@ class CrossEncoderScorer:
 
 def _require_classifier(folder: Path, name: str) -> None:
     """Refuse an encoder or a language model, to which transformers would give a random head."""
-    architectures = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("architectures") or [
-        "unknown"
-    ]
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    architectures = config.get("architectures") or ["model of no known kind"]
     is_classifier = any(architecture.endswith("ForSequenceClassification") for architecture in architectures)
     if not is_classifier and not (folder / "modules.json").is_file():
         raise ConfigError(
@@ -97,8 +96,7 @@ def _require_classifier(folder: Path, name: str) -> None:
 def _score_class(row: RerankerRow, num_classes: int) -> int:
     if row.score_class is None and num_classes > 1:
         raise ConfigError(
-            f"reranker {row.name!r}: its checkpoint has {num_classes} classes; `score_class` must say which one "
-            f"means relevant"
+            f"reranker {row.name!r}: its checkpoint has {num_classes} classes; `score_class` must name one"
         )
     if row.score_class is not None and row.score_class >= num_classes:
         raise ConfigError(

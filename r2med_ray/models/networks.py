@@ -58,6 +58,7 @@ def _backbone(folder: Path, row: EncoderRow, device: str, dtype: Dtype) -> Netwo
     trust = row.trust_remote_code
     tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust)
     model = AutoModel.from_pretrained(folder, dtype=dtype, trust_remote_code=trust).to(device).eval()
+    model.config.use_cache = False  # a causal model would keep the keys and values of every layer
     pool = POOLINGS[row.pooling]
 
     def token_vectors(features: Features) -> "Tensor":

@@ -5,8 +5,8 @@ import random
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import cast
+from dataclasses import dataclass
+from typing import NamedTuple, cast
 
 from ray.exceptions import RayActorError, RayTaskError
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError, ReplicaUnavailableError
@@ -14,36 +14,53 @@ from ray.serve.handle import DeploymentHandle, DeploymentResponse
 
 from r2med_ray.config import RerankResources
 from r2med_ray.errors import DataError, StageError
-from r2med_ray.serving.reranker_app import (
-    FORWARD_PASSES_PER_BATCH,
-    Pair,
-    PairScorerDeployment,
-    estimated_tokens,
-)
+from r2med_ray.serving.reranker_app import Pair, PairScorerDeployment
 from r2med_ray.types import Document, Query, QueryId
 
 logger = logging.getLogger(__name__)
 
 TRANSIENT = (BackPressureError, DeploymentUnavailableError, ReplicaUnavailableError, RayActorError, TimeoutError)
 
+CHARACTERS_PER_TOKEN = 4
+"""Rough size of an English token; bounds a request before anything is tokenised."""
+
+FORWARD_PASSES_PER_REQUEST = 4
+"""Token budgets that a request holds: enough to sort by length, little enough to answer soon."""
+
+
+class _Candidate(NamedTuple):
+    """A pair, and where its score belongs."""
+
+    query_id: QueryId
+    place: int
+    pair: Pair
+
+    @property
+    def tokens(self) -> int:
+        return (len(self.pair[0]) + len(self.pair[1])) // CHARACTERS_PER_TOKEN + 1
+
 
 @dataclass(slots=True)
 class _Request:
-    """Some of the candidates of one query."""
-
-    query_id: QueryId
-    start: int
-    pairs: list[Pair]
+    candidates: list[_Candidate]
+    response: DeploymentResponse[list[float]] | None = None
     attempts: int = 0
-    response: DeploymentResponse[list[float]] | None = field(default=None, repr=False)
+
+    @property
+    def unit(self) -> str:
+        others = len({candidate.query_id for candidate in self.candidates}) - 1
+        return f"query {self.candidates[0].query_id!r}" + (f" and {others} others" if others else "")
 
 
 class ServedReranker:
-    """Scores candidates with a served pair scorer; several queries are open at once, so the server can batch them.
+    """Scores candidates with a served pair scorer.
+
+    Pairs are packed into requests across queries, those of a document together, so that a scorer that embeds texts
+    embeds each document about once. The packing depends on the pairs alone.
 
     Args:
         handle: of `reranker_app.PairScorerDeployment`.
-        resources: requests in flight, deadline, retries and token budget.
+        resources: token budget, requests in flight, deadline and retries.
     """
 
     def __init__(self, handle: DeploymentHandle[PairScorerDeployment], resources: RerankResources) -> None:
@@ -58,7 +75,7 @@ class ServedReranker:
         """Score the candidates of many queries.
 
         Raises:
-            StageError: a request failed for good; names the query.
+            StageError: a request failed for good; names a query of it.
             DataError: the server answered with another number of scores than pairs.
         """
         scores = {query.query_id: [0.0] * len(documents) for query, documents in work}
@@ -67,18 +84,18 @@ class ServedReranker:
         while waiting or open_requests:
             while waiting and len(open_requests) < self._resources.max_in_flight:
                 request = waiting.popleft()
-                request.response = cast(DeploymentResponse[list[float]], self._handle.score.remote(request.pairs))
+                pairs = [candidate.pair for candidate in request.candidates]
+                request.response = cast(DeploymentResponse[list[float]], self._handle.score.remote(pairs))
                 open_requests.append(request)
             request = open_requests.popleft()
             answer = self._answer(request)
             if answer is None:
                 waiting.appendleft(request)
                 continue
-            if len(answer) != len(request.pairs):
-                raise DataError(
-                    f"rerank: query {request.query_id!r} got {len(answer)} scores for {len(request.pairs)}"
-                )
-            scores[request.query_id][request.start : request.start + len(answer)] = answer
+            if len(answer) != len(request.candidates):
+                raise DataError(f"rerank: {request.unit}: {len(answer)} scores for {len(request.candidates)} pairs")
+            for candidate, score in zip(request.candidates, answer, strict=True):
+                scores[candidate.query_id][candidate.place] = score
         return scores
 
     def _answer(self, request: _Request) -> list[float] | None:
@@ -87,29 +104,31 @@ class ServedReranker:
         try:
             return list(request.response.result(timeout_s=self._resources.timeout_s))
         except RayTaskError as error:
-            raise StageError("rerank", f"query {request.query_id!r}", repr(error.cause)) from error
+            raise StageError("rerank", request.unit, repr(error.cause)) from error
         except TRANSIENT as error:
             request.attempts += 1
             if request.attempts > self._resources.retries:
-                unit = f"query {request.query_id!r} after {request.attempts} attempts"
+                unit = f"{request.unit}, after {request.attempts} attempts"
                 raise StageError("rerank", unit, repr(error)) from error
-            logger.warning("rerank: query %r will be sent again: %r", request.query_id, error)
+            logger.warning("rerank: %s will be sent again: %r", request.unit, error)
             time.sleep(min(10.0, 0.2 * 2**request.attempts) * self._jitter.uniform(0.5, 1.0))
             return None
 
     def _requests(self, work: Sequence[tuple[Query, Sequence[Document]]]) -> Iterator[_Request]:
-        """Cut the candidates of each query where a request would be larger than a batch of the server."""
-        limit = FORWARD_PASSES_PER_BATCH * self._resources.token_budget
-        for query, documents in work:
-            start, tokens = 0, 0
-            pairs: list[Pair] = []
-            for position, document in enumerate(documents):
-                pair = (query.text, document.content)
-                size = estimated_tokens([pair])
-                if pairs and tokens + size > limit:
-                    yield _Request(query.query_id, start, pairs)
-                    start, tokens, pairs = position, 0, []
-                pairs.append(pair)
-                tokens += size
-            if pairs:
-                yield _Request(query.query_id, start, pairs)
+        """Pack the pairs in the order of documents; only a pair that is longer than a request makes a longer one."""
+        candidates = [
+            (document.doc_id, _Candidate(query.query_id, place, (query.text, document.content)))
+            for query, documents in work
+            for place, document in enumerate(documents)
+        ]
+        limit = FORWARD_PASSES_PER_REQUEST * self._resources.token_budget
+        packed: list[_Candidate] = []
+        tokens = 0
+        for _, candidate in sorted(candidates):
+            if packed and tokens + candidate.tokens > limit:
+                yield _Request(packed)
+                packed, tokens = [], 0
+            packed.append(candidate)
+            tokens += candidate.tokens
+        if packed:
+            yield _Request(packed)

@@ -7,7 +7,7 @@
 
 First every vector must lie as close to A's as its type allows. Then all take turns in one process, with as many
 threads. 400 documents; `--small` is 24 documents and no bar. A CPU without bfloat16 instructions gives B a tenth of
-the documents, and cannot reach the bar over A: float32 has one arithmetic, and both sides do all of it.
+the documents, and has a bar of its own over A: float32 has one arithmetic, and both sides do nearly all of it.
 """
 
 import argparse
@@ -26,6 +26,9 @@ from tests.benchmarks.bench_e0_padding import r2med_lengths
 
 ROW = load_catalog().encoders["all-MiniLM-L6-v2"]
 CLOSENESS = {"float32": 0.9999, "bfloat16": 0.999, "float16": 0.999}
+BARS = {"float32": 1.0, "bfloat16": 2.0, "float16": 2.0}
+"""How many times as fast as A, by the type that the device gains from."""
+
 ROUNDS = 3
 
 Work = Callable[[], object]
@@ -108,10 +111,8 @@ def main() -> None:
     over_a, over_b = (times_as_fast(seconds, items, "D", name) for name in ("A", "B"))
     if arguments.small:
         return
-    if dtype == "float32":
-        print("This device has no half precision to gain from, so D must only be as fast as A and B.")
-    if over_a < (1.0 if dtype == "float32" else 2.0) or over_b < 1.0:
-        sys.exit("missed: D must be twice as fast as A where half precision gains, and as fast as B")
+    if over_a < BARS[dtype] or over_b < 1.0:
+        sys.exit(f"missed: D must be {BARS[dtype]} times as fast as A in {dtype}, and as fast as B")
 
 
 def require_closeness(ours: np.ndarray, expected: np.ndarray, dtype: str) -> None:

@@ -85,22 +85,34 @@ def test_served_scores_equal_direct_ones_for_every_query(served: tuple[ServedRer
     assert reranker.score_all(WORK) == directly(WORK, tmp_path)
 
 
-def test_pairs_of_several_queries_share_a_batch(served: tuple[ServedReranker, Path]) -> None:
+def test_pairs_of_several_queries_share_a_request(served: tuple[ServedReranker, Path]) -> None:
     reranker, calls = served
     calls.write_text("")
     short = [(Query(query_id=f"q{n}", text="rash"), [Document(doc_id="d", text="rash")]) for n in range(40)]
 
     assert reranker.score_all(short) == {f"q{n}": [1.0] for n in range(40)}
-    # 40 requests of one pair; batched across queries they need fewer calls than requests.
-    assert len(calls.read_text().split()) < 40
+    # A request holds 4 × 64 tokens; a pair of 8 characters is estimated at 8 // 4 + 1 = 3: 85 fit, so 40 go at once.
+    assert calls.read_text().split() == ["40"]
+
+
+def test_the_same_pairs_always_share_a_request(served: tuple[ServedReranker, Path]) -> None:
+    reranker, calls = served
+    calls.write_text("")
+    reranker.score_all(WORK)
+    first = sorted(calls.read_text().split())
+    calls.write_text("")
+    reranker.score_all(list(reversed(WORK)))
+
+    assert sorted(calls.read_text().split()) == first
+    assert len(first) > 1
 
 
 def test_no_candidates_get_no_scores(served: tuple[ServedReranker, Path]) -> None:
     assert served[0].score(Query(query_id="q", text="rash"), []) == []
 
 
-def test_a_document_longer_than_a_batch_is_scored_alone(served: tuple[ServedReranker, Path]) -> None:
-    # 40,000 characters are about 10,000 tokens; a batch holds 8 × 64.
+def test_a_document_longer_than_a_request_is_scored_alone(served: tuple[ServedReranker, Path]) -> None:
+    # 40,000 characters are about 10,000 tokens; a request holds 4 × 64.
     long = Document(doc_id="long", text="rash " * 8000)
     assert served[0].score(Query(query_id="q", text="rash"), [long, long]) == [1.0, 1.0]
 
@@ -116,7 +128,7 @@ def test_ry07_a_scorer_that_loses_a_score_fails_every_caller_and_the_server_live
 ) -> None:
     with serve_pair_scorer("loses-one", partial(LosesOne, tmp_path / "calls"), SMALL, cpus=0.5, gpus=0) as handle:
         for _ in range(2):
-            with pytest.raises(StageError, match=r"rerank failed on query 'q1'.*one score per pair"):
+            with pytest.raises(StageError, match=r"rerank failed on query 'q\d+'.*one score per pair"):
                 ServedReranker(handle, SMALL).score_all(WORK)
 
 
@@ -124,6 +136,6 @@ def test_a_request_past_its_deadline_names_the_query(cluster: ClusterCapacity, t
     impatient = SMALL.model_copy(update={"timeout_s": 1.0, "retries": 0})
     with (
         serve_pair_scorer("sleeps", partial(Sleeps, tmp_path / "calls"), SMALL, cpus=0.5, gpus=0) as handle,
-        pytest.raises(StageError, match="query 'q1' after 1 attempts"),
+        pytest.raises(StageError, match=r"query 'q\d+' and \d+ others, after 1 attempts"),
     ):
         ServedReranker(handle, impatient).score_all(WORK)

@@ -2,7 +2,7 @@
 
 import pytest
 import pytrec_eval
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from r2med_ray.errors import DataError
@@ -41,6 +41,7 @@ def test_mt03_ties_are_broken_as_in_trec_eval(scores, reciprocal_rank):
     assert ours.means["RR"] == theirs["q"]["recip_rank"] == reciprocal_rank
 
 
+@settings(max_examples=50, deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from("pqr"),

@@ -13,8 +13,8 @@ def big_run(tmp_path):
 
     def write(last_line):
         path = tmp_path / "run.trec"
-        num_lines = 2 * BLOCK_BYTES // 40
-        lines = [f"query-{i // 100} Q0 document/{i % 977:09d} 1 {i % 7}.5 tag" for i in range(num_lines)]
+        num_lines = 2 * BLOCK_BYTES // 400
+        lines = [f"query-{i // 100} Q0 document/{i % 977:09d} 1 {i % 7}.5 {360 * 't'}" for i in range(num_lines)]
         path.write_text("\n".join([*lines, last_line, ""]))
         return path
 

@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 import pytrec_eval
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from r2med_ray.errors import DataError
@@ -27,6 +27,7 @@ def test_a_run_is_written_in_ranking_order_and_by_query_id(tmp_path):
     )
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
 def test_a_run_reads_back_with_the_same_float32_scores(tmp_path_factory, scores):
     path = tmp_path_factory.getbasetemp() / "round_trip.trec"

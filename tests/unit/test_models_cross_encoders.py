@@ -65,7 +65,7 @@ def test_the_score_of_several_classes_is_the_one_that_the_row_names(two_classes)
 
 
 def test_several_classes_are_not_guessed_at(two_classes):
-    with pytest.raises(ConfigError, match=r"'tiny'.*2 classes; `score_class` must say"):
+    with pytest.raises(ConfigError, match=r"'tiny'.*2 classes; `score_class` must name one"):
         scorer(two_classes)
     with pytest.raises(ConfigError, match="`score_class` is 2, and its checkpoint has 2 classes"):
         scorer(two_classes, score_class=2)
