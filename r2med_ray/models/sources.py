@@ -52,7 +52,7 @@ def weights_digest(folder: Path) -> str:
     for path in files:
         status = path.stat()
         content = _file_digest(path, status.st_size, status.st_mtime_ns)
-        digest.update(f"{content}\n".encode())
+        digest.update(f"{path.relative_to(folder).as_posix()}\0{content}\n".encode())
     return digest.hexdigest()
 
 

@@ -31,7 +31,7 @@ from r2med_ray.retrieval.query_construction import lexical_query, prepare_dense
 from r2med_ray.retrieval.search import PlainRetriever
 from r2med_ray.types import CorpusShard, Document, Query, Ranking, Run, Task
 from tests.fakes import WordCountEncoder, WordCountIndex
-from tests.integration.workers import DiesOnce, SlowWorker
+from tests.integration.workers import DiesOnce, EncoderKilledOnce, SlowWorker
 
 pytestmark = pytest.mark.ray
 
@@ -125,6 +125,22 @@ def test_dense_search_over_shard_actors_equals_one_index(
     assert {q: [hit.doc_id for hit in ranking] for q, ranking in ours.rankings.items()} == {
         q: [hit.doc_id for hit in ranking] for q, ranking in plain.rankings.items()
     }
+
+
+def test_an_encoder_killed_in_the_middle_leaves_the_same_vectors_byte_for_byte(
+    encoded: tuple[Task, Encoding], store: ArtifactStore, tmp_path: Path
+) -> None:
+    task, encoding = encoded
+    other = ArtifactStore(str(tmp_path / "store"))
+    work = [ShardWork(task=task.name, shard=shard) for shard in task.corpus.shards]
+    killed = partial(EncoderKilledOnce, other, encoding, [task], tmp_path / "killed")
+    finished = list(stream_shards("encode", store, work, killed, pool=ONE, no_progress_timeout_s=120))
+
+    assert (tmp_path / "killed").exists()
+    assert len(finished) == 3
+    for shard in task.corpus.shards:
+        key = encoding.vectors_key(task, shard)
+        assert other.get(key).files[VECTORS_FILE].sha256 == store.get(key).files[VECTORS_FILE].sha256
 
 
 def test_a_second_encoding_encodes_nothing(store: ArtifactStore, encoded: tuple[Task, Encoding]) -> None:

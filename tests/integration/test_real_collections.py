@@ -25,7 +25,7 @@ CONFIG = {
             "name": "hybrid+maxsim",
             "retrievers": ["bm25", "all-MiniLM-L6-v2"],
             "fusion": {"method": "rrf"},
-            "reranker": {"model": "maxsim-minilm", "depth": 20},
+            "reranker": {"model": "maxsim-minilm", "depth": 10},
         },
     ],
     "resources": {"documents_per_shard": 600},

@@ -7,13 +7,19 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
+from sentence_transformers import CrossEncoder
 
 from r2med_ray.capacity import ClusterCapacity
 from r2med_ray.config import RerankResources
 from r2med_ray.errors import StageError
+from r2med_ray.models.catalog import load_catalog
+from r2med_ray.models.pair_scorers import build_pair_scorer
+from r2med_ray.models.rows import RerankerRow
 from r2med_ray.serving.clients import ServedReranker
 from r2med_ray.serving.reranker_app import serve_pair_scorer
 from r2med_ray.types import Document, Query
+from tests.unit.tiny_checkpoints import classifier
 
 pytestmark = [pytest.mark.ray, pytest.mark.serve]
 
@@ -115,6 +121,22 @@ def test_a_document_longer_than_a_request_is_scored_alone(served: tuple[ServedRe
     # 40,000 characters are about 10,000 tokens; a request holds 4 × 64.
     long = Document(doc_id="long", text="rash " * 8000)
     assert served[0].score(Query(query_id="q", text="rash"), [long, long]) == [1.0, 1.0]
+
+
+def test_a_served_cross_encoder_scores_as_sentence_transformers_does(
+    cluster: ClusterCapacity, tmp_path: Path
+) -> None:
+    folder = classifier(tmp_path / "checkpoint")
+    row = RerankerRow(name="tiny", kind="cross-encoder", model=str(folder), max_length=64, dtype="float32")
+    build = partial(build_pair_scorer, row, load_catalog(), device="cpu", token_budget=256)
+    with serve_pair_scorer("cross-encoder", build, SMALL, cpus=0.5, gpus=0) as handle:
+        ours = ServedReranker(handle, SMALL).score_all(WORK)
+
+    theirs = CrossEncoder(str(folder), device="cpu", max_length=64)
+    for query, documents in WORK:
+        pairs = [(query.text, document.content) for document in documents]
+        expected = theirs.predict(pairs, activation_fn=torch.nn.Identity()).tolist() if pairs else []
+        assert ours[query.query_id] == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_replica_that_dies_loses_no_query(cluster: ClusterCapacity, tmp_path: Path) -> None:
