@@ -139,4 +139,4 @@ def _missing_end(row: EncoderRow, network: Network) -> list[int]:
         return []
     if end is None:
         raise ConfigError(f"encoder {row.name!r}: `append_eos`, and its tokenizer has no end token")
-    return [] if False else [end]
+    return [] if network.tokenizer("a")["input_ids"][-1] == end else [end]
