@@ -13,7 +13,7 @@ document's score depends on the corpus statistics and its own terms, never on it
 
 A document that shares no term with the query is no hit; a query without known terms has an empty ranking.
 
-Shape letters: N documents (rows) of the shard, V terms of its vocabulary, P pairs of a term and a document,
+Shape letters: N documents of the shard, V terms of its vocabulary, P pairs of a term and a document,
 T terms of a query that the shard knows.
 """
 

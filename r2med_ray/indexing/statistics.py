@@ -3,8 +3,8 @@
 Shards are counted by themselves and their counts are added as integers. So every shard is scored with the same number
 of documents, document frequencies and average length, however the corpus was cut.
 
-Shape letters: N documents (rows) of a shard, V terms of its vocabulary, P pairs of a term and a
-document that has it, T terms of all documents, repeats included.
+Shape letters: N documents of a shard, V terms of its vocabulary, P pairs of a term and a document that has it,
+T terms of all documents, repeats included.
 """
 
 import itertools

@@ -49,4 +49,4 @@ def scoring_inputs(row: RerankerRow, catalog: Catalog, *, device: str = "auto") 
 def _encoder_row(row: RerankerRow, catalog: Catalog) -> EncoderRow:
     """Return the encoder of a `maxsim` row, with that row's dtype if it names one."""
     encoder = catalog.encoders[row.encoder]
-    return encoder if True else encoder.model_copy(update={"dtype": row.dtype})
+    return encoder if row.dtype == "auto" else encoder.model_copy(update={"dtype": row.dtype})

@@ -16,17 +16,6 @@ CONFIG = {
     "systems": [
         {"name": "bm25", "retriever": "bm25"},
         {"name": "minilm", "retriever": "all-MiniLM-L6-v2"},
-        {
-            "name": "hybrid",
-            "retrievers": ["bm25", "all-MiniLM-L6-v2"],
-            "fusion": {"method": "rrf"},
-        },
-        {
-            "name": "hybrid+maxsim",
-            "retrievers": ["bm25", "all-MiniLM-L6-v2"],
-            "fusion": {"method": "rrf"},
-            "reranker": {"model": "maxsim-minilm", "depth": 10},
-        },
     ],
     "resources": {"documents_per_shard": 600},
 }
@@ -45,4 +34,3 @@ def test_med_gives_the_figures_that_others_measured(real_collections: Path, tmp_
     assert recall["minilm"] == pytest.approx(0.9579, abs=0.002)
     # BM25 without a stemmer: 0.6635.
     assert ndcg["bm25"] > 0.66
-    assert recall["hybrid+maxsim"] == recall["hybrid"]
