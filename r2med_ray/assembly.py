@@ -18,7 +18,7 @@ from r2med_ray.distributed.progress import StageReport
 from r2med_ray.distributed.search import ShardedRetriever
 from r2med_ray.distributed.vectors import open_vectors
 from r2med_ray.models.catalog import Catalog
-from r2med_ray.models.devices import set_threads
+from r2med_ray.models.devices import prepare_worker
 from r2med_ray.models.pair_scorers import build_pair_scorer, scoring_inputs
 from r2med_ray.models.rows import RerankerRow
 from r2med_ray.pipeline import System
@@ -193,5 +193,5 @@ def _tasks(asked: Sequence[Asked[S]]) -> list[Task]:
 
 
 def _build_scorer(row: RerankerRow, catalog: Catalog, device: str, token_budget: int, threads: int) -> PairScorer:
-    set_threads(threads)
+    prepare_worker(threads)
     return build_pair_scorer(row, catalog, device=device, token_budget=token_budget)

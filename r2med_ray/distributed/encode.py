@@ -19,7 +19,7 @@ from r2med_ray.distributed.progress import Progress, StageReport
 from r2med_ray.distributed.shard_stream import ShardWork, stream_shards
 from r2med_ray.indexing.embedding import embed_documents, vectors_table
 from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, VECTORS_FILE, query_vectors_key, vectors_key
-from r2med_ray.models.devices import set_threads
+from r2med_ray.models.devices import prepare_worker
 from r2med_ray.models.encoders import TransformerEncoder
 from r2med_ray.models.networks import load_network
 from r2med_ray.models.rows import EncoderRow, prompts_for
@@ -37,7 +37,7 @@ class Encoding:
 
     def load(self, threads: int) -> "TaskEncoders":
         """Load the model into this process."""
-        set_threads(threads)
+        prepare_worker(threads)
         return TaskEncoders(self)
 
     def vectors_key(self, task: Task, shard: CorpusShard) -> ArtifactKey:

@@ -96,9 +96,9 @@ class ExactSearch:
         return found
 
     def _score(self, query_D: FloatVector, positions_C: npt.NDArray[np.int64]) -> Candidates:
-        """Score each candidate by itself: numpy adds up a row in an order that depends on its length alone."""
-        products_CD = self._vectors_ND[positions_C] * query_D.astype(np.float64)
-        return Candidates(positions_C, products_CD.sum(axis=1).astype(np.float32))
+        """Score each candidate by itself, with one float64 dot product per pair."""
+        scores_C = np.vecdot(self._vectors_ND[positions_C].astype(np.float64), query_D.astype(np.float64))
+        return Candidates(positions_C, scores_C.astype(np.float32))
 
 
 def _lengths(vectors_ND: FloatMatrix) -> npt.NDArray[np.float64]:

@@ -63,3 +63,11 @@ def set_threads(count: int) -> None:
     import torch
 
     torch.set_num_threads(count)
+
+
+def prepare_worker(threads: int) -> None:
+    """Make a process that only loads a model and works: its threads, and no bar per checkpoint in a job's log."""
+    from transformers.utils import logging
+
+    set_threads(threads)
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
