@@ -11,6 +11,7 @@ from r2med_ray.capacity import ClusterCapacity, Pools
 from r2med_ray.config import TaskConfig
 from r2med_ray.corpus.catalog import TaskRow, resolve_tasks
 from r2med_ray.corpus.convert import corpus_key, load_corpus
+from r2med_ray.corpus.sources import DATA_FOLDER
 from r2med_ray.errors import DataError
 from r2med_ray.indexing.keys import skipped_rows, terms_key, vectors_key
 from r2med_ray.systems import DenseStage, FirstStage, LexicalStage, ResolvedBenchmark
@@ -78,7 +79,7 @@ def make_plan(benchmark: ResolvedBenchmark, store: ArtifactStore, pools: Pools, 
         try:
             known = _corpus(entry, benchmark, store)
         except DataError as error:  # a plan of what isn't there yet is still a plan; the run stops at this error
-            corpora.append((entry.name, f"needs {error}"))
+            corpora.append((entry.name, f"not here yet; {_source(entry) or error}"))
             continue
         corpora.append((entry.name, _describe(known)))
         if known is not None:
@@ -88,7 +89,7 @@ def make_plan(benchmark: ResolvedBenchmark, store: ArtifactStore, pools: Pools, 
 
 def _corpus(entry: TaskRow | TaskConfig, benchmark: ResolvedBenchmark, store: ArtifactStore) -> Corpus | None:
     """Return the converted corpus of a task, or None where it is yet to be converted."""
-    [source] = resolve_tasks([entry if isinstance(entry, TaskConfig) else entry.name])
+    [source] = resolve_tasks([entry if isinstance(entry, TaskConfig) else entry.name], download=False)
     resources = benchmark.config.resources
     artifact = store.find(
         corpus_key(
@@ -99,6 +100,13 @@ def _corpus(entry: TaskRow | TaskConfig, benchmark: ResolvedBenchmark, store: Ar
         )
     )
     return load_corpus(artifact) if artifact else None
+
+
+def _source(entry: TaskRow | TaskConfig) -> str | None:
+    """Say where the run will look for a task of the Hub."""
+    if isinstance(entry, TaskConfig) or entry.hub is None:
+        return None
+    return f"${DATA_FOLDER}/{entry.name}, or {entry.hub} at {entry.revision[:12]} from the Hub"
 
 
 def _describe(corpus: Corpus | None) -> str:

@@ -46,14 +46,14 @@ class TaskRow(BaseModel):
     aliases: tuple[str, ...] = ()
     """The names that R2MED's prompt tables use."""
 
-    def locate(self) -> TaskSource:
-        """Find the task's folder; fetches it from the Hub where it is not on this machine yet.
+    def locate(self, *, download: bool = True) -> TaskSource:
+        """Find the task's folder; fetches it from the Hub where it is not on this machine yet, unless told not to.
 
         Raises:
             DataError: says which files to put where.
         """
         if self.hub is not None:
-            folder, revision = hub_folder(self.name, self.hub, self.revision)
+            folder, revision = hub_folder(self.name, self.hub, self.revision, download=download)
         else:
             folder, revision = PACKAGE / self.folder, None
         return TaskSource(
@@ -91,7 +91,7 @@ def select_tasks(entries: Sequence[str | TaskConfig]) -> list[TaskRow | TaskConf
     return list(selected.values())
 
 
-def resolve_tasks(entries: Sequence[str | TaskConfig]) -> list[TaskSource]:
+def resolve_tasks(entries: Sequence[str | TaskConfig], *, download: bool = True) -> list[TaskSource]:
     """Return the tasks that the entries name (see `select_tasks`), each with a folder on this machine.
 
     Raises:
@@ -101,7 +101,7 @@ def resolve_tasks(entries: Sequence[str | TaskConfig]) -> list[TaskSource]:
     return [
         TaskSource(name=task.name, suite=task.name, folder=_folder(task), layout=task.layout, split=task.split)
         if isinstance(task, TaskConfig)
-        else task.locate()
+        else task.locate(download=download)
         for task in select_tasks(entries)
     ]
 

@@ -34,7 +34,7 @@ class TaskSource:
         return find_files(self.folder, self.layout, self.split)
 
 
-def hub_folder(name: str, repo: str, revision: str) -> tuple[Path, str | None]:
+def hub_folder(name: str, repo: str, revision: str, *, download: bool = True) -> tuple[Path, str | None]:
     """Return the folder of a Hub task and its revision, which is None for `$R2MED_DATA/<name>`.
 
     Raises:
@@ -44,14 +44,15 @@ def hub_folder(name: str, repo: str, revision: str) -> tuple[Path, str | None]:
         folder = Path(os.environ[DATA_FOLDER]).expanduser() / name
         if folder.is_dir():
             return folder, None
-    return _snapshot(name, repo, revision), revision
+    return _snapshot(name, repo, revision, download), revision
 
 
-def _snapshot(name: str, repo: str, revision: str) -> Path:
+def _snapshot(name: str, repo: str, revision: str, download: bool) -> Path:
     from huggingface_hub import snapshot_download  # loaded where it is needed: the demo needs no Hub
 
     problem: OSError | None = None
-    for patterns, local_files_only in ((list(HUB_FILES), True), (["*.jsonl"], False)):
+    ways = [(list(HUB_FILES), True), (["*.jsonl"], False)]
+    for patterns, local_files_only in ways if download else ways[:1]:
         try:
             folder = snapshot_download(
                 repo,

@@ -2,8 +2,9 @@
 
 FAISS finds candidates in float32, where the last bits of a product depend on what else is multiplied with it. So it
 is asked for more than k, and each candidate is scored again by itself: products of float32 numbers are exact in
-float64, their sum there is rounded to float32 once. Where a document that was left out might still reach the k-th
-score, given the largest error of a float32 inner product, every document is looked at.
+float64, their sum there is rounded to float32 once. What is scored again is every document that lies no further
+below the k-th than twice the largest error of a float32 inner product; where more do than FAISS was asked for, all
+documents are looked at.
 
 Shape letters: Q queries, N documents, D embedding size, C candidates of a query.
 """
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from r2med_ray.types import FloatMatrix, FloatVector
 
 SPARE = 16
-"""Candidates asked for beyond k; enough to decide on nearly all queries of unit vectors."""
+"""Candidates asked for beyond k; as a rule fewer lie within the error below the k-th."""
 
 QUERIES_PER_WORKER = 32
 """With fewer, a matrix product does more reading than multiplying."""
@@ -84,15 +85,14 @@ class ExactSearch:
         else:
             near_QC, positions_QC = faiss.knn(queries_QD, self._vectors_ND, wanted, faiss.METRIC_INNER_PRODUCT)
         errors_Q = _relative_error(dim) * self._longest * _lengths(queries_QD)
+        lowest_Q = near_QC[:, min(k, wanted) - 1] - 2 * errors_Q
         found = []
-        for query_D, near_C, positions_C, error in zip(queries_QD, near_QC, positions_QC, errors_Q, strict=True):
-            candidates = self._score(query_D, positions_C)
-            if wanted < num_documents:
-                kth_score = float(np.partition(candidates.scores, -k)[-k])
-                if np.float32(float(near_C[-1]) + error) >= kth_score:
-                    within_reach = np.flatnonzero(self._vectors_ND @ query_D >= np.float64(kth_score - error))
-                    candidates = self._score(query_D, within_reach)
-            found.append(candidates)
+        for query_D, near_C, positions_C, lowest in zip(queries_QD, near_QC, positions_QC, lowest_Q, strict=True):
+            if wanted < num_documents and near_C[-1] >= lowest:
+                within_reach = np.flatnonzero(self._vectors_ND @ query_D >= lowest)
+            else:
+                within_reach = positions_C[near_C >= lowest]
+            found.append(self._score(query_D, within_reach))
         return found
 
     def _score(self, query_D: FloatVector, positions_C: npt.NDArray[np.int64]) -> Candidates:

@@ -1,0 +1,55 @@
+"""A plan reads; it fetches, converts and starts nothing, and shows what is missing as missing."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from r2med_ray.artifacts import ArtifactStore
+from r2med_ray.capacity import ClusterCapacity, size_pools
+from r2med_ray.config import parse_config
+from r2med_ray.corpus.catalog import resolve_tasks
+from r2med_ray.corpus.loading import load_task
+from r2med_ray.plan import make_plan
+from r2med_ray.systems import resolve
+
+LAPTOP = ClusterCapacity(num_nodes=1, cpus=2, gpus=0, cpus_of_largest_node=2)
+
+
+def plan(store: ArtifactStore, *tasks: str, **changes: Any) -> str:
+    values = {
+        "name": "x",
+        "tasks": tasks,
+        "systems": [{"name": "b", "retriever": "bm25"}, {"name": "m", "retriever": "all-MiniLM-L6-v2"}],
+        "resources": {"documents_per_shard": 40},
+        **changes,
+    }
+    benchmark = resolve(parse_config(values))
+    return make_plan(benchmark, store, size_pools(benchmark.config.resources, LAPTOP), LAPTOP).text()
+
+
+def test_a_task_of_the_hub_that_is_not_here_is_not_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "empty"))
+    monkeypatch.delenv("R2MED_DATA", raising=False)
+    text = plan(ArtifactStore(str(tmp_path / "store")), "Biology")
+
+    assert "Biology  not here yet; $R2MED_DATA/Biology, or R2MED/Biology at 8b9fec2db9ed from the Hub" in text
+
+
+def test_a_corpus_that_is_not_converted_has_no_shards_to_count_yet(tmp_path: Path) -> None:
+    text = plan(ArtifactStore(str(tmp_path / "store")), "Demo-Posts")
+
+    assert "Demo-Posts  corpus to be converted" in text
+    assert not list(tmp_path.iterdir())
+
+
+def test_shards_are_counted_by_what_is_stored_and_what_is_missing(tmp_path: Path) -> None:
+    store = ArtifactStore(str(tmp_path))
+    [source] = resolve_tasks(["Demo-Posts"])
+    load_task(source, store, documents_per_shard=40)
+    text = plan(store, "Demo-Posts")
+
+    assert "80 documents in 2 shards, converted" in text
+    assert "terms for bm25, Demo-Posts: 0 + 2" in text
+    assert "vectors for all-MiniLM-L6-v2, Demo-Posts: 0 + 2" in text
+    assert "encode    1 × 1.5 CPU" in text
