@@ -7,9 +7,9 @@ Weight of term t in a bag of words of L terms where it stands tf times:
 This is Lucene's BM25 with exact lengths (Kamphuis et al., ECIR 2020: "Lucene (accurate)"). The rows of `BM25_ROWS`
 differ in what the query's terms weigh.
 
-A score is the sum of query weight × document weight over the terms of the query. It is added up in float64, terms in
-code point order, and rounded to float32 once. Terms that a shard has never seen add nothing to its documents, so a
-document's score depends on the corpus statistics and its own terms, never on its neighbours in the shard.
+A score is the sum of query weight × document weight over the terms of the query, added up in float32, terms in code
+point order. Terms that a shard has never seen add nothing to its documents, so a document's score depends on the
+corpus statistics and its own terms, never on its neighbours in the shard.
 
 A document that shares no term with the query is no hit; a query without known terms has an empty ranking.
 
@@ -139,7 +139,7 @@ class BM25Index:
         if self._row.weighted_queries:
             length = sum(count for term, count in counts.items() if term in self._corpus_terms)
             weights_T = self._weight(self._idf_V[positions_T], weights_T, length)
-        scores_N: FloatVector = (self._weights_NV[:, positions_T] @ weights_T).astype(np.float32)
+        scores_N: FloatVector = self._weights_NV[:, positions_T] @ weights_T.astype(np.float32)
         if not self._keep_zero_scores:
             scores_N[scores_N == 0] = -np.inf
         scores_N[self._hidden_rows] = -np.inf

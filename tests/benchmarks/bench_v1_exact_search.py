@@ -1,14 +1,16 @@
 """V1: exact search over 60,000 vectors of 768 dimensions, k = 100.
 
-    python -m tests.benchmarks.bench_v1_exact_search [--small] [--queries N]
+    python -m tests.benchmarks.bench_v1_exact_search [--small]
 
     A  faiss.IndexFlatIP as it comes        B  one numpy matrix product and argpartition
     D  r2med_ray: ids and scores that no shard or batch changes        S  the matrix product alone, in float32
 
-876 queries are all of R2MED at once; `--queries 103` is one of its tasks. First D must have the documents of a
-float64 brute force. Then all take turns in one process, with as many threads each (`OMP_NUM_THREADS`).
-`OPENBLAS_CORETYPE` and `OPENBLAS_L2_SIZE` are left as they are found, for all sides. `--small` is 3,000 documents x
-50 queries and no bar.
+876 queries are all of R2MED at once, 103 one of its tasks. First D must have the documents of a float64 brute force.
+Then all take turns in one process, with as many threads each (`OMP_NUM_THREADS`). `OPENBLAS_CORETYPE` and
+`OPENBLAS_L2_SIZE` are left as they are found, for all sides. `--small` is 3,000 documents x 50 queries and no bar.
+
+With 876 queries A is the matrix product and little more; D also scores again and ranks ids. On an idle CPU that has
+no more than float32 it stays behind A, on a busy one it is ahead. With 103, FAISS as it comes multiplies no matrices.
 """
 
 import argparse
@@ -34,12 +36,8 @@ def unit_vectors(count: int, seed: int) -> np.ndarray:
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--small", action="store_true")
-    parser.add_argument("--queries", type=int, default=876)
-    arguments = parser.parse_args()
-    num_documents, num_queries = (3_000, 50) if arguments.small else (60_000, arguments.queries)
+def measure(num_documents: int, num_queries: int) -> float:
+    """Print what each takes and return how many times as fast as A we are."""
     documents_ND, queries_QD = unit_vectors(num_documents, 1), unit_vectors(num_queries, 2)
     doc_ids = [f"doc-{row}" for row in range(num_documents)]
     flat = faiss.IndexFlatIP(DIMENSIONS)
@@ -64,10 +62,7 @@ def main() -> None:
         scores_N = (true_ND @ query_D.astype(np.float64)).astype(np.float32)
         if best_of_scores(scores_N, doc_ids, K) != ranking:
             sys.exit("a ranking differs from the float64 brute force")
-    print(
-        f"{num_documents} documents, {num_queries} queries, {faiss.omp_get_max_threads()} threads, "
-        + ", ".join(f"{name}={os.environ.get(name)}" for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"))
-    )
+    print(f"{num_documents} documents, {num_queries} queries")
     seconds = seconds_per_round(
         {
             "A": ask_faiss,
@@ -79,10 +74,19 @@ def main() -> None:
     )
     items = dict.fromkeys(seconds, num_queries)
     print_seconds(seconds, items, "queries")
-    reached = times_as_fast(seconds, items, "D", "A")
     times_as_fast(seconds, items, "D", "B")
     times_as_fast(seconds, items, "D", "S")
-    if reached < BAR and not arguments.small:
+    return times_as_fast(seconds, items, "D", "A")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--small", action="store_true")
+    small = parser.parse_args().small
+    settings = ", ".join(f"{name}={os.environ.get(name)}" for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"))
+    print(f"{faiss.omp_get_max_threads()} threads, {settings}")
+    reached = [measure(*sizes) for sizes in ([(3_000, 50)] if small else [(60_000, 876), (60_000, 103)])]
+    if min(reached) < BAR and not small:
         sys.exit(f"missed: D must be at least {BAR} times as fast as A")
 
 

@@ -6,6 +6,7 @@ import secrets
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,13 +33,14 @@ def free_ports(count: int) -> list[int]:
 @pytest.fixture
 def head(tmp_path: Path) -> Iterator[dict[str, str]]:
     """A head node in a process group of its own; yields the environment that reaches it."""
-    port, dashboard, client = free_ports(3)
+    port, dashboard, client, agent, metrics = free_ports(5)
     # A token of its own, and a short folder: sockets lie in it, whose paths are limited to 107 bytes.
     reach = environment(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
     node = subprocess.Popen(
         [
             RAY, "start", "--head", "--block", "--num-cpus=2", f"--port={port}", "--node-ip-address=127.0.0.1",
             f"--dashboard-port={dashboard}", f"--ray-client-server-port={client}", "--dashboard-host=127.0.0.1",
+            f"--dashboard-agent-listen-port={agent}", f"--metrics-export-port={metrics}",
             f"--temp-dir=/tmp/r2med-{os.getpid()}",
         ],
         env=reach, start_new_session=True, stdout=(tmp_path / "head.log").open("w"), stderr=subprocess.STDOUT,
@@ -46,9 +48,12 @@ def head(tmp_path: Path) -> Iterator[dict[str, str]]:
     reach["RAY_API_SERVER_ADDRESS"] = f"http://127.0.0.1:{dashboard}"
     try:
         for _ in range(60):
-            listed = subprocess.run([RAY, "job", "list"], env=reach, capture_output=True, timeout=60)
-            if listed.returncode == 0:
+            accepted = subprocess.run(
+                [RAY, "job", "submit", "--", "true"], env=reach, capture_output=True, timeout=90
+            )
+            if accepted.returncode == 0:  # the node's agent comes up after the server that takes jobs
                 break
+            time.sleep(1)
         else:
             pytest.fail(f"the head node did not start:\n{(tmp_path / 'head.log').read_text()}")
         yield reach
