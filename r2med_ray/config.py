@@ -61,7 +61,7 @@ class FusionConfig(_Frozen):
     depth: int | None = Field(default=None, ge=1)
     """How many documents of each run take part; all of them where it is left out."""
 
-    weights: tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...] | None = None
+    weights: tuple[Annotated[float, Field(allow_inf_nan=False)], ...] | None = None
     """One weight per retriever; equal where it is left out."""
 
 

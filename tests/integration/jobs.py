@@ -19,7 +19,7 @@ def environment(**changes: str) -> dict[str, str]:
 def run_job(*arguments: str | Path, cwd: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
     """Run `python jobs/full_benchmark.py ...` in a folder."""
     finished = subprocess.run(
-        [sys.executable, JOB, *arguments], cwd=cwd, env=environment(), capture_output=True, text=True, timeout=500
+        [sys.executable, JOB, *arguments], cwd=cwd, env=environment(), capture_output=True, text=True, timeout=580
     )
     if check and finished.returncode != 0:
         raise AssertionError(f"exit code {finished.returncode}\n{finished.stdout}\n{finished.stderr}")
