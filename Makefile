@@ -21,7 +21,7 @@ check: $(VENV)/ready
 
 # The anchors and their bars, one script each; every figure is a ratio of two things measured in turn.
 benchmarks: $(VENV)/ready
-	for script in tests/benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
+	for script in tests/benchmarks/bench_*.py; do $(BIN)/python -m tests.benchmarks.$$(basename $$script .py) || exit 1; done
 
 # torch first and by itself: with nothing installed, a bare requirement for it takes a CUDA build of gigabytes.
 $(VENV)/ready: pyproject.toml
