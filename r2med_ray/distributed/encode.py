@@ -20,9 +20,8 @@ from r2med_ray.distributed.shard_stream import ShardWork, stream_shards
 from r2med_ray.indexing.embedding import embed_documents, vectors_table
 from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, VECTORS_FILE, query_vectors_key, vectors_key
 from r2med_ray.models.devices import prepare_worker
-from r2med_ray.models.encoders import TransformerEncoder
-from r2med_ray.models.networks import load_network
-from r2med_ray.models.rows import EncoderRow, prompts_for
+from r2med_ray.models.rows import EncoderRow
+from r2med_ray.models.task_encoders import TaskEncoders
 from r2med_ray.retrieval.query_construction import prepare_dense
 from r2med_ray.types import Compat, CorpusShard, Query, Task
 
@@ -35,10 +34,10 @@ class Encoding:
     device: str
     token_budget: int
 
-    def load(self, threads: int) -> "TaskEncoders":
+    def load(self, threads: int) -> TaskEncoders:
         """Load the model into this process."""
         prepare_worker(threads)
-        return TaskEncoders(self)
+        return TaskEncoders(self.row, device=self.device, token_budget=self.token_budget)
 
     def vectors_key(self, task: Task, shard: CorpusShard) -> ArtifactKey:
         """Return the key of one shard's vectors."""
@@ -49,20 +48,6 @@ class Encoding:
         """Return the key of the vectors of a task's queries, as one rewriter left them."""
         inputs = self.row.encoding_inputs(task.name, device=self.device)
         return query_vectors_key(queries, {**inputs, "expansion": self.row.expansion_prompt, "compat": compat})
-
-
-class TaskEncoders:
-    """One model, with the prompts of whichever task is asked for."""
-
-    def __init__(self, encoding: Encoding) -> None:
-        row = encoding.row
-        self._encoding = encoding
-        self._network = load_network(row, encoding.device, row.resolved_dtype(encoding.device))
-
-    def for_task(self, task: str) -> TransformerEncoder:
-        """Return the encoder with a task's prompts; the weights are shared."""
-        row = self._encoding.row
-        return TransformerEncoder(row, self._network, prompts_for(row, task), self._encoding.token_budget)
 
 
 class ShardEncoder:
@@ -127,11 +112,9 @@ def encode_queries(
     Raises:
         StageError: the process failed.
     """
-    missing = [
-        asked
-        for asked in questions
-        if store.find(encoding.query_vectors_key(asked.task, asked.queries, asked.compat)) is None
-    ]
+    keys = [encoding.query_vectors_key(asked.task, asked.queries, asked.compat) for asked in questions]
+    distinct = {key.name: (key, asked) for key, asked in zip(keys, questions, strict=True)}
+    missing = [asked for key, asked in distinct.values() if store.find(key) is None]
     with Progress(
         f"encode queries with {encoding.row.name}", 1, sum(len(asked.queries) for asked in missing)
     ) as progress:
@@ -141,7 +124,7 @@ def encode_queries(
                 progress.add(ray.get(encode.remote(store, encoding, missing, pool.threads)))
             except ray.exceptions.RayError as error:
                 raise stage_error("encode", f"the queries of {len(missing)} task(s)", error) from error
-    return progress.report(stored_before=len(questions) - len(missing))
+    return progress.report(stored_before=len(distinct) - len(missing))
 
 
 def _encode_queries(store: ArtifactStore, encoding: Encoding, questions: Sequence[Questions], threads: int) -> int:

@@ -1,6 +1,7 @@
 """Models by name. A new model is a row in a YAML file, not a class.
 
-A file of one's own has the shape of catalog.yaml: `encoders`, `rerankers`, and named sets of `instructions`.
+The shipped files stand in `shipped/`. A file of one's own may hold every section of theirs: named sets of
+`instructions`, and the rows of `SECTIONS`.
 """
 
 from collections.abc import Mapping
@@ -17,9 +18,12 @@ from r2med_ray.models.rows import EncoderRow, RerankerRow, Row
 from r2med_ray.models.sources import is_folder
 from r2med_ray.registry import Registry, nearest
 
-SHIPPED = Path(str(resources.files("r2med_ray.models"))) / "catalog.yaml"
+SHIPPED = Path(str(resources.files("r2med_ray.models"))) / "shipped"
 
-R = TypeVar("R", EncoderRow, RerankerRow)
+SECTIONS: Mapping[str, type[Row]] = {"encoders": EncoderRow, "rerankers": RerankerRow}
+"""Section of a file → what its rows are."""
+
+R = TypeVar("R", bound=Row)
 T = TypeVar("T")
 
 
@@ -36,25 +40,30 @@ def load_catalog(extra: Path | None = None) -> Catalog:
         ConfigError: a file can't be read, a key or value is wrong, or a name is there twice; names the file.
     """
     instructions: dict[str, Any] = {}
-    encoders: dict[str, EncoderRow] = {}
-    rerankers: dict[str, RerankerRow] = {}
-    for path in [SHIPPED, *([extra] if extra else [])]:
-        values = _read(path)
+    rows: dict[str, dict[str, Row]] = {section: {} for section in SECTIONS}
+    files = [(path, _read(path)) for path in [*sorted(SHIPPED.glob("*.yaml")), *([extra] if extra else [])]]
+    for path, values in files:
         for name, texts in values["instructions"].items():
             _add(instructions, name, texts, path)
-        for given in values["encoders"]:
-            encoder = _parse(EncoderRow, _with_instructions(given, instructions, path), path)
-            _add(encoders, encoder.name, encoder, path)
-        for given in values["rerankers"]:
-            reranker = _parse(RerankerRow, given, path)
-            if reranker.kind == "maxsim":
-                _require(reranker.encoder, encoders, "encoder", path)
-            _add(rerankers, reranker.name, reranker, path)
-    return Catalog(encoders=Registry("encoder", encoders.items()), rerankers=Registry("reranker", rerankers.items()))
+    for path, values in files:
+        for section, kind in SECTIONS.items():
+            for given in values[section]:
+                row = _parse(kind, _with_instructions(given, instructions, path), path)
+                if isinstance(row, RerankerRow) and row.kind == "maxsim":
+                    _require(row.encoder, rows["encoders"], "encoder", path)
+                _add(rows[section], row.name, row, path)
+    return Catalog(
+        encoders=_registry("encoder", EncoderRow, rows["encoders"]),
+        rerankers=_registry("reranker", RerankerRow, rows["rerankers"]),
+    )
+
+
+def _registry(name: str, kind: type[R], rows: Mapping[str, Row]) -> Registry[R]:
+    return Registry(name, [(key, row) for key, row in rows.items() if isinstance(row, kind)])
 
 
 def _read(path: Path) -> dict[str, Any]:
-    known = {"instructions": dict, "encoders": list, "rerankers": list}
+    known = {"instructions": dict, **dict.fromkeys(SECTIONS, list)}
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError) as error:
