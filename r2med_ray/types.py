@@ -56,6 +56,8 @@ class Query:
     query_id: QueryId
     text: str
     expansions: tuple[Expansion, ...] = ()
+    excluded: frozenset[DocId] = frozenset()
+    """Documents that must not be in its ranking, e.g. where the question was found (BRIGHT's `excluded_ids`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +145,9 @@ class Task:
     qrels: Qrels
     folder: str
     """Where its files were read from; generated texts of earlier runs lie beside them."""
+
+    candidates: Mapping[str, str] = field(default_factory=dict)
+    """Ranked lists that came with the collection: name → file."""
 
     warnings: tuple[str, ...] = ()
     """What the loader accepted and had to say about it, e.g. "2 doc ids of the qrels are not in the corpus"."""

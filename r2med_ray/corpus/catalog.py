@@ -1,6 +1,8 @@
-"""The tasks that are known by name: R2MED's eight at pinned revisions, and the demo tasks inside the package."""
+"""The tasks that are known by name: R2MED's and NanoR2MED's eight each, and the demo tasks inside the package."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Literal
@@ -9,10 +11,14 @@ import yaml
 from pydantic import BaseModel, ConfigDict
 
 from r2med_ray.config import TaskConfig
+from r2med_ray.corpus.ir_collections import address
 from r2med_ray.corpus.layouts import LAYOUTS
-from r2med_ray.corpus.sources import TaskSource, hub_folder
+from r2med_ray.corpus.sources import HubFiles, TaskSource, hub_file, hub_folder
 from r2med_ray.errors import ConfigError
 from r2med_ray.registry import Registry, nearest
+from r2med_ray.types import Task
+
+_COMMIT = re.compile("[0-9a-f]{40}")
 
 PACKAGE = Path(str(resources.files("r2med_ray.corpus")))
 
@@ -34,13 +40,18 @@ class TaskRow(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
-    suite: Literal["R2MED", "Demo"]
+    suite: Literal["R2MED", "NanoR2MED", "Demo"]
     family: Literal["qa", "evidence", "case"]
     """What a relevant document is: a reference of an answer, evidence for an exam, or a similar case."""
 
     layout: str = "r2med"
     hub: str | None = None
     revision: str = ""
+    """A commit; empty where none is known, and then an entry has to name it (`NAME@COMMIT`)."""
+
+    split: str | None = None
+    """Its split, where one repository holds several tasks."""
+
     folder: str = ""
     counts: TaskCounts
     aliases: tuple[str, ...] = ()
@@ -53,7 +64,8 @@ class TaskRow(BaseModel):
             DataError: says which files to put where.
         """
         if self.hub is not None:
-            folder, revision = hub_folder(self.name, self.hub, self.revision, download=download)
+            files = HubFiles.of_split(self.hub, self.split) if self.split else None
+            folder, revision = hub_folder(self.name, self.hub, self.revision, files=files, download=download)
         else:
             folder, revision = PACKAGE / self.folder, None
         return TaskSource(
@@ -61,6 +73,7 @@ class TaskRow(BaseModel):
             suite=self.suite,
             folder=folder,
             layout=self.layout,
+            split=self.split or "test",
             revision=revision,
             expected=self.counts.model_dump(),
         )
@@ -76,7 +89,8 @@ TASKS = Registry("task", [(row.name, row) for row in _ROWS], _ALIASES)
 def select_tasks(entries: Sequence[str | TaskConfig]) -> list[TaskRow | TaskConfig]:
     """Return what the entries name, in their order, without looking at any file.
 
-    An entry is a task's name or old name, a glob (`Demo-*`), a glob within a suite (`R2MED/*`), or a folder.
+    An entry is a task's name or old name, a glob (`Demo-*`), a glob within a suite (`R2MED/*`), or a folder. A commit
+    may stand behind it, as in `NanoR2MED/*@<40 hex digits>`, and takes the place of the catalogue's.
 
     Raises:
         ConfigError: an entry matches nothing, its layout is unknown, or a task comes twice.
@@ -106,7 +120,25 @@ def resolve_tasks(entries: Sequence[str | TaskConfig], *, download: bool = True)
     ]
 
 
+def fetcher(task: Task) -> Callable[[str], Path] | None:
+    """Return what gets further files of a task's repository, e.g. generated texts; None for a task of one's own."""
+    row = TASKS.get(task.name)
+    if row is None or row.hub is None:
+        return None
+    revision = task.revision if _COMMIT.fullmatch(task.revision) else row.revision
+    return partial(hub_file, row.hub, revision, folder=Path(task.folder))
+
+
 def _matching(entry: str) -> list[TaskRow]:
+    names, at, revision = entry.partition("@")
+    if not at:
+        return _named(names)
+    if not _COMMIT.fullmatch(revision):
+        raise ConfigError(f"tasks: {entry!r}: {revision!r} is no commit; expected its 40 hex digits")
+    return [row.model_copy(update={"revision": revision}) for row in _named(names)]
+
+
+def _named(entry: str) -> list[TaskRow]:
     suite, slash, pattern = entry.partition("/")
     if not slash:
         return [TASKS[name] for name in TASKS.matching(entry)]
@@ -119,6 +151,8 @@ def _matching(entry: str) -> list[TaskRow]:
 
 
 def _folder(task: TaskConfig) -> Path:
+    if task.layout == "ir_datasets":
+        return address(task.path)
     folder = Path(task.path).expanduser().absolute()
     if not folder.is_dir():
         raise ConfigError(f"task {task.name!r}: {folder} is no folder")

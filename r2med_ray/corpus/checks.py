@@ -27,12 +27,12 @@ def compare(queries: Sequence[Query], qrels: Qrels, corpus_ids: Set[str]) -> lis
     Args:
         queries: every query of the file.
         qrels: every judgement.
-        corpus_ids: those query ids and judged document ids that the corpus has.
+        corpus_ids: those query ids, judged and excluded document ids that the corpus has.
     """
     query_ids = {query.query_id: None for query in queries}
     judged_ids = {doc_id: None for grades in qrels.values() for doc_id in grades}
     positive_ids = {query_id for query_id, grades in qrels.items() if any(grade > 0 for grade in grades.values())}
-    return [
+    findings = [
         Finding(
             name="unknown_queries",
             says="queries of the qrels do not exist; they score 0",
@@ -57,6 +57,25 @@ def compare(queries: Sequence[Query], qrels: Qrels, corpus_ids: Set[str]) -> lis
             name="query_ids_in_corpus",
             says="ids stand for a query and for a document; see ignore_identical_ids",
             ids=Tally(query_id for query_id in query_ids if query_id in corpus_ids),
+        ),
+    ]
+    return findings + (_excluded(queries, qrels, corpus_ids) if any(query.excluded for query in queries) else [])
+
+
+def _excluded(queries: Sequence[Query], qrels: Qrels, corpus_ids: Set[str]) -> list[Finding]:
+    pairs = [(query.query_id, doc_id) for query in queries for doc_id in sorted(query.excluded)]
+    return [
+        Finding(
+            name="unknown_excluded",
+            says="excluded documents are not in the corpus",
+            ids=Tally({doc_id: None for _, doc_id in pairs if doc_id not in corpus_ids}),
+        ),
+        Finding(
+            name="excluded_positives",
+            says="relevant documents are excluded for their query; they can't be found, but count",
+            ids=Tally(
+                f"{query_id} {doc_id}" for query_id, doc_id in pairs if qrels.get(query_id, {}).get(doc_id, 0) > 0
+            ),
         ),
     ]
 

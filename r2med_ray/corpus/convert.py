@@ -3,7 +3,6 @@
 The file is streamed: one shard of documents is held at a time, and 8 bytes per document (25 while ids are compared).
 """
 
-import hashlib
 import itertools
 from array import array
 from collections.abc import Iterator
@@ -18,10 +17,10 @@ from r2med_ray.corpus.duplicates import OnConflict, Rows, find_duplicates
 from r2med_ray.corpus.ids import IdReader
 from r2med_ray.corpus.layouts import LAYOUTS
 from r2med_ray.corpus.readers import read_documents
+from r2med_ray.corpus.records import count_records, file_digest, read_texts
 from r2med_ray.corpus.shards import from_table, table_digest, to_table
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.errors import DataError
-from r2med_ray.jsonl import read_lines
 from r2med_ray.types import Corpus, CorpusShard, Document
 
 CONVERTER_VERSION = 1
@@ -51,7 +50,7 @@ def convert_corpus(
         DataError: the file has no documents, or a bad one; names file and line.
     """
     path = source.files.corpus
-    if next(read_lines(path), None) is None:
+    if next(read_texts(path, LAYOUTS[source.layout]), None) is None:
         raise DataError(f"{path}: holds no documents")
     key = corpus_key(source, documents_per_shard=documents_per_shard, shards=shards, on_conflict=on_conflict)
     documents_per_shard = key.inputs["documents_per_shard"]
@@ -67,8 +66,7 @@ def corpus_key(
     """Return the key of a converted corpus; its file is read for it. See `convert_corpus` for the arguments."""
     path = source.files.corpus
     if shards is not None:
-        num_documents = sum(1 for _ in read_lines(path))
-        documents_per_shard = -(-num_documents // shards)
+        documents_per_shard = -(-count_records(path) // shards)
     return ArtifactKey(
         "corpus",
         {
@@ -97,12 +95,6 @@ def load_corpus(artifact: Artifact) -> Corpus:
     )
 
 
-def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def _convert(
     path: Path, layout: str, writer: ArtifactWriter, documents_per_shard: int, on_conflict: OnConflict
 ) -> None:
@@ -124,8 +116,7 @@ def _convert(
             yield from zip(of_shard.tolist(), from_table(table), strict=True)
 
     def where(row: int) -> str:
-        line, _ = next(itertools.islice(read_lines(path), row, None))
-        return f"{path}:{line}"
+        return next(itertools.islice(read_texts(path, LAYOUTS[layout]), row, None)).where
 
     duplicates = find_duplicates(
         np.frombuffer(id_hashes, np.int64),

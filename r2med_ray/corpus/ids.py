@@ -1,9 +1,12 @@
 """Ids are text: what a file may hold in their place, and how what was found is put into a sentence."""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from r2med_ray.errors import DataError
+
+_WORD = re.compile(r"[^\s\0]+", re.ASCII)
 
 
 class Tally:
@@ -26,28 +29,35 @@ class Tally:
 
 
 class IdReader:
-    """Takes the ids of one file and counts those that were JSON integers."""
+    """Takes the ids of one file and counts those that were JSON integers, or whose record was left out."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._integers = Tally()
+        self.left_out = Tally()
 
     def read(self, value: object, *, where: str) -> str:
-        """Return an id as text: a JSON integer becomes its decimal digits, white space inside an id stays.
+        """Return an id as text: a JSON integer becomes its decimal digits.
 
         Raises:
-            DataError: a float, a boolean, null, a list, a blank text, or a text that holds NUL (trec_eval ends an id
-                there) or half of a surrogate pair.
+            DataError: a float, a boolean, null, a list, a blank text, or a text that holds white space of ASCII (run
+                files and qrels are parted by it), NUL (trec_eval ends an id there) or half of a surrogate pair.
         """
         if isinstance(value, int) and not isinstance(value, bool):
             self._integers.add(str(value))
             return str(value)
-        if not isinstance(value, str) or not value.strip() or "\0" in value:
-            raise DataError(f"{where}: {value!r:.80} is no id; expected a text that is not blank and holds no NUL")
+        if not isinstance(value, str) or not value.strip() or not _WORD.fullmatch(value):
+            raise DataError(
+                f"{where}: {value!r:.80} is no id; expected a text that is not blank and holds no white space and no "
+                "NUL, which would break a run file: write e.g. `_` instead, in corpus, queries and qrels alike"
+            )
         return encodable(value, where=where)
 
     def warnings(self) -> list[str]:
-        return self._integers.sentences(f"ids of {self._path.name} are JSON integers and were read as text")
+        return [
+            *self._integers.sentences(f"ids of {self._path.name} are JSON integers and were read as text"),
+            *self.left_out.sentences(f"records of {self._path.name} have no text and were left out"),
+        ]
 
 
 def encodable(text: str, *, where: str) -> str:

@@ -1,9 +1,10 @@
-"""Which files a collection's folder holds, and what the fields of its JSON records are called."""
+"""Which files a collection's folder holds, and what the fields of its records are called."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from r2med_ray.corpus.ir_collections import is_address
 from r2med_ray.errors import DataError
 from r2med_ray.registry import Registry
 
@@ -17,11 +18,48 @@ class Layout:
     qrels: tuple[str, ...]
     id_fields: tuple[str, ...]
     text_fields: tuple[str, ...]
+    drops_empty: bool = False
+    """Whether a document or query without a text is left out, and counted."""
+
+    candidates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Name of a ranked list per query that may come with the collection → its file."""
+
+    judgement_fields: tuple[tuple[str, ...], ...] = (("q_id", "query-id"), ("p_id", "corpus-id"), ("score",))
+    """Query, document and grade in JSON Lines and Parquet, R2MED's names first and MTEB's second. A field that lists
+    documents needs no grade."""
+
+    excluded_field: str = ""
+    """The documents that must not be in a query's ranking; empty where the layout has no such field."""
 
     @property
     def has_splits(self) -> bool:
         """Whether the queries of several qrels share one file, so that a split takes those that its qrels name."""
-        return any("{split}" in pattern for pattern in self.qrels)
+        return _name_a_split(self.qrels) and not _name_a_split(self.queries)
+
+
+def _name_a_split(patterns: Sequence[str]) -> bool:
+    return any("{split}" in pattern for pattern in patterns)
+
+
+def _bright(documents: str, gold_ids: str) -> Layout:
+    examples = _bright_files("examples")
+    return Layout(
+        corpus=_bright_files(documents),
+        queries=examples,
+        qrels=examples,
+        id_fields=("id",),
+        text_fields=("content", "query"),
+        judgement_fields=(("id",), (gold_ids,)),
+        excluded_field="excluded_ids",
+    )
+
+
+def _bright_files(config: str) -> tuple[str, ...]:
+    return (f"{config}/{{split}}-00000-of-*.parquet", f"{config}/{{split}}.parquet", f"{config}/{{split}}.jsonl")
+
+
+def _nano(config: str) -> tuple[str, ...]:
+    return (f"{config}/{{split}}.parquet", f"{config}/{{split}}-00000-of-*.parquet")
 
 
 LAYOUTS = Registry(
@@ -57,10 +95,41 @@ LAYOUTS = Registry(
                 text_fields=("contents", "text"),
             ),
         ),
+        (
+            "nano",
+            Layout(
+                corpus=_nano("corpus"),
+                queries=_nano("queries"),
+                qrels=_nano("qrels"),
+                id_fields=("_id",),
+                text_fields=("text",),
+                drops_empty=True,
+                candidates={
+                    "bm25": _nano("bm25"),
+                    "dense": _nano("harrier_oss_v1_270m"),
+                    "reranking_hybrid": _nano("reranking_hybrid"),
+                },
+            ),
+        ),
+        ("bright", _bright("documents", "gold_ids")),
+        ("bright-long", _bright("long_documents", "gold_ids_long")),
+        (
+            "ir_datasets",
+            Layout(
+                corpus=("docs",),
+                queries=("queries",),
+                qrels=("qrels",),
+                id_fields=("_id",),
+                text_fields=("text",),
+            ),
+        ),
     ],
 )
 """`r2med`: R2MED's eight tasks (its README says `qrels.txt`, its code reads `qrels.jsonl`). `beir`: BEIR and MTEB.
-`trec`: topics (TSV or `<top>`), qrels with four columns, a corpus as JSON Lines like Anserini's."""
+`trec`: topics (TSV or `<top>`), qrels with four columns, a corpus as JSON Lines like Anserini's. `nano`: the Nano
+sets of HAKARI-Bench, six configs whose splits are the tasks; the qrels are all positive and have no grade. `bright`:
+BRIGHT, a split per domain, gold and excluded documents beside each query; `bright-long` has its documents before they
+were cut into passages. `ir_datasets`: no files but the records of that package; see `ir_collections`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,14 +147,32 @@ def find_files(folder: Path, layout: str, split: str) -> TaskFiles:
         DataError: a file is missing, or two could be meant.
     """
     row = LAYOUTS[layout]
-    return TaskFiles(
-        corpus=_find(folder, row.corpus, layout),
-        queries=_find(folder, row.queries, layout),
-        qrels=_find(folder, [pattern.format(split=split) for pattern in row.qrels], layout),
-    )
+    if is_address(folder):
+        return TaskFiles(corpus=folder / "docs", queries=folder / "queries", qrels=folder / "qrels")
+    files = {}
+    for kind, patterns in (("corpus", row.corpus), ("queries", row.queries), ("qrels", row.qrels)):
+        names = [pattern.format(split=split) for pattern in patterns]
+        path = _find(folder, names)
+        if path is None:
+            raise DataError(f"{folder}: no {' or '.join(names)}, which the layout {layout!r} needs")
+        files[kind] = path
+    return TaskFiles(**files)
 
 
-def _find(folder: Path, patterns: Sequence[str], layout: str) -> Path:
+def find_candidates(folder: Path, layout: str, split: str) -> dict[str, Path]:
+    """Return name → file of the ranked lists that came with a collection.
+
+    Raises:
+        DataError: two files of one list could be meant.
+    """
+    found = {
+        name: _find(folder, [pattern.format(split=split) for pattern in patterns])
+        for name, patterns in LAYOUTS[layout].candidates.items()
+    }
+    return {name: path for name, path in found.items() if path is not None}
+
+
+def _find(folder: Path, patterns: Sequence[str]) -> Path | None:
     for pattern in patterns:
         found = sorted(folder.glob(pattern))
         if len(found) > 1:
@@ -93,4 +180,4 @@ def _find(folder: Path, patterns: Sequence[str], layout: str) -> Path:
             raise DataError(f"{folder}: {pattern!r} matches {names}; keep the one that is meant")
         if found:
             return found[0]
-    raise DataError(f"{folder}: no {' or '.join(patterns)}, which the layout {layout!r} needs")
+    return None

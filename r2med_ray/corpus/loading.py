@@ -10,11 +10,13 @@ import pyarrow.compute as pc
 
 from r2med_ray.artifacts import Artifact, ArtifactStore, fingerprint
 from r2med_ray.corpus.checks import compare, require_common_query, require_expected
-from r2med_ray.corpus.convert import convert_corpus, file_digest, load_corpus
+from r2med_ray.corpus.convert import convert_corpus, load_corpus
 from r2med_ray.corpus.duplicates import OnConflict
 from r2med_ray.corpus.ids import IdReader, Tally
-from r2med_ray.corpus.layouts import LAYOUTS
+from r2med_ray.corpus.layouts import LAYOUTS, find_candidates
+from r2med_ray.corpus.nano import count_safeguards, safeguard_sentences
 from r2med_ray.corpus.readers import read_qrels, read_queries
+from r2med_ray.corpus.records import file_digest
 from r2med_ray.corpus.shards import from_table, locate, read_table, require_digest
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.errors import DataError
@@ -48,7 +50,7 @@ def load_task(
     """
     files, layout = source.files, LAYOUTS[source.layout]
     query_ids, qrels_ids = IdReader(files.queries), IdReader(files.qrels)
-    qrels, repeats = read_qrels(files.qrels, qrels_ids)
+    qrels, repeats = read_qrels(files.qrels, layout, qrels_ids)
     queries = read_queries(files.queries, layout, query_ids)
     require_common_query(source, queries, qrels)
     artifact = convert_corpus(
@@ -65,10 +67,13 @@ def load_task(
         "queries": len(queries),
         "qrels": sum(len(grades) for grades in qrels.values()),
         **{finding.name: finding.ids.count for finding in findings},
+        **({"excluded": excluded} if (excluded := sum(len(query.excluded) for query in queries)) else {}),
     }
+    candidates = find_candidates(source.folder, source.layout, source.split)
+    counts |= count_safeguards(candidates)
     require_expected(source, counts)
     warnings = [*query_ids.warnings(), *qrels_ids.warnings(), *artifact.attributes["warnings"], *repeats]
-    warnings += [sentence for finding in findings for sentence in finding.sentences()]
+    warnings += [sentence for finding in findings for sentence in finding.sentences()] + safeguard_sentences(counts)
     return Task(
         name=source.name,
         suite=source.suite,
@@ -77,6 +82,7 @@ def load_task(
         queries=tuple(queries),
         qrels=qrels,
         folder=str(source.folder),
+        candidates={name: str(path) for name, path in candidates.items()},
         warnings=tuple(warnings),
         counts=counts,
     )
@@ -126,7 +132,7 @@ def fetch_documents(store: ArtifactStore, corpus: Corpus, doc_ids: Iterable[DocI
 
 
 def _ids_in_corpus(store: ArtifactStore, corpus: Corpus, queries: Sequence[Query], qrels: Qrels) -> set[DocId]:
-    asked = {query.query_id for query in queries}.union(*qrels.values())
+    asked = {query.query_id for query in queries}.union(*qrels.values(), *(query.excluded for query in queries))
     return {doc_id for _, doc_ids in locate(store, corpus, asked) for doc_id in doc_ids}
 
 

@@ -4,26 +4,28 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from r2med_ray.corpus.ids import IdReader, Tally, encodable
+from r2med_ray.corpus.ir_collections import is_address
 from r2med_ray.corpus.layouts import Layout
+from r2med_ray.corpus.records import is_parquet, read_records, read_texts
 from r2med_ray.corpus.topics import is_trec_topics, read_trec_topics
 from r2med_ray.errors import DataError
-from r2med_ray.jsonl import Record, read_jsonl, read_lines
+from r2med_ray.jsonl import Record, read_lines
 from r2med_ray.types import DocId, Document, Qrels, Query, QueryId
 
 HEADS = frozenset({"_id", "id", "qid", "q_id", "query-id", "query_id"})
 """First column of a TSV header; BEIR writes `query-id`, `corpus-id`, `score`."""
 
-JUDGEMENT_FIELDS = (("q_id", "query-id"), ("p_id", "corpus-id"), ("score",))
-"""Names in JSON Lines, R2MED's first and MTEB's second."""
+NOTHING = ["N/A"]
+"""BRIGHT's list of no documents."""
 
 
 def read_documents(path: Path, layout: Layout, ids: IdReader) -> Iterator[Document]:
-    """Yield the documents of a JSON Lines file in its order. A title that is absent, null or blank is none.
+    """Yield the documents of JSON Lines or Parquet in their order. A title that is absent, null or blank is none.
 
     Raises:
         DataError: names file and line of a bad id, of a text that is missing or null, of a title that is no text.
     """
-    for record in read_jsonl(path):
+    for record in read_texts(path, layout, ids.left_out):
         where = record.where
         doc_id = ids.read(_field(record, layout.id_fields), where=where)
         title = record.values.get("title")
@@ -33,7 +35,7 @@ def read_documents(path: Path, layout: Layout, ids: IdReader) -> Iterator[Docume
 
 
 def read_queries(path: Path, layout: Layout, ids: IdReader) -> list[Query]:
-    """Read queries from JSON Lines, TREC topics (`<top>`) or `id<TAB>text`.
+    """Read queries from JSON Lines, Parquet, TREC topics (`<top>`) or `id<TAB>text`.
 
     Raises:
         DataError: names file and line of a bad id, a missing or blank text, an id that was there before; or says
@@ -41,7 +43,7 @@ def read_queries(path: Path, layout: Layout, ids: IdReader) -> list[Query]:
     """
     queries: dict[QueryId, Query] = {}
     lines: dict[QueryId, int] = {}
-    for line, raw_id, text in _query_fields(path, layout):
+    for line, raw_id, text, excluded in _query_fields(path, layout, ids.left_out):
         where = f"{path}:{line}"
         query_id = ids.read(raw_id, where=where)
         if query_id in queries:
@@ -50,18 +52,20 @@ def read_queries(path: Path, layout: Layout, ids: IdReader) -> list[Query]:
             )
         if not text.strip():
             raise DataError(f"{where}: query {query_id!r} has no text")
-        queries[query_id] = Query(query_id=query_id, text=text)
+        queries[query_id] = Query(
+            query_id=query_id, text=text, excluded=frozenset(ids.read(doc_id, where=where) for doc_id in excluded)
+        )
         lines[query_id] = line
     if not queries:
         raise DataError(f"{path}: holds no queries")
     return list(queries.values())
 
 
-def read_qrels(path: Path, ids: IdReader) -> tuple[Qrels, list[str]]:
+def read_qrels(path: Path, layout: Layout, ids: IdReader) -> tuple[Qrels, list[str]]:
     """Read judgements and what there is to say about them.
 
-    JSON Lines, three columns (query, document, grade; with or without BEIR's header) or TREC's four (query,
-    iteration, document, grade).
+    JSON Lines, three columns (query, document, grade; with or without BEIR's header), TREC's four (query, iteration,
+    document, grade), or Parquet. A record may list several documents; Parquet and lists without a grade mean 1.
 
     Raises:
         DataError: names file and line of a bad id or grade, and both lines of a document with two grades for one
@@ -70,7 +74,7 @@ def read_qrels(path: Path, ids: IdReader) -> tuple[Qrels, list[str]]:
     qrels: dict[QueryId, dict[DocId, int]] = {}
     lines: dict[tuple[QueryId, DocId], int] = {}
     repeated = Tally()
-    for line, raw_query, raw_doc, raw_grade in _judgement_fields(path):
+    for line, raw_query, raw_doc, raw_grade in _judgement_fields(path, layout):
         where = f"{path}:{line}"
         query_id, doc_id = ids.read(raw_query, where=where), ids.read(raw_doc, where=where)
         grade = _grade(raw_grade, where)
@@ -89,26 +93,35 @@ def read_qrels(path: Path, ids: IdReader) -> tuple[Qrels, list[str]]:
     return qrels, repeated.sentences(f"lines of {path.name} repeat an earlier judgement")
 
 
-def _query_fields(path: Path, layout: Layout) -> Iterator[tuple[int, object, str]]:
-    """Yield (line, id as it stands, text)."""
-    if _is_jsonl(path):
-        for record in read_jsonl(path):
-            yield record.line, _field(record, layout.id_fields), _text_of(record, layout, record.where)
+def _query_fields(path: Path, layout: Layout, left_out: Tally) -> Iterator[tuple[int, object, str, list[object]]]:
+    """Yield (line, id as it stands, text, excluded documents as they stand)."""
+    if _has_records(path):
+        for record in read_texts(path, layout, left_out):
+            excluded = _doc_ids(record, (layout.excluded_field,)) if layout.excluded_field else []
+            yield record.line, _field(record, layout.id_fields), _text_of(record, layout, record.where), excluded
     elif is_trec_topics(path):
-        yield from read_trec_topics(path)
+        for line, number, title in read_trec_topics(path):
+            yield line, number, title, []
     else:
         for line, columns in _columns(path, maxsplit=1):
             if len(columns) != 2:
                 raise DataError(f"{path}:{line}: expected id<TAB>text, got {columns[0][:80]!r}")
-            yield line, columns[0], columns[1]
+            yield line, columns[0], columns[1], []
 
 
-def _judgement_fields(path: Path) -> Iterator[tuple[int, object, object, object]]:
+def _judgement_fields(path: Path, layout: Layout) -> Iterator[tuple[int, object, object, object]]:
     """Yield (line, query id, doc id, grade), as they stand."""
-    if _is_jsonl(path):
-        for record in read_jsonl(path):
-            query_id, doc_id, grade = (_field(record, names) for names in JUDGEMENT_FIELDS)
-            yield record.line, query_id, doc_id, grade
+    if _has_records(path):
+        query_names, doc_names, *grade_names = layout.judgement_fields
+        for record in read_records(path):
+            query_id, documents = _field(record, query_names), _field(record, doc_names)
+            if not grade_names or isinstance(documents, list):
+                documents, grade = _doc_ids(record, doc_names), record.values.get("score", 1)
+            else:
+                grade = record.values.get("score", 1) if is_parquet(path) else _field(record, *grade_names)
+                documents = [documents]
+            for doc_id in documents:
+                yield record.line, query_id, doc_id, grade
     else:
         for line, columns in _columns(path):
             parts = columns if len(columns) > 1 else columns[0].split()
@@ -128,8 +141,13 @@ def _columns(path: Path, maxsplit: int = -1) -> Iterator[tuple[int, list[str]]]:
             yield line, columns
 
 
-def _is_jsonl(path: Path) -> bool:
-    """R2MED's `qrels.txt` may hold JSON Lines, so the content decides where the name does not."""
+def _has_records(path: Path) -> bool:
+    """Say whether a file holds records rather than lines of text.
+
+    R2MED's `qrels.txt` may hold JSON Lines, so the content decides where the name does not.
+    """
+    if is_parquet(path) or is_address(path):
+        return True
     _, first = next(read_lines(path), (0, ""))
     return path.name.removesuffix(".gz").endswith(".jsonl") or first.lstrip().startswith("{")
 
@@ -139,6 +157,14 @@ def _field(record: Record, names: tuple[str, ...]) -> object:
         if name in record.values:
             return record.values[name]
     raise DataError(f"{record.where}: no field {' or '.join(names)}; it has {', '.join(record.values) or 'none'}")
+
+
+def _doc_ids(record: Record, names: tuple[str, ...]) -> list[object]:
+    """Return a list of document ids as they stand; BRIGHT writes `["N/A"]` for none."""
+    value = _field(record, names)
+    if not isinstance(value, list):
+        raise DataError(f"{record.where}: {' or '.join(names)} is {value!r:.80}; expected a list of document ids")
+    return [] if value == NOTHING else value
 
 
 def _text_of(record: Record, layout: Layout, where: str) -> str:

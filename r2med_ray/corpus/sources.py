@@ -6,12 +6,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from r2med_ray.corpus.layouts import TaskFiles, find_files
-from r2med_ray.errors import DataError
+from r2med_ray.errors import NotAtHand
 
 DATA_FOLDER = "R2MED_DATA"
 """Environment variable: a folder with one folder per task."""
 
 HUB_FILES = ("corpus.jsonl", "query.jsonl", "qrels.jsonl")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubFiles:
+    """The files of a task in its repository: one repository per task, unless it is a split of several."""
+
+    folder: str
+    """Under `$R2MED_DATA`."""
+
+    needed: tuple[str, ...] = HUB_FILES
+    fetched: str = "*.jsonl"
+    """Glob; generated texts and ranked lists come along."""
+
+    @classmethod
+    def of_split(cls, repo: str, split: str) -> "HubFiles":
+        """Return the files of one split of a repository in the layout `nano`."""
+        needed = tuple(f"{config}/{split}*.parquet" for config in ("corpus", "queries", "qrels"))
+        return cls(folder=repo.rpartition("/")[2], needed=needed, fetched=f"*/{split}*.parquet")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,24 +52,86 @@ class TaskSource:
         return find_files(self.folder, self.layout, self.split)
 
 
-def hub_folder(name: str, repo: str, revision: str, *, download: bool = True) -> tuple[Path, str | None]:
-    """Return the folder of a Hub task and its revision, which is None for `$R2MED_DATA/<name>`.
+def data_folder(name: str) -> Path:
+    """Return `$R2MED_DATA/<name>`, which need not exist."""
+    return Path(os.environ.get(DATA_FOLDER, "/path/to/data")).expanduser() / name
+
+
+def is_cached(repo: str, revision: str, file: str) -> bool:
+    """Say whether a file of a data set of the Hub is on this machine."""
+    from huggingface_hub import try_to_load_from_cache  # see `_snapshot`
+
+    return isinstance(try_to_load_from_cache(repo, file, revision=revision, repo_type="dataset"), str)
+
+
+def hub_folder(
+    name: str, repo: str, revision: str, *, files: HubFiles | None = None, download: bool = True
+) -> tuple[Path, str | None]:
+    """Return the folder of a Hub task and its revision, which is None for a folder under `$R2MED_DATA`.
+
+    Args:
+        name: the task.
+        repo: its data set on the Hub.
+        revision: a commit; empty where none is known, and then the Hub is not asked.
+        files: which files of the repository are the task's; R2MED's three where it is left out.
+        download: False looks on this machine only.
 
     Raises:
-        DataError: it is neither there nor in the cache, and the Hub does not give it; says which files to put where.
+        NotAtHand: it is neither there nor in the cache, and the Hub does not give it; says which files to put where,
+            or how to give a revision.
     """
-    if DATA_FOLDER in os.environ:
-        folder = Path(os.environ[DATA_FOLDER]).expanduser() / name
-        if folder.is_dir():
-            return folder, None
-    return _snapshot(name, repo, revision, download), revision
+    files = files or HubFiles(folder=name)
+    if DATA_FOLDER in os.environ and data_folder(files.folder).is_dir():
+        return data_folder(files.folder), None
+    if not revision:
+        raise NotAtHand(
+            f"{repo} in ${DATA_FOLDER}/{files.folder}, or a revision of it",
+            f"task {name!r}: there is no ${DATA_FOLDER}/{files.folder}, and no revision of {repo} is known here; the "
+            f"Hub is not read without one. Name a commit behind the task, `tasks: [{name}@COMMIT]`, or "
+            f"--set 'tasks=[{name}@COMMIT]' with the 40 hex digits of COMMIT",
+        )
+    return _snapshot(name, repo, revision, files, download), revision
 
 
-def _snapshot(name: str, repo: str, revision: str, download: bool) -> Path:
+def hub_file(repo: str, revision: str, file: str, folder: Path) -> Path:
+    """Return one file of a data set of the Hub, from the cache or from the Hub itself.
+
+    Args:
+        repo: the data set.
+        revision: a commit.
+        file: its path there.
+        folder: where the file would be looked for first, for the error.
+
+    Raises:
+        NotAtHand: neither has it; says which file to put where.
+    """
+    from huggingface_hub import hf_hub_download  # see `_snapshot`
+
+    problem: OSError | None = None
+    for local_files_only in (True, False):
+        try:
+            path = hf_hub_download(
+                repo, file, repo_type="dataset", revision=revision, local_files_only=local_files_only
+            )
+        except OSError as error:
+            problem = error
+        else:
+            return Path(path)
+    raise NotAtHand(
+        f"{file} of {repo} at {revision[:12]}",
+        f"{file} is not on this machine, and the Hub did not give it. Either\n"
+        f"      1. on a machine with a network, with the same HF_HOME:\n"
+        f"         hf download {repo} {file} --repo-type dataset --revision {revision}\n"
+        f"      2. or put https://huggingface.co/datasets/{repo}/resolve/{revision}/{file} here:\n"
+        f"         {folder / file}",
+    ) from problem
+
+
+def _snapshot(name: str, repo: str, revision: str, files: HubFiles, download: bool) -> Path:
     from huggingface_hub import snapshot_download  # loaded where it is needed: the demo needs no Hub
 
     problem: OSError | None = None
-    ways = [(list(HUB_FILES), True), (["*.jsonl"], False)]
+    ways = [(list(files.needed), True), ([files.fetched], False)]
     for patterns, local_files_only in ways if download else ways[:1]:
         try:
             folder = snapshot_download(
@@ -64,19 +144,20 @@ def _snapshot(name: str, repo: str, revision: str, download: bool) -> Path:
         except OSError as error:
             problem = error
         else:
-            if all((Path(folder) / file).is_file() for file in HUB_FILES):
+            if all(any(Path(folder).glob(pattern)) for pattern in files.needed):
                 return Path(folder)
-    raise DataError(_how_to_get(name, repo, revision)) from problem
+    what = f"{repo} at {revision[:12]}, from the Hub or in ${DATA_FOLDER}/{files.folder}"
+    raise NotAtHand(what, _how_to_get(name, repo, revision, files)) from problem
 
 
-def _how_to_get(name: str, repo: str, revision: str) -> str:
-    data = os.environ.get(DATA_FOLDER, "/path/to/data")
-    files = "\n".join(f"         {data}/{name}/{file}" for file in HUB_FILES)
+def _how_to_get(name: str, repo: str, revision: str, files: HubFiles) -> str:
+    data = data_folder("")
+    needed = "\n".join(f"         {data}/{files.folder}/{file}" for file in files.needed)
     return (
         f"task {name!r}: its files are not on this machine, and the Hub did not give them. Either\n"
         f"      1. on a machine with a network, with the same HF_HOME:\n"
-        f"         hf download {repo} --repo-type dataset --revision {revision} --include '*.jsonl'\n"
-        f"      2. or put these files of https://huggingface.co/datasets/{repo}/tree/{revision} here:\n{files}\n"
+        f"         hf download {repo} --repo-type dataset --revision {revision} --include '{files.fetched}'\n"
+        f"      2. or put these files of https://huggingface.co/datasets/{repo}/tree/{revision} here:\n{needed}\n"
         f"         and set {DATA_FOLDER}={data}; generated texts go beside them, "
-        f"e.g. {data}/{name}/hyde/gpt4/query_with_hydoc.jsonl"
+        f"e.g. {data}/{files.folder}/hyde/gpt4/query_with_hydoc.jsonl"
     )

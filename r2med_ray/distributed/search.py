@@ -9,6 +9,7 @@ from r2med_ray.capacity import Pool
 from r2med_ray.distributed.failures import stage_error
 from r2med_ray.distributed.shard_actors import ShardActor, deal
 from r2med_ray.protocols import Index
+from r2med_ray.retrieval.file_order import Ties
 from r2med_ray.retrieval.search import merge_shards, shard_depth
 from r2med_ray.types import CorpusShard, Query, Ranking, Run
 
@@ -25,6 +26,7 @@ class ShardedRetriever(Generic[Prepared]):
         shards: all shards of the corpus.
         pool: how many actors share them, and what each reserves.
         drop_identical_ids: leave out a document whose id is the query's.
+        ties: what decides among equal scores at the cut; see `retrieval.file_order`.
 
     Raises:
         StageError: an actor could not load its shards.
@@ -39,25 +41,29 @@ class ShardedRetriever(Generic[Prepared]):
         pool: Pool,
         *,
         drop_identical_ids: bool,
+        ties: Ties = "doc id",
     ) -> None:
         self.tag = tag
         self._prepare = prepare
         self._drop_identical_ids = drop_identical_ids
+        self._ties: Ties = ties
         owner = ShardActor.options(num_cpus=pool.cpus, num_gpus=pool.gpus, max_restarts=2, max_task_retries=2)
         self._actors: list[Any] = [owner.remote(load_index, hand) for hand in deal(shards, pool.actors)]
         self._answers("index", [actor.ready.remote() for actor in self._actors])
 
     def retrieve(self, queries: Sequence[Query], *, k: int) -> Run:
-        """Return the k best documents of all shards for every query.
+        """Return the k best documents of all shards for every query, without those that it excludes.
 
         Raises:
             StageError: an actor failed for good.
         """
         prepared = ray.put(self._prepare(queries))
-        depth = shard_depth(k, drop_identical_ids=self._drop_identical_ids)
+        depth = shard_depth(k, queries, drop_identical_ids=self._drop_identical_ids)
         pending = [actor.search.remote(prepared, depth) for actor in self._actors]
         answers: list[list[Ranking]] = self._answers("search", pending)
-        return merge_shards(self.tag, queries, answers, k, drop_identical_ids=self._drop_identical_ids)
+        return merge_shards(
+            self.tag, queries, answers, k, drop_identical_ids=self._drop_identical_ids, ties=self._ties
+        )
 
     def close(self) -> None:
         """End the actors; what they reserved is free again."""

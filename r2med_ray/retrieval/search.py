@@ -6,6 +6,7 @@ from typing import Generic, TypeVar
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.protocols import Index
 from r2med_ray.ranking import merge, require_finite
+from r2med_ray.retrieval.file_order import Ties, id_of, in_run_order
 from r2med_ray.types import Query, Ranking, Run
 
 P = TypeVar("P")
@@ -19,6 +20,7 @@ class PlainRetriever(Generic[P]):
         prepare: turns queries into what the indexes are asked.
         shards: the indexes of disjoint parts of one corpus.
         drop_identical_ids: leave out a document whose id is the query's; the ranking still has k documents.
+        ties: what decides among equal scores at the cut.
 
     Raises:
         ConfigError: there is no shard.
@@ -31,6 +33,7 @@ class PlainRetriever(Generic[P]):
         shards: Sequence[Index[P]],
         *,
         drop_identical_ids: bool = False,
+        ties: Ties = "doc id",
     ) -> None:
         if not shards:
             raise ConfigError(f"retriever {tag!r} has no shard to search")
@@ -38,18 +41,21 @@ class PlainRetriever(Generic[P]):
         self._prepare = prepare
         self._shards = shards
         self._drop_identical_ids = drop_identical_ids
+        self._ties: Ties = ties
 
     def retrieve(self, queries: Sequence[Query], *, k: int) -> Run:
-        """Return the k best documents of all shards for every query."""
+        """Return the k best documents of all shards for every query, without those that it excludes."""
         prepared = self._prepare(queries)
-        depth = shard_depth(k, drop_identical_ids=self._drop_identical_ids)
+        depth = shard_depth(k, queries, drop_identical_ids=self._drop_identical_ids)
         answers = [shard.search(prepared, depth) for shard in self._shards]
-        return merge_shards(self.tag, queries, answers, k, drop_identical_ids=self._drop_identical_ids)
+        return merge_shards(
+            self.tag, queries, answers, k, drop_identical_ids=self._drop_identical_ids, ties=self._ties
+        )
 
 
-def shard_depth(k: int, *, drop_identical_ids: bool) -> int:
-    """Return how many hits a shard is asked for, so that k are left once a query's own document is dropped."""
-    return k + 1 if drop_identical_ids else k
+def shard_depth(k: int, queries: Sequence[Query], *, drop_identical_ids: bool) -> int:
+    """Return how many hits a shard is asked for, so that k are left once what a query excludes is dropped."""
+    return k + max((len(query.excluded) for query in queries), default=0) + drop_identical_ids
 
 
 def merge_shards(
@@ -59,15 +65,17 @@ def merge_shards(
     k: int,
     *,
     drop_identical_ids: bool = False,
+    ties: Ties = "doc id",
 ) -> Run:
     """Merge what every shard found into the run of one index over the whole corpus.
 
     Args:
         tag: tag of the run.
-        queries: Q queries.
+        queries: Q queries; the documents that one excludes are left out before the cut.
         answers: per shard, a ranking of `shard_depth` hits for each of the Q queries, in their order.
         k: length of the rankings.
         drop_identical_ids: leave out a document whose id is the query's, before the cut.
+        ties: what decides among equal scores at the cut; for "file row" the shards' ids are those of `file_order`.
 
     Raises:
         DataError: a shard left out a query, or a score is not finite.
@@ -78,15 +86,17 @@ def merge_shards(
     return Run(
         tag=tag,
         rankings={
-            query.query_id: _merge_one(query, [rankings[row] for rankings in answers], k, drop_identical_ids)
+            query.query_id: _merge_one(query, [rankings[row] for rankings in answers], k, drop_identical_ids, ties)
             for row, query in enumerate(queries)
         },
     )
 
 
-def _merge_one(query: Query, rankings: Sequence[Ranking], k: int, drop_identical_ids: bool) -> Ranking:
+def _merge_one(query: Query, rankings: Sequence[Ranking], k: int, drop_identical_ids: bool, ties: Ties) -> Ranking:
     for ranking in rankings:
         require_finite(ranking, stage="search", query_id=query.query_id)
-    if not drop_identical_ids:
-        return merge(rankings, k)
-    return merge((tuple(hit for hit in ranking if hit.doc_id != query.query_id) for ranking in rankings), k)
+    dropped = query.excluded | {query.query_id} if drop_identical_ids else query.excluded
+    if dropped:
+        rankings = [tuple(hit for hit in ranking if id_of(hit.doc_id, ties) not in dropped) for ranking in rankings]
+    merged = merge(rankings, k)
+    return in_run_order(merged) if ties == "file row" else merged

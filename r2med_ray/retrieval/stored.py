@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from r2med_ray.artifacts import ArtifactKey, ArtifactStore, Json, fingerprint, fingerprint_queries
 from r2med_ray.errors import ArtifactError
-from r2med_ray.protocols import Reranker, Retriever
-from r2med_ray.types import Document, Query, QueryId, Run, ScoredDoc
+from r2med_ray.protocols import Candidates, Reranker, Retriever
+from r2med_ray.types import Query, QueryId, Run, ScoredDoc
 
 RUN_FILE = "run.parquet"
 SCORES_FILE = "scores.parquet"
@@ -37,7 +37,9 @@ class StoredRetriever:
 
     def key(self, queries: Sequence[Query], *, k: int) -> ArtifactKey:
         """Return the key of the run that answers these queries."""
-        return ArtifactKey("run", {**self._inputs, "queries": fingerprint_queries(queries), "k": k})
+        inputs = {**self._inputs, "queries": fingerprint_queries(queries), "k": k}
+        excluded = {query.query_id: sorted(query.excluded) for query in queries if query.excluded}
+        return ArtifactKey("run", inputs | ({"excluded": fingerprint(excluded)} if excluded else {}))
 
     def is_stored(self, queries: Sequence[Query], *, k: int) -> bool:
         """Say whether `retrieve` would only read."""
@@ -56,25 +58,39 @@ class StoredRetriever:
 
 
 class StoredReranker:
-    """A reranker that scores only what it has not scored before; the key holds the texts it is shown."""
+    """A reranker that scores only what it has not scored before; the key holds what it is shown.
 
-    def __init__(self, store: ArtifactStore, inputs: Mapping[str, Json], build: Callable[[], Reranker]) -> None:
+    Args:
+        store: where scores are kept.
+        inputs: everything else that changes a score.
+        build: makes the reranker when scores are missing.
+        sees_scores: whether it is shown the first stage's scores, which are part of the key then.
+    """
+
+    def __init__(
+        self,
+        store: ArtifactStore,
+        inputs: Mapping[str, Json],
+        build: Callable[[], Reranker],
+        *,
+        sees_scores: bool = False,
+    ) -> None:
         self._store = store
         self._inputs = inputs
         self._build = build
+        self._sees_scores = sees_scores
 
-    def score(self, query: Query, documents: Sequence[Document]) -> list[float]:
-        return self.score_all([(query, documents)])[query.query_id]
-
-    def key(self, work: Sequence[tuple[Query, Sequence[Document]]]) -> ArtifactKey:
-        """Return the key of the scores of these pairs."""
+    def key(self, work: Sequence[Candidates]) -> ArtifactKey:
+        """Return the key of the scores of these candidates."""
         shown = [
             [query.query_id, query.text, [[document.doc_id, document.content] for document in documents]]
-            for query, documents in work
+            for query, documents, _ in work
         ]
-        return ArtifactKey("rerank", {**self._inputs, "pairs": fingerprint(shown)})
+        inputs = {**self._inputs, "pairs": fingerprint(shown)}
+        scores = [list(candidates.scores) for candidates in work]
+        return ArtifactKey("rerank", inputs | ({"scores": fingerprint(scores)} if self._sees_scores else {}))
 
-    def score_all(self, work: Sequence[tuple[Query, Sequence[Document]]]) -> dict[QueryId, list[float]]:
+    def score_all(self, work: Sequence[Candidates]) -> dict[QueryId, list[float]]:
         """Return the stored scores, or have them scored and store them."""
         key = self.key(work)
         artifact = self._store.find(key)

@@ -2,28 +2,28 @@
 
     <task folder>/<method>/<writer>/query_with_hydoc.jsonl      one object per query: id, text, hy_doc
 
+What isn't beside the task and was published for it is fetched from there; see `published_generations`.
 `finish_reason` is read where a file has it. `doc_id`, the gold documents, is never read.
 """
 
 import hashlib
 import logging
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from r2med_ray.config import RewriterConfig
-from r2med_ray.errors import ConfigError, DataError
+from r2med_ray.errors import ConfigError, DataError, NotAtHand
 from r2med_ray.jsonl import Record, read_jsonl
-from r2med_ray.registry import Registry
+from r2med_ray.registry import Registry, nearest
 from r2med_ray.rewriting.answers import Answer, format_of, read_answer
+from r2med_ray.rewriting.expanding import expand
 from r2med_ray.rewriting.methods import METHODS, spelled
-from r2med_ray.types import Compat, Expansion, Query, QueryId, Rewriting
+from r2med_ray.rewriting.published_generations import FILE_NAME, GENERATIONS, local_generations
+from r2med_ray.types import Compat, Query, QueryId, Rewriting
 
 logger = logging.getLogger(__name__)
 
-FILE_NAME = "query_with_hydoc.jsonl"
-FELL_BACK = "original query used"
 OTHER_TEXT = "generated for another text"
 
 
@@ -38,17 +38,30 @@ class ReplayRewriter:
             wrote a file given by path is the name of its folder, or of the file where that isn't the usual one.
         folder: the task's folder.
         compat: how answers are cut out of the raw text.
+        fetch: gets a file of the task's repository; None for a task that nobody published texts for.
 
     Raises:
-        ConfigError: the method, the generation set or the file doesn't exist.
+        ConfigError: the method or the file doesn't exist.
+        NotAtHand: the generation set is not in the task's folder, and can't be fetched.
     """
 
-    def __init__(self, config: RewriterConfig, *, folder: str | Path, compat: Compat = "none") -> None:
+    def __init__(
+        self,
+        config: RewriterConfig,
+        *,
+        folder: str | Path,
+        compat: Compat = "none",
+        fetch: Callable[[str], Path] | None = None,
+    ) -> None:
         method = spelled(config.method)
         METHODS[method]
+        if config.generations is None:
+            raise ConfigError(
+                f"rewriter {method}/{config.llm}: its texts are yet to be written; there is nothing to replay"
+            )
         self.config = config
         self.method = method
-        self.path = _find(Path(folder), method, config.generations)
+        self.path = _find(Path(folder), method, config.generations, fetch)
         self.writer = spelled(self.path.parent.name if self.path.name == FILE_NAME else self.path.stem)
         self.compat: Compat = compat
 
@@ -69,29 +82,20 @@ class ReplayRewriter:
         """
         rows = self._rows()
         self._require_same_ids(queries, rows)
-        flagged: defaultdict[str, list[QueryId]] = defaultdict(list)
-        rewritten = []
-        for query in queries:
-            row = rows[query.query_id]
-            answer = self._answer(row)
-            if answer.flag != "none":
-                flagged[answer.flag].append(query.query_id)
-            if row.values.get("text", query.text) != query.text:
-                flagged[OTHER_TEXT].append(query.query_id)
-            if answer.text or self.compat == "r2med":
-                expansion = Expansion(
-                    text=answer.text, method=self.method, reasoning=format_of(self.writer).reasoning
-                )
-                rewritten.append(replace(query, expansions=(*query.expansions, expansion)))
-            else:
-                flagged[FELL_BACK].append(query.query_id)
-                rewritten.append(query)
-        self._require_few(flagged[FELL_BACK], len(queries))
-        if flagged[OTHER_TEXT]:
-            logger.warning("%s: %d texts were generated for another wording", self.path, len(flagged[OTHER_TEXT]))
-        return Rewriting(
-            queries=tuple(rewritten), flagged={reason: tuple(ids) for reason, ids in flagged.items() if ids}
+        rewriting = expand(
+            queries,
+            {query.query_id: [self._answer(rows[query.query_id])] for query in queries},
+            self.config,
+            method=self.method,
+            reasoning=format_of(self.writer).reasoning,
+            compat=self.compat,
         )
+        texts = {query_id: row.values.get("text") for query_id, row in rows.items()}
+        other = tuple(query.query_id for query in queries if texts[query.query_id] not in (None, query.text))
+        if not other:
+            return rewriting
+        logger.warning("%s: %d texts were generated for another wording", self.path, len(other))
+        return replace(rewriting, flagged={**rewriting.flagged, OTHER_TEXT: other})
 
     def _rows(self) -> dict[QueryId, Record]:
         rows: dict[QueryId, Record] = {}
@@ -126,30 +130,25 @@ class ReplayRewriter:
                     f"{row.where}: query {query_id!r} is not in the task; were these made for another one?"
                 )
 
-    def _require_few(self, unusable: Sequence[QueryId], total: int) -> None:
-        allowed = 0.0 if self.config.on_unusable == "error" else self.config.max_unusable
-        if unusable and len(unusable) / total > allowed:
-            raise DataError(
-                f"{self.path}: {len(unusable)} of {total} texts are unusable, {allowed:.0%} may be: "
-                f"{', '.join(unusable)}. Generate them again, or raise `max_unusable` of the rewriter"
-            )
 
-
-def _find(folder: Path, method: str, generations: str) -> Path:
+def _find(folder: Path, method: str, generations: str, fetch: Callable[[str], Path] | None) -> Path:
     """Return the file of a generation set's name, or the file that a path names."""
     if "/" in generations or generations.endswith(".jsonl"):
         path = Path(generations).expanduser()
         if not path.is_file():
             raise ConfigError(f"generations {generations!r}: there is no such file")
         return path
-    found = [
-        (spelled(path.parent.name), path)
-        for path in sorted(folder.glob(f"*/*/{FILE_NAME}"))
-        if spelled(path.parent.parent.name) == method
-    ]
-    if not found:
-        raise ConfigError(f"no generations in {folder}: expected {method}/{generations}/{FILE_NAME}")
-    return Registry(f"generation set of {method} in {folder}", found)[spelled(generations)]
+    name = f"{method}/{spelled(generations)}"
+    local = Registry(f"generation set of {folder}", local_generations(folder))
+    if name in local:
+        return local[name]
+    if fetch is not None and name in GENERATIONS:
+        return fetch(GENERATIONS[name].file)
+    what = f"{method}/{generations}/{FILE_NAME}"
+    sets = {*local, *(GENERATIONS if fetch is not None else ())}
+    known = sorted(writer for of_method, _, writer in (known.partition("/") for known in sets) if of_method == method)
+    hint = f"{nearest(generations, known)} Known: {', '.join(known)}" if known else ""
+    raise NotAtHand(what, f"no generations in {folder}: expected {what}.{hint}")
 
 
 def _id(row: Record) -> QueryId:

@@ -16,6 +16,7 @@ R2MED = [
     "PMC-Clinical",
     "IIYi-Clinical",
 ]
+NANO = [f"NanoR2MED{name.replace('-', '')}" for name in R2MED]
 DEMO = ["Demo-Posts", "Demo-Evidence", "Demo-Cases"]
 
 
@@ -23,8 +24,8 @@ def names(*entries):
     return [task.name for task in select_tasks(entries)]
 
 
-def test_the_catalogue_has_the_eight_tasks_in_their_order_and_the_demo():
-    assert list(TASKS) == R2MED + DEMO
+def test_the_catalogue_has_the_eight_tasks_in_their_order_their_nano_sets_and_the_demo():
+    assert list(TASKS) == R2MED + NANO + DEMO
 
 
 def test_the_totals_are_those_of_the_paper():
@@ -71,7 +72,8 @@ def test_r02_an_unknown_name_gets_the_nearest_and_the_list():
         ("R2MED/*", R2MED),
         ("R2MED/PMC-*", ["PMC-Treatment", "PMC-Clinical"]),
         ("R2MED/PMC-Treat", ["PMC-Treatment"]),
-        ("*Clinical", ["PMC-Clinical", "IIYi-Clinical"]),
+        ("NanoR2MED/*", NANO),
+        ("*-Clinical", ["PMC-Clinical", "IIYi-Clinical"]),
     ],
 )
 def test_globs_and_suites_give_tasks_in_table_order(entry, expected):
@@ -90,7 +92,8 @@ def test_entries_keep_their_order():
         (["Biology", TaskConfig(path="mine", name="Biology")], "'Biology' comes twice"),
         (["R2MED/Demo-*"], "no task of R2MED matches 'Demo-\\*'"),
         (["R2MET/*"], "unknown suite 'R2MET'. Did you mean 'R2MED'"),
-        (["Nano*"], "no task matches"),
+        (["Micro*"], "no task matches"),
+        (["NanoR2MED/*@main"], "'main' is no commit; expected its 40 hex digits"),
         ([TaskConfig(path="mine", name="Mine", layout="bier")], "unknown layout 'bier'. Did you mean 'beir'"),
     ],
 )

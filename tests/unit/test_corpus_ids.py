@@ -27,8 +27,8 @@ def test_ids_that_are_text_give_no_warning():
     assert ids.warnings() == []
 
 
-@pytest.mark.parametrize("value", [7.0, True, None, "", "  ", ["7"], "a\0b"])
-def test_mt19_what_is_no_id_is_refused_with_its_place(value):
+@pytest.mark.parametrize("value", [7.0, True, None, "", "  ", ["7"], "a\0b", "a b", " a", "a\n", "a\tb", "\u3000"])
+def test_mt19_da13_what_is_no_id_is_refused_with_its_place(value):
     with pytest.raises(DataError, match=r"corpus\.jsonl:3: .* is no id"):
         IdReader(Path("corpus.jsonl")).read(value, where="corpus.jsonl:3")
 
@@ -38,8 +38,7 @@ def test_mt19_what_is_no_id_is_refused_with_its_place(value):
     [
         "neanderthals_vitamin_C_diet/Neanderthal_0_43.txt",
         "../x",
-        "a b",
-        " a ",
+        "a\u00a0b",
         "A",
         "a",
         "x" * 300,

@@ -18,6 +18,8 @@ def touch(folder, *names):
         ("beir", "corpus.jsonl", "queries.jsonl", "qrels/dev.tsv"),
         ("beir", "corpus.jsonl.gz", "queries.tsv", "qrels/dev.tsv.gz"),
         ("trec", "corpus.jsonl", "topics.txt", "qrels.txt"),
+        ("bright", "documents/dev-00000-of-00001.parquet", "examples/dev.parquet", "examples/dev.parquet"),
+        ("bright-long", "long_documents/dev.jsonl", "examples/dev.jsonl", "examples/dev.jsonl"),
         ("trec", "corpus.jsonl", "topics.beir-v1.0.0-nfcorpus.test.tsv.gz", "test.2-1-0.qrel"),
     ],
 )

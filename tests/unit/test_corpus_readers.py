@@ -21,7 +21,7 @@ def queries(path, layout="r2med"):
 
 
 def qrels(path):
-    return read_qrels(path, IdReader(path))
+    return read_qrels(path, LAYOUTS["r2med"], IdReader(path))
 
 
 def write(path: Path, content: str) -> Path:
@@ -130,10 +130,10 @@ def test_mteb_names_the_fields_of_its_qrels_otherwise(tmp_path):
     assert qrels(path) == ({"1": {"d1": 1}}, [])
 
 
-def test_da13_ids_with_blanks_survive_where_tabs_part_the_columns(tmp_path):
-    path = write(tmp_path / "test.tsv", "q 1\ta b\t1\n")
-
-    assert qrels(path) == ({"q 1": {"a b": 1}}, [])
+@pytest.mark.parametrize("line", ["q 1\td1\t1", "q1\ta b\t1"])
+def test_da13_an_id_with_a_blank_is_refused_where_it_is_read(tmp_path, line):
+    with pytest.raises(DataError, match=r"test\.tsv:2: '(q 1|a b)' is no id; .* write e\.g\. `_` instead"):
+        qrels(write(tmp_path / "test.tsv", f"q1\td1\t1\n{line}\n"))
 
 
 def test_mt11_a_hash_sign_is_part_of_an_id(tmp_path):

@@ -60,4 +60,4 @@ TASKS["Bioinformatics"].locate()
 
     assert str(whole) in child.stdout
     assert f"revision='{BIOLOGY.revision}'" in child.stdout
-    assert "DataError: task 'Bioinformatics': its files are not on this machine" in child.stderr
+    assert "NotAtHand: task 'Bioinformatics': its files are not on this machine" in child.stderr

@@ -30,39 +30,6 @@ def test_a_query_without_texts_is_asked_as_it_is(compat):
     assert dense_query(query(), compat, "none") == (QueryPart("acute pain", "query"),)
 
 
-@pytest.mark.parametrize(
-    ("method", "reasoning", "lexical", "dense"),
-    [
-        ("hyde", False, "nerve h", [("acute pain", "query"), ("nerve h", "none")]),
-        ("query2doc", False, "acute painacute pain nerve h", [("acute pain[SEP]nerve h", "query")]),
-        ("lamer", False, "acute pain nerve h", [("acute pain", "query"), ("nerve h", "none")]),
-        ("search-o1", False, "nerve h", [("acute pain", "query"), ("nerve h", "none")]),
-        ("hyde", True, "nerve h", [("acute pain", "query"), ("nerve h", "none")]),
-        ("query2doc", True, "nerve h", [("acute pain", "query"), ("nerve h", "none")]),
-        ("lamer", True, "nerve h", [("acute pain", "query"), ("nerve h", "none")]),
-        ("search-r1", True, "nerve h", [("acute pain", "query"), ("nerve h", "none")]),
-    ],
-)
-def test_r11_compat_asks_what_the_published_protocol_asked(method, reasoning, lexical, dense):
-    rewritten = query("acute pain", written("nerve h", method, reasoning=reasoning))
-
-    assert lexical_query(rewritten, "r2med") == lexical
-    assert list(dense_query(rewritten, "r2med", "none")) == dense
-
-
-def test_compat_gives_the_text_the_query_prompt_where_the_row_says_so():
-    parts = dense_query(query("acute pain", written("nerve")), "r2med", "query")
-
-    assert parts == (("acute pain", "query"), ("nerve", "query"))
-
-
-def test_compat_keeps_an_empty_answer_as_it_was_published():
-    rewritten = query("acute pain", written("", reasoning=True))
-
-    assert lexical_query(rewritten, "r2med") == ""
-    assert dense_query(rewritten, "r2med", "none")[1] == ("", "none")
-
-
 def test_compat_refuses_what_was_never_published():
     with pytest.raises(DataError, match="'7' has 2 expansions; the published protocol knows one"):
         lexical_query(query("acute pain", written("a"), written("b")), "r2med")

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.ranking import best
-from r2med_ray.retrieval.search import PlainRetriever, merge_shards
+from r2med_ray.retrieval.search import PlainRetriever, merge_shards, shard_depth
 from r2med_ray.types import Document, Query, ScoredDoc
 from tests.fakes import WordCountEncoder, WordCountIndex
 
@@ -58,15 +58,28 @@ def test_si01_a_query_does_not_find_itself_and_the_list_stays_full(num_shards):
     num_shards=st.integers(1, 5),
     k=st.integers(1, 10),
     drop=st.booleans(),
+    excluded=st.frozensets(st.sampled_from(["d0", "d3", "d5", "d29", "elsewhere"])),
 )
-def test_sharding_never_changes_the_ranking(scores, num_shards, k, drop):
-    query = Query(query_id="d3", text="")
+def test_sharding_never_changes_the_ranking(scores, num_shards, k, drop, excluded):
+    query = Query(query_id="d3", text="", excluded=excluded)
     hits = [ScoredDoc(f"d{i}", score) for i, score in enumerate(scores)]
-    answers = [[best(hits[i::num_shards], k + drop)] for i in range(num_shards)]
+    depth = shard_depth(k, [query], drop_identical_ids=drop)
+    answers = [[best(hits[i::num_shards], depth)] for i in range(num_shards)]
 
     run = merge_shards("any", [query], answers, k, drop_identical_ids=drop)
 
-    assert run.rankings["d3"] == best([hit for hit in hits if not (drop and hit.doc_id == "d3")], k)
+    left_out = excluded | {"d3"} if drop else excluded
+    assert run.rankings["d3"] == best([hit for hit in hits if hit.doc_id not in left_out], k)
+
+
+def test_a_shard_is_asked_for_as_many_more_as_any_query_leaves_out():
+    queries = [Query(query_id="q1", text=""), Query(query_id="q2", text="", excluded=frozenset({"d1", "d2"}))]
+
+    # 100 + 2 of q2, + 1 for the document that a query itself is
+    assert shard_depth(100, queries, drop_identical_ids=False) == 102
+    assert shard_depth(100, queries, drop_identical_ids=True) == 103
+    assert shard_depth(100, queries[:1], drop_identical_ids=False) == 100
+    assert shard_depth(100, [], drop_identical_ids=False) == 100
 
 
 def test_lm05_a_shard_that_leaves_out_a_query_is_an_error():

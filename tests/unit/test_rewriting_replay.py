@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from r2med_ray.config import RewriterConfig
-from r2med_ray.errors import ConfigError, DataError
+from r2med_ray.errors import ConfigError, DataError, NotAtHand
 from r2med_ray.rewriting.replay import ReplayRewriter
 from r2med_ray.types import Expansion, Query
 
@@ -156,9 +156,9 @@ def test_an_unknown_name_gets_the_nearest_and_all_that_are_there(tmp_path):
     write_generations(tmp_path, [], writer="gpt4")
     write_generations(tmp_path, [], method="lamer", writer="qwen-72b")
 
-    with pytest.raises(ConfigError, match=r"Did you mean 'qwen-7b'\? Known: gpt4, qwen-7b$"):
+    with pytest.raises(NotAtHand, match=r"Did you mean 'qwen-7b'\? Known: gpt4, qwen-7b$"):
         replay(tmp_path, generations="qwen-7")
-    with pytest.raises(ConfigError, match=r"expected query2doc/gpt4/query_with_hydoc\.jsonl"):
+    with pytest.raises(NotAtHand, match=r"expected query2doc/gpt4/query_with_hydoc\.jsonl"):
         replay(tmp_path, method="query2doc", generations="gpt4")
     with pytest.raises(ConfigError, match=r"unknown rewriting method 'hide'\. Did you mean 'hyde'\?"):
         replay(tmp_path, method="hide")

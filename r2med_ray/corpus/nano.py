@@ -1,0 +1,57 @@
+"""What a Nano set says of itself: its safeguards, and how long its texts are."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+
+from r2med_ray.errors import DataError
+from r2med_ray.parquet import read_rows
+
+CANDIDATES_BEFORE_SAFEGUARD = 100
+
+
+def count_safeguards(candidates: Mapping[str, Path]) -> dict[str, int]:
+    """Return `safeguards`: queries whose list has a positive at rank 101 that fusion did not find.
+
+    Args:
+        candidates: name → file of the ranked lists; without `reranking_hybrid` there is nothing to count.
+
+    Raises:
+        DataError: a row has no list.
+    """
+    if "reranking_hybrid" not in candidates:
+        return {}
+    longer = 0
+    for row in read_rows(candidates["reranking_hybrid"]):
+        doc_ids = row.values.get("corpus-ids")
+        if not isinstance(doc_ids, list):
+            raise DataError(f"{row.where}: corpus-ids is {doc_ids!r:.80}; expected a list")
+        longer += len(doc_ids) > CANDIDATES_BEFORE_SAFEGUARD
+    return {"safeguards": longer}
+
+
+def safeguard_sentences(counts: Mapping[str, int]) -> list[str]:
+    """Say what a reader of reranking figures has to know, where there is something."""
+    if not counts.get("safeguards"):
+        return []
+    return [
+        f"{counts['safeguards']} of {counts['queries']} lists of reranking_hybrid carry a positive at rank 101 that "
+        "fusion did not find; see `safeguard`"
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CharacterCounts:
+    """How long texts are, in code points, as HAKARI-Bench states it of every Nano set."""
+
+    shortest: int
+    mean: float
+    median: float
+    longest: int
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> "CharacterCounts":
+        """Count texts, at least one."""
+        lengths = [len(text) for text in texts]
+        return cls(shortest=min(lengths), mean=fmean(lengths), median=median(lengths), longest=max(lengths))

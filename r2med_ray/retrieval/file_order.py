@@ -1,0 +1,31 @@
+"""Cuts a ranking in the order of the corpus file: of equal scores, the earlier row stays.
+
+R2MED's BM25 keeps the top 100 by a stable sort (eval_BM25.py:80 at 62b7074), and trec_eval then orders what was kept
+by score and doc id. So that shards still merge by the one order of `ranking`, an index holds `row_id`s: larger for
+earlier rows, whatever the shard. They are turned back into doc ids after the cut.
+"""
+
+from typing import Literal, TypeAlias
+
+from r2med_ray.ranking import best
+from r2med_ray.types import DocId, Ranking, ScoredDoc
+
+Ties: TypeAlias = Literal["doc id", "file row"]
+
+_LAST_ROW = 2**63 - 1
+_DIGITS = 19
+
+
+def row_id(row: int, doc_id: DocId) -> DocId:
+    """Return an id that is greater, by code point, than those of all later rows; `row` is that of the corpus."""
+    return f"{_LAST_ROW - row:0{_DIGITS}d}{doc_id}"
+
+
+def id_of(held: DocId, ties: Ties) -> DocId:
+    """Return the doc id of what an index holds."""
+    return held[_DIGITS:] if ties == "file row" else held
+
+
+def in_run_order(ranking: Ranking) -> Ranking:
+    """Return a ranking of `row_id`s with its doc ids, in the order of `ranking.best`."""
+    return best((ScoredDoc(id_of(hit.doc_id, "file row"), hit.score) for hit in ranking), len(ranking))

@@ -1,0 +1,586 @@
+"""The published protocol of R2MED, rule by rule, as `compat: r2med` keeps it.
+
+Lines are those of `src/` in the repository R2MED/R2MED at commit 62b7074. A test that shows one of the rows of
+`compat.DIFFERENCES` has the row's id in its name.
+"""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+
+from r2med_ray.artifacts import ArtifactStore
+from r2med_ray.compat import DIFFERENCES, explain, in_force
+from r2med_ray.config import RetrieverConfig, RewriterConfig
+from r2med_ray.corpus.loading import load_task
+from r2med_ray.errors import DataError
+from r2med_ray.evaluation.evaluate import evaluate
+from r2med_ray.evaluation.measures import Measure
+from r2med_ray.indexing.bm25 import BM25_ROWS, BM25Index
+from r2med_ray.indexing.keys import skipped_rows
+from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
+from r2med_ray.models.catalog import load_catalog
+from r2med_ray.models.rows import prompts_for
+from r2med_ray.ranking import best
+from r2med_ray.retrieval.file_order import row_id
+from r2med_ray.retrieval.query_construction import dense_query, lexical_query, prepare_dense
+from r2med_ray.retrieval.reranking import rerank
+from r2med_ray.retrieval.search import PlainRetriever, merge_shards
+from r2med_ray.rewriting.answers import format_of, read_answer
+from r2med_ray.rewriting.published_generations import FILE_NAME, GENERATIONS
+from r2med_ray.rewriting.replay import ReplayRewriter
+from r2med_ray.stages import Choice, resolve_stage
+from r2med_ray.types import Document, Expansion, Query, Run, ScoredDoc
+from tests.fakes import SharedWords, WordCountEncoder
+from tests.unit.corpus_files import write_jsonl, write_r2med
+
+CATALOG = load_catalog()
+
+
+def stage(model, compat, *, ignore=None):
+    retriever = RetrieverConfig(model=model)
+    return resolve_stage(Choice(retriever=retriever, compat=compat, ignore_identical_ids=ignore, dtype=None), CATALOG)
+
+
+def run_of(**rankings):
+    return Run(
+        tag="r",
+        rankings={
+            query_id: best([ScoredDoc(doc_id, score) for doc_id, score in hits.items()], 100)
+            for query_id, hits in rankings.items()
+        },
+    )
+
+
+def mean(run, qrels, measure="nDCG@10"):
+    return evaluate(run, qrels, [Measure.parse(measure)]).means[measure]
+
+
+# The table of differences
+
+
+def test_every_difference_is_shown_by_a_test_and_no_id_is_there_twice():
+    tests = [name for name in globals() if name.startswith("test_")]
+    ids = [row.id for row in DIFFERENCES]
+
+    assert len(set(ids)) == len(ids)
+    assert [row_id for row_id in ids if not any(row_id.replace("-", "_") in name for name in tests)] == []
+
+
+def test_the_explanation_has_every_difference():
+    paragraphs = explain().split("\n\n")
+
+    assert [paragraph.partition(":")[0] for paragraph in paragraphs] == [row.id for row in DIFFERENCES]
+    assert "chosen by  compat: r2med" in paragraphs[0]
+
+
+@pytest.mark.parametrize(
+    ("parts", "ids"),
+    [
+        (set(), ["conflicting-texts"]),
+        ({"bm25"}, ["conflicting-texts", "bm25-duplicate-rows", "bm25-cut", "bm25-zero-scores"]),
+        ({"dense"}, ["conflicting-texts", "cosine-for-all", "model-settings", "identical-ids"]),
+        ({"dense", "api", "reranker"}, [
+            "conflicting-texts", "cosine-for-all", "model-settings", "api-inputs", "identical-ids", "rerank-rest",
+        ]),
+        ({"dense", "rewriter"}, [
+            "conflicting-texts", "cosine-for-all", "model-settings", "identical-ids", "dense-rewrite-join",
+            "dense-rewrite-prompt", "dense-rewrite-mean", "reasoning-writers", "missing-marker", "unusable-texts",
+        ]),
+    ],
+)  # fmt: skip
+def test_a_report_can_name_what_is_in_force_for_a_system(parts, ids):
+    assert [row.id for row in in_force("r2med", parts)] == ids
+    assert in_force("none", parts) == ()
+
+
+# 3.1 Metrics and ties
+
+
+def test_a_query_with_an_empty_ranking_counts_zero_and_so_does_one_of_missing_queries():
+    qrels = {"q1": {"d1": 1}, "q2": {"d1": 1}}
+
+    # 1 and 0; R2MED's own scripts leave a query that the run doesn't name out of the mean (pytrec_eval), which here
+    # counts 0 as well
+    assert mean(run_of(q1={"d1": 1.0}, q2={}), qrels) == 0.5
+    assert mean(run_of(q1={"d1": 1.0}), qrels) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("gap", "rank"),
+    [
+        # scores are compared as 32-bit floats, whose neighbours near 1 lie 6e-8 apart; d2 is the greater id
+        (1e-9, 2),
+        (1e-6, 1),
+    ],
+)
+def test_scores_closer_than_32_bits_tie_and_the_greater_id_is_first(gap, rank):
+    assert mean(run_of(q1={"d1": 1.0 + gap, "d2": 1.0}), {"q1": {"d1": 1}}, "RR") == 1 / rank
+
+
+def test_rounding_is_left_to_whoever_prints_a_figure():
+    value = mean(run_of(q1={"d1": 2.0}, q2={}, q3={}), {query_id: {"d1": 1} for query_id in ("q1", "q2", "q3")})
+
+    # BEIR writes round(1/3, 5) and R2MED's tables round(100 * that, 2)
+    assert value == 1 / 3
+    assert (round(value, 5), round(100 * round(value, 5), 2)) == (0.33333, 33.33)
+
+
+@pytest.mark.parametrize("ties", ["doc id", "file row"])
+def test_nan_scores_are_refused_where_beir_makes_them_minus_one(ties):
+    held = row_id(0, "d1") if ties == "file row" else "d1"
+    answers = [[(ScoredDoc(held, float("nan")),)]]
+
+    with pytest.raises(DataError, match=r"query 'q1', document '.*d1' has score nan"):
+        merge_shards("r", [Query(query_id="q1", text="")], answers, 1, ties=ties)
+
+
+# 3.2 BM25
+
+TEXTS = ["fever rash", "fever rash", "cough", "fever", "rash fever", "pain", "fever rash", "cough fever"]
+
+
+def published_search(rows, queries, k, *, num_shards, hidden=()):
+    """Search as `compat: r2med` does: rows are (doc id, text), cut into shards of their own."""
+    size = math.ceil(len(rows) / num_shards)
+    cuts = [range(start, min(start + size, len(rows))) for start in range(0, len(rows), size)]
+    row = BM25_ROWS["bm25-r2med"]
+    terms = [ShardTerms.from_texts([rows[number][1] for number in cut], row.analyzer) for cut in cuts]
+    statistics = CorpusStatistics.merge(map(CorpusStatistics.of_shard, terms))
+    shards = [
+        BM25Index(
+            of_shard,
+            [row_id(number, rows[number][0]) for number in cut],
+            statistics,
+            row,
+            hidden=[number - cut.start for number in cut if number in hidden],
+            keep_zero_scores=True,
+        )
+        for of_shard, cut in zip(terms, cuts, strict=True)
+    ]
+    retriever = PlainRetriever("r", lambda asked: [query.text for query in asked], shards, ties="file row")
+    return retriever.retrieve([Query(query_id=text or "-", text=text) for text in queries], k=k).rankings
+
+
+def test_bm25_query_weights_are_chosen_by_name():
+    # eval_BM25.py:75; the scores themselves are worked out by hand in test_indexing_bm25.py
+    for compat in ("none", "r2med"):
+        assert not stage("bm25", compat).row.weighted_queries
+        assert stage("bm25-r2med", compat).row.weighted_queries
+
+
+@pytest.mark.parametrize("num_shards", [1, 2, 3, 7])
+@pytest.mark.parametrize("k", range(1, 10))
+def test_bm25_cut_keeps_the_earlier_rows_whatever_the_shards(k, num_shards):
+    # ids fall where rows rise, so that the order by id is the other way round
+    rows = [(f"d{9 - number}", text) for number, text in enumerate(TEXTS)]
+    whole = published_search(rows, ["fever rash"], len(rows), num_shards=1)["fever rash"]
+    score_of = {hit.doc_id: hit.score for hit in whole}
+
+    cut = published_search(rows, ["fever rash"], k, num_shards=num_shards)["fever rash"]
+
+    # eval_BM25.py:80 is sorted(scores.items(), key=score, reverse=True)[:100] over a dict in file order; trec_eval
+    # then orders what is left
+    in_file_order = [(doc_id, score_of[doc_id]) for doc_id, _ in rows]
+    kept = sorted(in_file_order, key=lambda item: item[1], reverse=True)[:k]
+    assert cut == best([ScoredDoc(*item) for item in kept], k)
+
+
+def test_bm25_cut_is_by_doc_id_without_compat():
+    terms = ShardTerms.from_texts(["fever", "fever"], BM25_ROWS["bm25"].analyzer)
+    index = BM25Index(terms, ["a", "b"], CorpusStatistics.of_shard(terms), BM25_ROWS["bm25"])
+
+    assert [hit.doc_id for hit in index.search(["fever"], 1)[0]] == ["b"]
+
+
+@pytest.mark.parametrize("num_shards", [1, 3])
+def test_bm25_zero_scores_fill_the_ranking_with_the_first_rows(num_shards):
+    rows = [(f"d{9 - number}", text) for number, text in enumerate(TEXTS)]
+    found = published_search(rows, ["cough", "zzz", ""], 4, num_shards=num_shards)
+
+    # "cough" stands in rows 2 and 7 (d7 and d2); then come rows 0 and 1 (d9 and d8)
+    assert {hit.doc_id for hit in found["cough"]} == {"d7", "d2", "d9", "d8"}
+    assert found["zzz"] == found["-"] == (("d9", 0.0), ("d8", 0.0), ("d7", 0.0), ("d6", 0.0))
+
+
+def test_bm25_duplicate_rows_count_in_the_statistics_and_are_ranked_once(tmp_path):
+    source = write_r2med(
+        tmp_path / "a", corpus=[("d1", "fever"), ("d2", "rash"), ("d1", "fever")], queries=[("q1", "x")]
+    )
+    corpus = load_task(source, ArtifactStore(str(tmp_path / "store")), documents_per_shard=2).corpus
+
+    # eval_BM25.py:105-112 reads every row; the third repeats the first
+    assert corpus.duplicate_rows == (2,)
+    assert [skipped_rows(corpus, shard, "r2med") for shard in corpus.shards] == [(), ()]
+    assert [skipped_rows(corpus, shard, "none") for shard in corpus.shards] == [(), (2,)]
+
+    rows = [("d1", "fever"), ("d2", "rash"), ("d1", "fever")]
+    [ranking] = published_search(rows, ["fever"], 5, num_shards=2, hidden={2}).values()
+    # N = 3, df = 2: idf = ln 4 - ln 2.5 = 0.4700036; of average length 1: 1 / 1.9, for document and query alike
+    assert ranking == (("d1", pytest.approx((0.4700036 / 1.9) ** 2)), ("d2", 0.0))
+
+
+# 3.3 Dense search
+
+
+def test_conflicting_texts_end_with_the_last_one(tmp_path):
+    source = write_r2med(
+        tmp_path / "a", corpus=[("d1", "first"), ("d2", "x"), ("d1", "last")], qrels=[("q1", "d1", 1)]
+    )
+    store = ArtifactStore(str(tmp_path / "store"))
+
+    # eval_retrieval.py:21-26 fills a dict
+    assert load_task(source, store, documents_per_shard=2, on_conflict="last").corpus.duplicate_rows == (0,)
+    with pytest.raises(DataError, match=r"corpus\.jsonl:3: id 'd1' has another text than at .*corpus\.jsonl:1"):
+        load_task(source, store, documents_per_shard=2)
+
+
+@pytest.mark.parametrize(
+    ("model", "compat", "ignore", "dropped"),
+    [
+        ("contriever", "r2med", None, True),
+        ("contriever", "none", None, False),
+        ("contriever", "r2med", False, False),
+        ("contriever", "none", True, True),
+        ("bm25-r2med", "r2med", None, False),
+        ("bm25-r2med", "none", None, False),
+        ("bm25-r2med", "r2med", True, True),
+    ],
+)
+def test_identical_ids_are_dropped_by_vectors_only(model, compat, ignore, dropped):
+    # eval_retrieval.py:110; eval_BM25.py has no such step
+    assert stage(model, compat, ignore=ignore).drop_identical_ids is dropped
+
+
+@pytest.mark.parametrize("ties", ["doc id", "file row"])
+def test_k_documents_remain_once_identical_ids_and_excluded_ones_are_dropped(ties):
+    query = Query(query_id="d9", text="", excluded=frozenset({"d8", "d7"}))
+    held = [row_id(row, f"d{9 - row}") if ties == "file row" else f"d{9 - row}" for row in range(6)]
+    hits = [ScoredDoc(doc_id, 9.0 - row) for row, doc_id in enumerate(held)]
+
+    class Shard:
+        def search(self, queries, k):
+            return [best(hits, k) for _ in queries]
+
+    retriever = PlainRetriever("r", list, [Shard()], drop_identical_ids=True, ties=ties)
+
+    # rows 0 to 5 are d9 to d4
+    assert [hit.doc_id for hit in retriever.retrieve([query], k=3).rankings["d9"]] == ["d6", "d5", "d4"]
+
+
+def test_dense_ties_at_the_cut_keep_the_greater_id():
+    # BEIR's heap of (score, doc id) keeps the greater ids of those that torch.topk returned
+    hits = [ScoredDoc(f"d{number}", 0.5) for number in range(5)]
+    run = merge_shards("r", [Query(query_id="q", text="")], [[tuple(hits[:2])], [tuple(hits[2:])]], 2)
+
+    assert [hit.doc_id for hit in run.rankings["q"]] == ["d4", "d3"]
+
+
+@pytest.mark.parametrize(
+    ("cosine", "first"),
+    [
+        # query (1, 1); documents (3, 0) and (1, 1): inner products 3 and 2, cosines 0.71 and 1
+        (False, "long"),
+        (True, "short"),
+    ],
+)
+def test_cosine_for_all_models_turns_the_order_of_lengths_round(cosine, first):
+    encoder = WordCountEncoder("fever", "rash")
+    documents = [Document(doc_id="long", text="fever fever fever"), Document(doc_id="short", text="fever rash")]
+    query = Query(query_id="q", text="fever rash")
+    [query_D] = prepare_dense([query], encoder, compat="r2med", expansion_prompt="none", cosine=cosine)
+    documents_ND = encoder.encode_documents(documents)
+    if cosine:
+        documents_ND /= np.linalg.norm(documents_ND, axis=1, keepdims=True)
+
+    assert documents[int(np.argmax(documents_ND @ query_D))].doc_id == first
+
+
+# 3.4 Encoders
+
+
+@pytest.mark.parametrize(
+    ("key", "pooling", "query_length", "document_length", "similarity"),
+    [
+        ("contriever", "mean", 512, 512, "dot"),
+        ("medcpt", "cls", 512, 512, "dot"),
+        ("inst-l", "model", 512, 512, "cosine"),
+        ("inst-xl", "model", 512, 512, "cosine"),
+        ("bmr-410m", "last", 512, 512, "dot"),
+        ("bmr-2b", "last", 1024, 1024, "dot"),
+        ("bmr-7b", "last", 2048, 2048, "dot"),
+        ("bge", "cls", 512, 512, "cosine"),
+        ("e5", "last", 2048, 2048, "cosine"),
+        ("sfr", "last", 2048, 2048, "cosine"),
+        ("grit", "mean", 512, 2048, "cosine"),
+        ("nv", "encode", 4096, 4096, "cosine"),
+    ],
+)
+def test_encoders_read_and_pool_as_published(key, pooling, query_length, document_length, similarity):
+    [row] = [row.under("r2med") for row in CATALOG.encoders.values() if row.published == key]
+
+    assert (row.pooling, row.max_length, row.similarity) == (pooling, document_length, similarity)
+    assert (row.query_max_length or row.max_length) == query_length
+
+
+def test_model_settings_give_medcpt_its_article_encoder_for_queries():
+    [row] = [row for row in CATALOG.encoders.values() if row.published == "medcpt"]
+
+    # eval_retrieval.py:160 takes the second of two encoders for both sides
+    assert (row.under("none").model, row.document_model) == (
+        "ncbi/MedCPT-Query-Encoder",
+        "ncbi/MedCPT-Article-Encoder",
+    )
+    assert (row.under("r2med").model, row.under("r2med").document_model) == ("ncbi/MedCPT-Article-Encoder", "")
+
+
+@pytest.mark.parametrize("key", ["openai", "voyage"])
+def test_api_inputs_are_json_strings(key):
+    [row] = [row for row in CATALOG.api_encoders.values() if row.published == key]
+
+    # utils.py:776
+    assert row.under("r2med").formatted('a "β"\nb') == r'"a \"\u03b2\" b"' == json.dumps('a "β" b')
+    assert row.under("none").formatted('a "β"\nb') == 'a "β"\nb'
+
+
+class EightWords(WordCountEncoder):
+    """Reads the first eight words of a text."""
+
+    def encode_plain(self, texts):
+        return super().encode_plain([" ".join(text.replace("[SEP]", " ").split()[:8]) for text in texts])
+
+
+def test_each_piece_is_cut_on_its_own_and_a_joined_text_as_one():
+    def vector(*expansions):
+        query = Query(query_id="q", text="pain " * 20, expansions=expansions)
+        encoder = EightWords("pain", "nerve")
+        return prepare_dense([query], encoder, compat="r2med", expansion_prompt="none", cosine=False)[0].tolist()
+
+    # the query alone fills 8 words: a text behind it is lost, and one of its own is not; (8, 0) and (0, 1) average
+    assert vector(Expansion(text="nerve", method="query2doc")) == vector() == [8, 0]
+    assert vector(Expansion(text="nerve", method="hyde")) == [4, 0.5]
+
+
+# 3.5 Instructions
+
+BODIES = {
+    "Biology": "Given a Biology post, retrieve relevant passages that help answer the post",
+    "Medical-Sciences": "Given a Medical Science post, retrieve relevant passages that help answer the post",
+    "Bioinformatics": "Given a Bioinformatics post, retrieve relevant passages that help answer the post",
+    "MedXpertQA-Exam": "Given a Medical Exam, retrieve relevant passages that help answer the exam",
+    "MedQA-Diag": "Given a Medical Exam, retrieve relevant passages that help answer the exam",
+    "PMC-Treatment": "Given a Clinical Case, retrieve relevant passages that help answer the case",
+    "PMC-Clinical": "Given a Clinical Case, retrieve similar cases that help diagnose the case",
+    "IIYi-Clinical": "Given a Clinical Case, retrieve similar cases that help diagnose the case",
+}
+INSTRUCTOR = {
+    "Biology": (
+        "Represent the Biology post for retrieving relevant paragraphs: ",
+        "Represent the Biology paragraph for retrieval: ",
+    ),
+    "Medical-Sciences": (
+        "Represent the Medical Science post for retrieving relevant paragraphs: ",
+        "Represent the Medical Science paragraph for retrieval: ",
+    ),
+    "Bioinformatics": (
+        "Represent the Bioinformatics post for retrieving relevant paragraphs: ",
+        "Represent the Bioinformatics paragraph for retrieval: ",
+    ),
+    "MedXpertQA-Exam": (
+        "Represent the Medical Exam for retrieving relevant paragraphs that help answer the exam: ",
+        "Represent the Medical paragraph for retrieval: ",
+    ),
+    "MedQA-Diag": (
+        "Represent the Medical Exam for retrieving relevant paragraphs that help answer the exam: ",
+        "Represent the Medical paragraph for retrieval: ",
+    ),
+    "PMC-Treatment": (
+        "Represent the Clinical Case for retrieving relevant paragraphs that help answer the case: ",
+        "Represent the Medical paragraph for retrieval: ",
+    ),
+    "PMC-Clinical": (
+        "Represent the Clinical Case for retrieving similar cases that help diagnose the case: ",
+        "Represent the Clinical Case for retrieval: ",
+    ),
+    "IIYi-Clinical": (
+        "Represent the Clinical Case for retrieving similar cases that help diagnose the case: ",
+        "Represent the Clinical Case for retrieval: ",
+    ),
+}
+
+
+def published_prompts(key, task):
+    """instrcution.py:14-79, with today's names of the tasks; utils.py for the prompts that no task changes."""
+    body = BODIES[task]
+    if key.startswith("inst-"):
+        return INSTRUCTOR[task]
+    if key.startswith("bmr-"):
+        return f"{body}\nQuery: ", "Represent this passage\npassage: "
+    return {
+        "e5": (f"Instruct: {body}\nQuery: ", ""),
+        "sfr": (f"Instruct: {body}\nQuery: ", ""),
+        "nv": (f"Instruct: {body}\nQuery: ", ""),
+        "grit": (f"<|user|>\n{body}\n<|embed|>\n", "<|embed|>\n"),
+        "bge": ("Represent this sentence for searching relevant passages: ", ""),
+    }.get(key, ("", ""))
+
+
+@pytest.mark.parametrize("task", BODIES)
+@pytest.mark.parametrize(
+    "key",
+    ["contriever", "medcpt", "inst-l", "inst-xl", "bmr-410m", "bmr-2b", "bmr-7b", "bge", "e5", "sfr", "grit", "nv"],
+)
+def test_what_stands_before_queries_and_documents(key, task):
+    rows = [row for row in CATALOG.encoders.values() if row.published == key]
+    if not rows:
+        pytest.skip(f"the catalogue has no {key!r} yet")
+
+    for row in rows:
+        assert prompts_for(row.under("r2med"), task) == published_prompts(key, task)
+
+
+# 3.6 Queries of GAR systems, by method and language model
+
+REASONING = [
+    "r1-llama-8b", "r1-qwen-32b", "r1-llama-70b", "qwq-32b", "huatuo-o1-8b", "huatuo-o1-70b", "sky-32b", "qwen3-8b",
+    "qwen3-32b", "qwen-7b-ins", "qwen-3b-ins",
+]  # fmt: skip
+"""base.py:3-4"""
+
+PLAIN = ["qwen-7b", "qwen-32b", "qwen-72b", "llama-70b", "gpt4", "o3-mini"]
+METHODS = ["hyde", "query2doc", "lamer", "search-o1", "search-r1"]
+
+
+def raw_output(writer):
+    """What a model of the writer's family writes, with the answer `nerve h`."""
+    if writer.startswith(("r1-", "qwq-", "qwen3-")):
+        return "<think>long\nthought</think>\n\nnerve h\n"
+    if writer.startswith("huatuo-"):
+        return "## Thinking\n\nlong\n\n## Final Response\n\nnerve h"
+    if writer == "sky-32b":
+        return "<|begin_of_thought|>long<|end_of_thought|><|begin_of_solution|>\nnerve h\n<|end_of_solution|>"
+    return "<think>long</think><answer> nerve h </answer>" if writer.endswith("-ins") else "nerve h"
+
+
+def rewritten(tmp_path, method, writer, raw, compat):
+    (tmp_path / method / writer).mkdir(parents=True)
+    write_jsonl(tmp_path / method / writer / FILE_NAME, [{"id": "7", "text": "acute pain", "hy_doc": raw}])
+    config = RewriterConfig(method=method, generations=writer, max_unusable=1.0)
+    rewriter = ReplayRewriter(config, folder=tmp_path, compat=compat)
+    return rewriter.rewrite([Query(query_id="7", text="acute pain")]).queries[0]
+
+
+@pytest.mark.parametrize("expansion_prompt", ["none", "query"])
+@pytest.mark.parametrize(("method", "writer"), list(itertools.product(METHODS, [*REASONING, *PLAIN])))
+def test_bm25_rewrite_dense_rewrite_join_and_prompt_and_reasoning_writers(tmp_path, method, writer, expansion_prompt):
+    query = rewritten(tmp_path, method, writer, raw_output(writer), "r2med")
+
+    # eval_BM25.py:129, eval_retrieval.py:42, base.py:5, utils.py:233-236, 578-581, 645-649
+    lexical, dense = "nerve h", [("acute pain", "query"), ("nerve h", expansion_prompt)]
+    if writer in PLAIN and method == "query2doc":
+        lexical, dense = "acute painacute pain nerve h", [("acute pain[SEP]nerve h", "query")]
+    if writer in PLAIN and method == "lamer":
+        lexical = "acute pain nerve h"
+    assert lexical_query(query, "r2med") == lexical
+    assert list(dense_query(query, "r2med", expansion_prompt)) == dense
+
+
+@pytest.mark.parametrize("prompt", ["none", "query"])
+def test_dense_rewrite_prompt_is_the_documents_by_default(prompt):
+    query = Query(query_id="7", text="pain", expansions=(Expansion(text="nerve", method="hyde"),))
+
+    assert dense_query(query, "none", prompt)[1] == ("nerve", "document")
+    assert dense_query(query, "r2med", prompt)[1] == ("nerve", prompt)
+
+
+@pytest.mark.parametrize("key", ["contriever", "medcpt", "inst-l", "inst-xl", "bmr-410m", "bge", "e5", "grit", "nv"])
+def test_dense_rewrite_prompt_of_each_model(key):
+    rows = [row for row in CATALOG.encoders.values() if row.published == key]
+    if not rows:
+        pytest.skip(f"the catalogue has no {key!r} yet")
+
+    expected = "query" if key in ("inst-l", "inst-xl", "grit", "nv") else "none"
+    assert {row.under("r2med").expansion_prompt for row in rows} == {expected}
+
+
+@pytest.mark.parametrize(
+    ("compat", "expected"),
+    [
+        # query (1, 0), text (0, 3): their mean (0.5, 1.5) over its length; or the mean of (1, 0) and (0, 1) over its
+        ("r2med", (0.316228, 0.948683)),
+        ("none", (0.707107, 0.707107)),
+    ],
+)
+def test_dense_rewrite_mean_is_of_the_vectors_as_they_come(compat, expected):
+    query = Query(query_id="7", text="pain", expansions=(Expansion(text="nerve nerve nerve", method="hyde"),))
+    [vector_D] = prepare_dense(
+        [query], WordCountEncoder("pain", "nerve"), compat=compat, expansion_prompt="none", cosine=True
+    )
+
+    assert vector_D == pytest.approx(expected, abs=1e-6)
+
+
+# 3.7 Answers of reasoning models
+
+
+def test_reasoning_writers_are_those_of_the_published_list():
+    names = [*REASONING, *PLAIN, "r1_llama_70b", "o3_mini", "demo-reasoner", "my-model"]
+
+    assert [name for name in names if format_of(name).reasoning] == [*REASONING, "r1_llama_70b", "demo-reasoner"]
+    assert {row.writer for row in GENERATIONS.values()} <= {*REASONING, *PLAIN}
+
+
+@pytest.mark.parametrize(
+    ("writer", "raw", "text", "flag"),
+    [
+        ("r1-qwen-32b", " <think>a\nb ", " <think>a\nb ", "no closing tag"),
+        ("r1-qwen-32b", "<think>a</think>b\n</think> c ", "b\n</think> c", "none"),
+        ("huatuo-o1-8b", "a", "a", "no closing tag"),
+        ("huatuo-o1-8b", "a Final Response b Final Response c", "b Final Response c", "none"),
+        ("sky-32b", "<|begin_of_solution|> b", "<|begin_of_solution|> b", "no closing tag"),
+        ("qwen-7b-ins", "<answer>b", "<answer>b", "no closing tag"),
+        ("qwen-7b-ins", "<answer>b\nc</answer><answer>d</answer>", "b\nc", "none"),
+        ("gpt4", "<think>a</think>b", "<think>a</think>b", "none"),
+        ("gpt4", " b \n", " b \n", "none"),
+    ],
+)
+def test_r06_missing_marker_leaves_the_whole_text_and_is_flagged(writer, raw, text, flag):
+    # base.py:7-36
+    answer = read_answer(raw, writer, compat="r2med")
+
+    assert (answer.text, answer.flag) == (text, flag)
+
+
+@pytest.mark.parametrize(
+    ("writer", "raw", "text", "flag"),
+    [
+        ("r1-qwen-32b", "<think>a</think>\n", "", "empty"),
+        ("gpt4", "", "", "empty"),
+        ("gpt4", "I'm sorry, but I can't assist with that.", "I'm sorry, but I can't assist with that.", "refusal"),
+    ],
+)
+def test_r06_unusable_texts_are_used_as_they_are(tmp_path, writer, raw, text, flag):
+    published = rewritten(tmp_path / "r2med", "hyde", writer, raw, "r2med")
+
+    assert read_answer(raw, writer, compat="r2med").flag == flag
+    assert (lexical_query(published, "r2med"), dense_query(published, "r2med", "none")[1].text) == (text, text)
+    assert rewritten(tmp_path / "none", "hyde", writer, raw, "none").expansions == ()
+
+
+# 3.9 Rerankers
+
+
+@pytest.mark.parametrize(("keep_rest", "ids"), [(False, ["d2", "d3"]), (True, ["d2", "d3", "d1"])])
+def test_rerank_rest_is_left_out(keep_rest, ids):
+    run = run_of(q={"d3": 3.0, "d2": 2.0, "d1": 1.0})
+    documents = {
+        doc_id: Document(doc_id=doc_id, text=text) for doc_id, text in (("d1", "pain"), ("d2", "pain"), ("d3", "x"))
+    }
+    query = Query(query_id="q", text="pain", expansions=(Expansion(text="x", method="hyde"),))
+
+    # the reranker reads the user's query: d2 has its word and d3, which has the text's, has not
+    reranked = rerank(run, SharedWords(), [query], documents, depth=2, tag="r", keep_rest=keep_rest)
+
+    assert [hit.doc_id for hit in reranked.rankings["q"]] == ids
