@@ -3,8 +3,9 @@
 Shape letters: Q queries, B texts of a batch, D embedding size, T tokens of a text.
 """
 
-from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from r2med_ray.types import Document, FloatMatrix, Query, QueryId, Ranking, Rewriting, Run
 
@@ -55,13 +56,21 @@ class PairScorer(Protocol):
         ...
 
 
-class Reranker(Protocol):
-    def score(self, query: Query, documents: Sequence[Document]) -> list[float]:
-        """Return one score per document, in order; higher is more relevant."""
-        ...
+class Candidates(NamedTuple):
+    """What a reranker orders for one query, in the order of the first stage."""
 
-    def score_all(self, work: Sequence[tuple[Query, Sequence[Document]]]) -> dict[QueryId, list[float]]:
-        """Score the candidates of many queries, so that a server can batch across them."""
+    query: Query
+    documents: Sequence[Document]
+    scores: Sequence[float]
+    """The first stage's, one per document."""
+
+
+class Reranker(Protocol):
+    def score_all(self, work: Sequence[Candidates]) -> dict[QueryId, list[float]]:
+        """Return one score per document, in order, for every query; higher is more relevant.
+
+        All queries at once, so that a server can batch across them.
+        """
         ...
 
 
@@ -71,9 +80,63 @@ class QueryRewriter(Protocol):
         ...
 
 
+Message: TypeAlias = Mapping[str, str]
+"""`role` and `content`, as in OpenAI's chat interface."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatPrompt:
+    """A conversation that a language model is to continue."""
+
+    unit: str
+    """What it is about, for errors, e.g. "query '7'"."""
+
+    messages: tuple[Message, ...]
+    seed: int
+    stop: tuple[str, ...] = ()
+    """Texts that end the answer; none of them is part of it."""
+
+    shorter: tuple[tuple[Message, ...], ...] = ()
+    """What is sent in its place, in turn, where the conversation is too long for the model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """What a language model wrote."""
+
+    text: str
+    """All of it, or what follows the reasoning where the server took them apart. May be empty."""
+
+    reasoning: str
+    """What the server called reasoning; empty where it doesn't take them apart."""
+
+    finish_reason: str
+    """`stop`, `length`, ... as the server said it."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    shortened: int = 0
+    """Which of the conversations was answered: 0 the whole one, i the i-th of `shorter`."""
+
+
 class TextGenerator(Protocol):
     """A language model. Live rewriters are built over it; replayed ones need none."""
 
-    def generate(self, prompts: Sequence[str], *, max_tokens: int, seed: int) -> list[str]:
-        """Return one completion per prompt, in order. An empty string is an answer."""
+    def inputs(self) -> Mapping[str, Any]:
+        """Return everything about model and sampling, except seeds, that changes a text, for artefact keys."""
+        ...
+
+    def generate(
+        self, prompts: Sequence[ChatPrompt], *, keep: Callable[[int, Completion], None] | None = None
+    ) -> list[Completion]:
+        """Return one completion per prompt, in order.
+
+        Args:
+            prompts: the conversations.
+            keep: gets each completion with its prompt's position as soon as it is there, from any thread, several at
+                once; what it has got isn't lost when another prompt fails.
+
+        Raises:
+            StageError: prompts failed for good; names their units.
+        """
         ...

@@ -1,12 +1,12 @@
 """Small real implementations of the protocols, whose results a person can work out. Importable by Ray workers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from r2med_ray.protocols import Encoder
+from r2med_ray.protocols import Candidates, ChatPrompt, Completion, Encoder
 from r2med_ray.ranking import best_of_scores
-from r2med_ray.types import Document, FloatMatrix, Query, QueryId, Ranking
+from r2med_ray.types import Document, FloatMatrix, QueryId, Ranking
 
 
 class WordCountEncoder:
@@ -70,21 +70,35 @@ class WordCountIndex:
 class SharedWords:
     """A reranker that counts the different words that query and document share."""
 
-    def score(self, query: Query, documents: Sequence[Document]) -> list[float]:
-        words = set(query.text.split())
-        return [float(len(words & set(document.content.split()))) for document in documents]
-
-    def score_all(self, work: Sequence[tuple[Query, Sequence[Document]]]) -> dict[QueryId, list[float]]:
-        return {query.query_id: self.score(query, documents) for query, documents in work}
+    def score_all(self, work: Sequence[Candidates]) -> dict[QueryId, list[float]]:
+        return {
+            query.query_id: [
+                float(len({*query.text.split()} & {*document.content.split()})) for document in documents
+            ]
+            for query, documents, _ in work
+        }
 
 
 class ScriptedGenerator:
-    """A language model that answers known prompts from a script and remembers what it was asked."""
+    """A language model that answers the last message from a script and remembers what it was asked."""
 
-    def __init__(self, answers: Mapping[str, str]) -> None:
-        self.calls: list[tuple[tuple[str, ...], int, int]] = []
+    def __init__(self, answers: Mapping[str, str | Completion]) -> None:
+        self.calls: list[tuple[ChatPrompt, ...]] = []
         self._answers = answers
 
-    def generate(self, prompts: Sequence[str], *, max_tokens: int, seed: int) -> list[str]:
-        self.calls.append((tuple(prompts), max_tokens, seed))
-        return [self._answers[prompt] for prompt in prompts]
+    def inputs(self) -> Mapping[str, str]:
+        return {"model": "script"}
+
+    def generate(
+        self, prompts: Sequence[ChatPrompt], *, keep: Callable[[int, Completion], None] | None = None
+    ) -> list[Completion]:
+        self.calls.append(tuple(prompts))
+        answers = [self._answers[prompt.messages[-1]["content"]] for prompt in prompts]
+        completions = [
+            Completion(text=answer, reasoning="", finish_reason="stop") if isinstance(answer, str) else answer
+            for answer in answers
+        ]
+        for position in reversed(range(len(prompts))):
+            if keep:
+                keep(position, completions[position])
+        return completions

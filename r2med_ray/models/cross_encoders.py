@@ -4,16 +4,19 @@ Shape letters: N pairs of a call, B pairs of a micro-batch, T tokens of the long
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from r2med_ray.errors import ConfigError
 from r2med_ray.models.devices import batch_limits
 from r2med_ray.models.networks import longest_input, require_plain_text
-from r2med_ray.models.rows import RerankerRow
+from r2med_ray.models.reranker_rows import RerankerRow
 from r2med_ray.models.sources import locate
 from r2med_ray.models.token_budget import pad, plan_batches, run_batches
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class CrossEncoderScorer:
@@ -31,20 +34,10 @@ class CrossEncoderScorer:
     """
 
     def __init__(self, row: RerankerRow, *, device: str, token_budget: int = 16_384) -> None:
-        from sentence_transformers import CrossEncoder
-
-        folder = locate(row.model, row.revision)
-        _require_classifier(folder, row.name)
-        self._model: Any = CrossEncoder(
-            str(folder),
-            device=device,
-            trust_remote_code=row.trust_remote_code,
-            model_kwargs={"dtype": row.resolved_dtype(device)},
-        ).eval()
-        require_plain_text(self._model[0], row.name)
-        self._tokenizer = self._model.tokenizer
-        self._max_length = min(row.max_length, longest_input(self._tokenizer, self._model[0].model))
-        self._class = _score_class(row, self._model.num_labels)
+        model, self._tokenizer, self._logits, classes = _load(row, device)
+        self._max_length = min(row.max_length, longest_input(self._tokenizer, model))
+        self._class = _score_class(row, classes)
+        self._prompts = row.query_prompt, row.document_prompt
         self._limits = batch_limits(device, token_budget)
         self._device = device
 
@@ -59,8 +52,8 @@ class CrossEncoderScorer:
         if not pairs:
             return []
         inputs = self._tokenizer(
-            [query for query, _ in pairs],
-            [document for _, document in pairs],
+            [self._prompts[0] + query for query, _ in pairs],
+            [self._prompts[1] + document for _, document in pairs],
             truncation="longest_first",
             max_length=self._max_length,
             return_attention_mask=True,
@@ -73,13 +66,59 @@ class CrossEncoderScorer:
                 name: pad([rows[position] for position in batch], fill.get(name, 0)) for name, rows in inputs.items()
             }
             features = {name: torch.from_numpy(values_BT).to(self._device) for name, values_BT in padded.items()}
-            logits_BC = self._model(features)["scores"].reshape(len(batch), -1)
+            logits_BC = self._logits(features).reshape(len(batch), -1)
             scores_N[batch] = logits_BC[:, self._class].float()
 
         with torch.inference_mode():
             run_batches(plan_batches([len(ids) for ids in inputs["input_ids"]], self._limits), forward)
         scores: list[float] = scores_N.tolist()
         return scores
+
+
+class _Classifier(NamedTuple):
+    model: Any
+    tokenizer: Any
+    logits: Callable[[Mapping[str, "Tensor"]], "Tensor"]
+    """To (B, C), or (B,) for one class."""
+
+    classes: int
+
+
+def _load(row: RerankerRow, device: str) -> _Classifier:
+    """Load a classifier with sentence-transformers, or a backbone with an adapter that makes it one."""
+    folder = locate(row.model, row.revision)
+    if row.adapter:
+        return _load_merged(folder, row, device)
+    from sentence_transformers import CrossEncoder
+
+    _require_classifier(folder, row.name)
+    scorer: Any = CrossEncoder(
+        str(folder),
+        device=device,
+        trust_remote_code=row.trust_remote_code,
+        model_kwargs={"dtype": row.resolved_dtype(device)},
+    ).eval()
+    require_plain_text(scorer[0], row.name)
+    return _Classifier(
+        scorer[0].model, scorer.tokenizer, lambda features: scorer(features)["scores"], scorer.num_labels
+    )
+
+
+def _load_merged(folder: Path, row: RerankerRow, device: str) -> _Classifier:
+    """Merge LoRA weights into their backbone, as RankLLaMA is published (Ma et al. 2023, arXiv 2310.08319)."""
+    from peft import PeftModel
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    backbone: Any = AutoModelForSequenceClassification.from_pretrained(
+        folder, num_labels=1, dtype=row.resolved_dtype(device)
+    )
+    adapter = locate(row.adapter, row.adapter_revision)
+    model = PeftModel.from_pretrained(backbone, adapter).merge_and_unload().to(device).eval()
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.unk_token or tokenizer.eos_token
+    model.config.pad_token_id = tokenizer.pad_token_id  # the head reads the last token that is none
+    return _Classifier(model, tokenizer, lambda features: model(**features).logits, model.config.num_labels)
 
 
 def _require_classifier(folder: Path, name: str) -> None:

@@ -7,8 +7,9 @@ from r2med_ray.models.cross_encoders import CrossEncoderScorer
 from r2med_ray.models.devices import best_device
 from r2med_ray.models.encoders import build_encoder
 from r2med_ray.models.maxsim import MaxSimScorer
-from r2med_ray.models.rows import EncoderRow, RerankerRow, library_versions, prompts_for
-from r2med_ray.models.sources import identity
+from r2med_ray.models.reranker_rows import RerankerRow
+from r2med_ray.models.rows import EncoderRow, prompts_for
+from r2med_ray.models.yes_no import YesNoScorer
 from r2med_ray.protocols import PairScorer
 
 ANY_TASK = ""
@@ -18,7 +19,7 @@ ANY_TASK = ""
 def build_pair_scorer(
     row: RerankerRow, catalog: Catalog, *, device: str = "auto", token_budget: int = 16_384
 ) -> PairScorer:
-    """Load a cross-encoder, or late interaction over an encoder of the catalogue.
+    """Load a cross-encoder, a language model that answers yes or no, or late interaction over an encoder.
 
     Raises:
         ConfigError, DataError: the checkpoint isn't there or doesn't fit its row.
@@ -26,6 +27,8 @@ def build_pair_scorer(
     device = best_device() if device == "auto" else device
     if row.kind == "cross-encoder":
         return CrossEncoderScorer(row, device=device, token_budget=token_budget)
+    if row.kind == "yes-no":
+        return YesNoScorer(row, device=device, token_budget=token_budget)
     encoder_row = _encoder_row(row, catalog)
     prompts = prompts_for(encoder_row, ANY_TASK)
     encoder = build_encoder(encoder_row, task=ANY_TASK, device=device, token_budget=token_budget)
@@ -36,14 +39,7 @@ def scoring_inputs(row: RerankerRow, catalog: Catalog, *, device: str = "auto") 
     """Return everything that changes a score, for an artefact's key; see `EncoderRow.encoding_inputs`."""
     if row.kind == "maxsim":
         return {"kind": row.kind, **_encoder_row(row, catalog).encoding_inputs(ANY_TASK, device=device)}
-    return {
-        "kind": row.kind,
-        "model": identity(row.model, row.revision),
-        "max_length": row.max_length,
-        "score_class": row.score_class,
-        "dtype": row.resolved_dtype(device),
-        "libraries": library_versions(),
-    }
+    return row.scoring_inputs(device=device)
 
 
 def _encoder_row(row: RerankerRow, catalog: Catalog) -> EncoderRow:

@@ -8,7 +8,8 @@ A document's fused score is the sum, over the runs, of weight × what its place 
 - `zscore`: (score - mean) / standard deviation of the list; absent: what the list's last document got, for 0, the
   list's mean, would place an unseen document above half of the seen ones. A list of equal scores gives 0 to all.
 
-Sums are exactly rounded (`math.fsum`), so the order of the runs doesn't matter; ties fall as everywhere.
+Sums are exactly rounded (`math.fsum`), so the order of the runs doesn't matter; ties fall as everywhere. `nano` is
+`rrf` with the cut and the ties of NanoR2MED's hybrid (see `nano_hybrid`); its scores tell the ranks.
 """
 
 import math
@@ -20,6 +21,8 @@ import numpy as np
 from r2med_ray.config import FusionConfig
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.ranking import best_of_scores, require_finite
+from r2med_ray.retrieval.candidates import in_order
+from r2med_ray.retrieval.nano_hybrid import hybrid_list
 from r2med_ray.types import DocId, QueryId, Ranking, Run
 
 
@@ -59,10 +62,12 @@ def fuse(runs: Sequence[Run], config: FusionConfig, *, tag: str, k: int) -> Run:
 def _fuse_one(
     query_id: QueryId, rankings: Sequence[Ranking], weights: Sequence[float], config: FusionConfig, k: int
 ) -> Ranking:
-    worths = []
     for ranking in rankings:
         require_finite(ranking, stage="fuse", query_id=query_id)
-        worths.append(_worth(ranking[: config.depth], config))
+    if config.method == "nano":
+        ranked = [[hit.doc_id for hit in ranking[: config.depth]] for ranking in rankings]
+        return in_order(hybrid_list(ranked, k=config.k, weights=weights)[:k])
+    worths = [_worth(ranking[: config.depth], config) for ranking in rankings]
     doc_ids = list({doc_id for worth in worths for doc_id in worth.of})
     sums = [
         math.fsum(weight * worth.of.get(doc_id, worth.absent) for weight, worth in zip(weights, worths, strict=True))

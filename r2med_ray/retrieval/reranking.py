@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from r2med_ray.errors import DataError
-from r2med_ray.protocols import Reranker
+from r2med_ray.protocols import Candidates, Reranker
 from r2med_ray.ranking import best, require_finite
 from r2med_ray.types import DocId, Document, Query, QueryId, Ranking, Run, ScoredDoc
 
@@ -57,7 +57,11 @@ def rerank(
     heads = {query_id: ranking[:depth] for query_id, ranking in run.rankings.items()}
     scores = reranker.score_all(
         [
-            (replace(by_id[query_id], expansions=()), _documents(query_id, head, documents))
+            Candidates(
+                replace(by_id[query_id], expansions=()),
+                _documents(query_id, head, documents),
+                [hit.score for hit in head],
+            )
             for query_id, head in heads.items()
             if head
         ]

@@ -14,8 +14,9 @@ from ray.serve.handle import DeploymentHandle, DeploymentResponse
 
 from r2med_ray.config import RerankResources
 from r2med_ray.errors import DataError, StageError
+from r2med_ray.protocols import Candidates
 from r2med_ray.serving.reranker_app import Pair, PairScorerDeployment
-from r2med_ray.types import Document, Query, QueryId
+from r2med_ray.types import QueryId
 
 logger = logging.getLogger(__name__)
 
@@ -68,17 +69,14 @@ class ServedReranker:
         self._resources = resources
         self._jitter = random.Random(0)
 
-    def score(self, query: Query, documents: Sequence[Document]) -> list[float]:
-        return self.score_all([(query, documents)])[query.query_id]
-
-    def score_all(self, work: Sequence[tuple[Query, Sequence[Document]]]) -> dict[QueryId, list[float]]:
+    def score_all(self, work: Sequence[Candidates]) -> dict[QueryId, list[float]]:
         """Score the candidates of many queries.
 
         Raises:
             StageError: a request failed for good; names a query of it.
             DataError: the server answered with another number of scores than pairs.
         """
-        scores = {query.query_id: [0.0] * len(documents) for query, documents in work}
+        scores = {query.query_id: [0.0] * len(documents) for query, documents, _ in work}
         waiting = deque(self._requests(work))
         open_requests: deque[_Request] = deque()
         while waiting or open_requests:
@@ -114,11 +112,11 @@ class ServedReranker:
             time.sleep(min(10.0, 0.2 * 2**request.attempts) * self._jitter.uniform(0.5, 1.0))
             return None
 
-    def _requests(self, work: Sequence[tuple[Query, Sequence[Document]]]) -> Iterator[_Request]:
+    def _requests(self, work: Sequence[Candidates]) -> Iterator[_Request]:
         """Pack the pairs in the order of documents; only a pair that is longer than a request makes a longer one."""
         candidates = [
             (document.doc_id, _Candidate(query.query_id, place, (query.text, document.content)))
-            for query, documents in work
+            for query, documents, _ in work
             for place, document in enumerate(documents)
         ]
         limit = FORWARD_PASSES_PER_REQUEST * self._resources.token_budget

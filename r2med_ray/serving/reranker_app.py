@@ -18,6 +18,7 @@ from ray.serve.handle import DeploymentHandle
 from r2med_ray.config import RerankResources
 from r2med_ray.errors import DataError
 from r2med_ray.protocols import PairScorer
+from r2med_ray.serving.serve_session import start_serve
 
 Pair: TypeAlias = tuple[str, str]
 
@@ -67,7 +68,7 @@ def serve_pair_scorer(
         health_check_timeout_s=resources.timeout_s,
         logging_config={"enable_access_log": False},
     )(PairScorerDeployment)
-    serve.start(proxy_location="Disabled", logging_config={"log_level": "WARNING"})
+    start_serve(http=False)
     try:
         yield serve.run(deployment.bind(build_scorer), name=name, route_prefix=None)
     finally:

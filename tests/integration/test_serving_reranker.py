@@ -15,7 +15,8 @@ from r2med_ray.config import RerankResources
 from r2med_ray.errors import StageError
 from r2med_ray.models.catalog import load_catalog
 from r2med_ray.models.pair_scorers import build_pair_scorer
-from r2med_ray.models.rows import RerankerRow
+from r2med_ray.models.reranker_rows import RerankerRow
+from r2med_ray.protocols import Candidates
 from r2med_ray.serving.clients import ServedReranker
 from r2med_ray.serving.reranker_app import serve_pair_scorer
 from r2med_ray.types import Document, Query
@@ -24,13 +25,19 @@ from tests.unit.tiny_checkpoints import classifier
 pytestmark = [pytest.mark.ray, pytest.mark.serve]
 
 SMALL = RerankResources(token_budget=64, max_in_flight=8, timeout_s=60, retries=5)
+
+
+def candidates(query: Query, *documents: Document) -> Candidates:
+    return Candidates(query, documents, [0.0] * len(documents))
+
+
 WORK = [
-    (
+    candidates(
         Query(query_id=f"q{number}", text=f"fever rash w{number}"),
-        [
+        *(
             Document(doc_id=f"d{place}", text="fever " * (place % 3) + f"w{(number + place) % 5} " * place)
             for place in range(number % 7)
-        ],
+        ),
     )
     for number in range(30)
 ]
@@ -70,10 +77,11 @@ class Sleeps(SharedWords):
         return [0.0 for _ in pairs]
 
 
-def directly(work: Sequence[tuple[Query, Sequence[Document]]], scratch: Path) -> dict[str, list[float]]:
+def directly(work: Sequence[Candidates], scratch: Path) -> dict[str, list[float]]:
     scorer = SharedWords(scratch / "direct")
     return {
-        query.query_id: scorer.score_pairs([(query.text, d.content) for d in documents]) for query, documents in work
+        query.query_id: scorer.score_pairs([(query.text, d.content) for d in documents])
+        for query, documents, _ in work
     }
 
 
@@ -94,7 +102,7 @@ def test_served_scores_equal_direct_ones_for_every_query(served: tuple[ServedRer
 def test_pairs_of_several_queries_share_a_request(served: tuple[ServedReranker, Path]) -> None:
     reranker, calls = served
     calls.write_text("")
-    short = [(Query(query_id=f"q{n}", text="rash"), [Document(doc_id="d", text="rash")]) for n in range(40)]
+    short = [candidates(Query(query_id=f"q{n}", text="rash"), Document(doc_id="d", text="rash")) for n in range(40)]
 
     assert reranker.score_all(short) == {f"q{n}": [1.0] for n in range(40)}
     # A request holds 4 × 64 tokens; a pair of 8 characters is estimated at 8 // 4 + 1 = 3: 85 fit, so 40 go at once.
@@ -114,13 +122,14 @@ def test_the_same_pairs_always_share_a_request(served: tuple[ServedReranker, Pat
 
 
 def test_no_candidates_get_no_scores(served: tuple[ServedReranker, Path]) -> None:
-    assert served[0].score(Query(query_id="q", text="rash"), []) == []
+    assert served[0].score_all([candidates(Query(query_id="q", text="rash"))]) == {"q": []}
 
 
 def test_a_document_longer_than_a_request_is_scored_alone(served: tuple[ServedReranker, Path]) -> None:
     # 40,000 characters are about 10,000 tokens; a request holds 4 × 64.
     long = Document(doc_id="long", text="rash " * 8000)
-    assert served[0].score(Query(query_id="q", text="rash"), [long, long]) == [1.0, 1.0]
+    asked = candidates(Query(query_id="q", text="rash"), long, long)
+    assert served[0].score_all([asked]) == {"q": [1.0, 1.0]}
 
 
 def test_a_served_cross_encoder_scores_as_sentence_transformers_does(
@@ -133,7 +142,7 @@ def test_a_served_cross_encoder_scores_as_sentence_transformers_does(
         ours = ServedReranker(handle, SMALL).score_all(WORK)
 
     theirs = CrossEncoder(str(folder), device="cpu", max_length=64)
-    for query, documents in WORK:
+    for query, documents, _ in WORK:
         pairs = [(query.text, document.content) for document in documents]
         expected = theirs.predict(pairs, activation_fn=torch.nn.Identity()).tolist() if pairs else []
         assert ours[query.query_id] == pytest.approx(expected, abs=1e-5)

@@ -1,11 +1,13 @@
 import numpy as np
+import peft
 import pytest
 import torch
+import transformers
 from sentence_transformers import CrossEncoder
 
 from r2med_ray.errors import ConfigError
 from r2med_ray.models.cross_encoders import CrossEncoderScorer
-from r2med_ray.models.rows import RerankerRow
+from r2med_ray.models.reranker_rows import RerankerRow
 from tests.unit import tiny_checkpoints
 
 QUERIES = ["fever and rash after travel", "acute renal failure"]
@@ -100,3 +102,48 @@ def test_rk03_scores_are_always_a_list(tiny, num_pairs):
 
 def test_the_same_pairs_give_the_same_scores(tiny):
     assert tiny.score_pairs(PAIRS) == tiny.score_pairs(PAIRS)
+
+
+@pytest.fixture(scope="module")
+def rankllama(tmp_path_factory):
+    """A backbone without a head, and LoRA weights with the head that they were trained with."""
+    torch.manual_seed(1)
+    backbone = tiny_checkpoints.llama(tmp_path_factory.mktemp("llama"))
+    classifier = transformers.AutoModelForSequenceClassification.from_pretrained(backbone, num_labels=1)
+    lora = peft.LoraConfig(task_type="SEQ_CLS", r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+    adapter = tmp_path_factory.mktemp("lora")
+    peft.get_peft_model(classifier, lora).save_pretrained(adapter)
+    return backbone, adapter
+
+
+def test_an_adapter_is_merged_with_its_head(rankllama):
+    backbone, adapter = rankllama
+    base = transformers.AutoModelForSequenceClassification.from_pretrained(backbone, num_labels=1)
+    reference = peft.PeftModel.from_pretrained(base, adapter).eval()
+    tokens = transformers.AutoTokenizer.from_pretrained(backbone)
+    expected = []
+    for query, document in PAIRS:  # one at a time, without padding, as in R2MED's utils.py
+        pair = (f"query: {query}", f"document: {document}")
+        inputs = tokens(*pair, truncation="longest_first", max_length=64, return_tensors="pt")
+        with torch.inference_mode():
+            expected.append(reference(**inputs).logits.item())
+
+    prompts = {"query_prompt": "query: ", "document_prompt": "document: ", "max_length": 64}
+    scores = scorer(backbone, adapter=str(adapter), **prompts).score_pairs(PAIRS)
+
+    assert scores == pytest.approx(expected, abs=1e-5)
+    assert len({round(score, 3) for score in scores}) > 5
+
+
+def test_another_adapter_is_another_key(rankllama, tmp_path):
+    backbone, adapter = rankllama
+    values = {"name": "r", "kind": "cross-encoder", "model": str(backbone)}
+    plain = RerankerRow.model_validate(values).scoring_inputs(device="cpu")
+    adapted = RerankerRow.model_validate(values | {"adapter": str(adapter)}).scoring_inputs(device="cpu")
+
+    assert plain != adapted
+
+
+def test_only_a_cross_encoder_takes_an_adapter():
+    with pytest.raises(ValueError, match="kind 'yes-no' takes no `adapter`"):
+        RerankerRow.model_validate({"name": "r", "kind": "yes-no", "model": "./m", "adapter": "./a"})

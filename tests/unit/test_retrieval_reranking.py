@@ -27,12 +27,12 @@ class Scripted:
         self.scores = scores
         self.work = []
 
-    def score(self, query, documents):
-        return [self.scores[document.doc_id] for document in documents if document.doc_id in self.scores]
-
     def score_all(self, work):
         self.work.append(work)
-        return {query.query_id: self.score(query, documents) for query, documents in work}
+        return {
+            query.query_id: [self.scores[document.doc_id] for document in documents if document.doc_id in self.scores]
+            for query, documents, _ in work
+        }
 
 
 def reranked(run, reranker, *, depth, queries=(QUERY,), **settings):
@@ -67,8 +67,8 @@ def test_the_reranker_sees_the_users_query_and_all_heads_in_one_call():
 
     assert reranker.work == [
         [
-            (Query(query_id="q1", text="acute nerve pain"), [DOCUMENTS["a"], DOCUMENTS["b"]]),
-            (other, [DOCUMENTS["a"]]),
+            (Query(query_id="q1", text="acute nerve pain"), [DOCUMENTS["a"], DOCUMENTS["b"]], [9, 8]),
+            (other, [DOCUMENTS["a"]], [1.0]),
         ]
     ]
     assert final.rankings["q3"] == ()

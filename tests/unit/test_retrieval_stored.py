@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from r2med_ray.artifacts import ArtifactStore
+from r2med_ray.protocols import Candidates
 from r2med_ray.retrieval.stored import StoredReranker, StoredRetriever
 from r2med_ray.types import Document, Expansion, Query, QueryId, Run, ScoredDoc
 
@@ -31,12 +32,9 @@ class CountingReranker:
     def __init__(self) -> None:
         self.calls = 0
 
-    def score(self, query: Query, documents: Sequence[Document]) -> list[float]:
-        return self.score_all([(query, documents)])[query.query_id]
-
-    def score_all(self, work: Sequence[tuple[Query, Sequence[Document]]]) -> dict[QueryId, list[float]]:
+    def score_all(self, work: Sequence[Candidates]) -> dict[QueryId, list[float]]:
         self.calls += 1
-        return {query.query_id: [float(len(d.text)) for d in documents] for query, documents in work}
+        return {query.query_id: [float(len(d.text)) for d in documents] for query, documents, _ in work}
 
 
 @pytest.fixture
@@ -69,6 +67,12 @@ def test_a_run_is_retrieved_once_and_keeps_its_unanswered_queries(store: Artifac
             {"k1": 0.9},
             id="expansion",
         ),
+        pytest.param(
+            (Query(query_id="q1", text="rash", excluded=frozenset({"d1"})), QUERIES[1]),
+            10,
+            {"k1": 0.9},
+            id="excluded",
+        ),
     ],
 )
 def test_another_question_is_another_run(
@@ -97,8 +101,22 @@ def test_pairs_are_scored_once_and_a_changed_text_is_scored_again(store: Artifac
     reranker = CountingReranker()
     stored = StoredReranker(store, {"model": "m"}, lambda: reranker)
 
-    assert stored.score(QUERIES[0], DOCUMENTS) == [4.0, 5.0]
-    assert stored.score(QUERIES[0], DOCUMENTS) == [4.0, 5.0]
+    for _ in range(2):
+        assert stored.score_all([Candidates(QUERIES[0], DOCUMENTS, (2.0, 1.0))]) == {"q1": [4.0, 5.0]}
     assert reranker.calls == 1
-    assert stored.score(QUERIES[0], (DOCUMENTS[0], Document(doc_id="d2", text="fevers"))) == [4.0, 6.0]
+    changed = (DOCUMENTS[0], Document(doc_id="d2", text="fevers"))
+    assert stored.score_all([Candidates(QUERIES[0], changed, (2.0, 1.0))]) == {"q1": [4.0, 6.0]}
     assert reranker.calls == 2
+
+
+@pytest.mark.parametrize(("sees_scores", "calls"), [(False, 1), (True, 2)])
+def test_other_scores_of_the_first_stage_matter_where_they_are_shown(
+    store: ArtifactStore, sees_scores: bool, calls: int
+) -> None:
+    reranker = CountingReranker()
+    stored = StoredReranker(store, {"model": "m"}, lambda: reranker, sees_scores=sees_scores)
+
+    for scores in ((2.0, 1.0), (3.0, 1.0)):
+        stored.score_all([Candidates(QUERIES[0], DOCUMENTS, scores)])
+
+    assert reranker.calls == calls

@@ -1,0 +1,77 @@
+"""Ranked lists that exist already, as a first stage: no index and no scores, their order kept exactly.
+
+HAKARI-Bench publishes its lists without scores and shuffles a reranker's candidates by a hash before it scores them,
+so that a reranker which gives all of them one score can't inherit their order. Here equal scores fall by doc id, as
+everywhere, whatever the order in which candidates are scored: there is nothing to shuffle.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from r2med_ray.errors import DataError
+from r2med_ray.parquet import read_rows
+from r2med_ray.types import DocId, Query, QueryId, Ranking, Run, ScoredDoc
+
+Lists: TypeAlias = Mapping[QueryId, Sequence[DocId]]
+
+NUM_CANDIDATES = 100
+"""Candidates of a query in `reranking_hybrid`; a positive that these lack may follow at the next rank."""
+
+
+def in_order(doc_ids: Sequence[DocId]) -> Ranking:
+    """Return a ranking in the order of the ids: n for the first of n, 1 for the last, exact as float32."""
+    return tuple(ScoredDoc(doc_id, float(len(doc_ids) - place)) for place, doc_id in enumerate(doc_ids))
+
+
+def read_lists(path: Path) -> dict[QueryId, tuple[DocId, ...]]:
+    """Read a Parquet table with the columns `query-id` and `corpus-ids`, best first; it may come in parts.
+
+    Raises:
+        DataError: a column is missing, a query comes twice, or a document twice in a list; names file and row.
+    """
+    lists: dict[QueryId, tuple[DocId, ...]] = {}
+    for row in read_rows(path):
+        query_id, doc_ids = row.values.get("query-id"), row.values.get("corpus-ids")
+        if query_id is None or not isinstance(doc_ids, list):
+            raise DataError(f"{row.where}: expected query-id and a list of corpus-ids, got {', '.join(row.values)}")
+        ranked = tuple(str(doc_id) for doc_id in doc_ids)
+        if str(query_id) in lists:
+            raise DataError(f"{row.where}: query {str(query_id)!r} has a list already")
+        if len(set(ranked)) < len(ranked):
+            repeated = next(doc_id for doc_id in ranked if ranked.count(doc_id) > 1)
+            raise DataError(f"{row.where}: query {str(query_id)!r} has document {repeated!r} twice")
+        lists[str(query_id)] = ranked
+    return lists
+
+
+class CandidatesRetriever:
+    """Answers with the first documents of each query's list.
+
+    Args:
+        tag: tag of its runs.
+        lists: one for every query that will be asked.
+        keep: how many documents of a list count; all where it is left out.
+    """
+
+    def __init__(self, tag: str, lists: Lists, *, keep: int | None = None) -> None:
+        self.tag = tag
+        self._lists = lists
+        self._keep = keep
+
+    def retrieve(self, queries: Sequence[Query], *, k: int) -> Run:
+        """Return the first k documents of every list.
+
+        Raises:
+            DataError: a query has no list.
+        """
+        for query in queries:
+            if query.query_id not in self._lists:
+                raise DataError(f"candidates {self.tag!r}: there is no list for query {query.query_id!r}")
+        return Run(
+            tag=self.tag,
+            rankings={query.query_id: in_order(self._lists[query.query_id][: self._keep][:k]) for query in queries},
+        )
+
+    def close(self) -> None:
+        """Hold nothing that would have to be freed."""

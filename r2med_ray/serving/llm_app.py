@@ -1,0 +1,135 @@
+"""A language model behind Ray Serve: vLLM engines of `ray.serve.llm`, spoken to as any OpenAI-compatible service.
+
+It needs the extra `llm` (on GPUs) or `llm-cpu`; nothing here is imported by a benchmark without a served model.
+"""
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ray import serve
+from ray.exceptions import RayError
+
+from r2med_ray.artifacts import Json
+from r2med_ray.capacity import CPUS_OF_AN_INGRESS
+from r2med_ray.errors import ConfigError, StageError
+from r2med_ray.serving.serve_session import HttpAddress
+
+logger = logging.getLogger(__name__)
+
+KV_CACHE_GIB = "VLLM_CPU_KVCACHE_SPACE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """What a replica of a language model is started with."""
+
+    name: str
+    """What requests call the model."""
+
+    source: str
+    """A folder that every node has, or a model of the Hub."""
+
+    arguments: Mapping[str, Json] = field(default_factory=dict)
+    """vLLM's engine arguments: max_model_len, dtype, tensor_parallel_size, revision, ..."""
+
+    min_replicas: int = 1
+    max_replicas: int = 1
+    in_flight_per_replica: int = 32
+    """Requests that a replica works on at once; above it Serve adds a replica, up to `max_replicas`."""
+
+    cpus: float = 1.0
+    """CPUs that each of an engine's workers reserves."""
+
+    gpus: float = 0.0
+    """GPUs that each of an engine's workers reserves; without any, vLLM computes on the CPU."""
+
+    accelerator: str | None = None
+    """Ray's name of the GPU that it needs, e.g. `A100-80G`."""
+
+    kv_cache_gib: int = 4
+    """Memory for keys and values, where the engine computes on the CPU."""
+
+    @property
+    def workers(self) -> int:
+        """How many workers share one replica's weights."""
+        return int(str(self.arguments.get("tensor_parallel_size", 1)))
+
+
+@contextlib.contextmanager
+def serve_language_model(name: str, engine: Engine, address: HttpAddress) -> Iterator[str]:
+    """Run a language model's application for the length of a `with` block.
+
+    Args:
+        name: name of the application, and its route.
+        engine: the model.
+        address: of Serve's proxies, see `serve_session.start_serve`.
+
+    Yields:
+        The base URL for clients of OpenAI's interface.
+
+    Raises:
+        ConfigError: vLLM isn't installed, or an engine argument is wrong.
+        StageError: the engine didn't start; names the model.
+    """
+    route = f"/{name}"
+    application = _application(engine)
+    logger.info("starting %s behind Ray Serve", engine.name)
+    try:
+        try:
+            serve.run(application, name=name, route_prefix=route)
+        except (RayError, RuntimeError) as error:
+            raise StageError("serve", f"language model {engine.name!r}", str(error)) from error
+        yield f"{address.url(route)}/v1"
+    finally:
+        serve.delete(name)
+
+
+def _application(engine: Engine) -> serve.Application:
+    try:
+        from ray.serve.llm import LLMConfig, build_openai_app
+    except ImportError as error:
+        raise ConfigError(
+            f"language model {engine.name!r} is to be served, which needs vLLM ({error}): install "
+            f"'r2med-ray[llm]' on GPUs or 'r2med-ray[llm-cpu]' without, or give the model a `base_url`"
+        ) from error
+    try:
+        config = LLMConfig(
+            model_loading_config={"model_id": engine.name, "model_source": engine.source},
+            engine_kwargs=dict(engine.arguments),
+            accelerator_type=engine.accelerator,
+            placement_group_config={"bundles": [_bundle(engine)] * engine.workers},
+            runtime_env={"env_vars": _environment(engine)},
+            log_engine_metrics=False,
+            deployment_config={
+                "autoscaling_config": {
+                    "min_replicas": engine.min_replicas,
+                    "max_replicas": engine.max_replicas,
+                    # an LLM deployment of Ray never grows unless told when
+                    "target_ongoing_requests": engine.in_flight_per_replica,
+                },
+                "max_constructor_retry_count": 2,
+            },
+        )
+    except ValueError as error:
+        raise ConfigError(f"language model {engine.name!r}: {error}") from error
+    return build_openai_app({"llm_configs": [config], "ingress_deployment_config": _INGRESS})
+
+
+def _bundle(engine: Engine) -> dict[str, float]:
+    return {"CPU": engine.cpus} | ({"GPU": engine.gpus} if engine.gpus else {})
+
+
+def _environment(engine: Engine) -> dict[str, str]:
+    """Return what the engine's processes see: no telemetry, no prompts in logs."""
+    private = {"VLLM_NO_USAGE_STATS": "1", "RAYLLM_ENABLE_REQUEST_PROMPT_LOGS": "0"}
+    return private | ({} if engine.gpus else {KV_CACHE_GIB: str(engine.kv_cache_gib)})
+
+
+_INGRESS: Mapping[str, Any] = {
+    "num_replicas": 1,
+    "ray_actor_options": {"num_cpus": CPUS_OF_AN_INGRESS},
+}
+"""The deployment in front of the engines. Ray starts two of a whole CPU each, which a small machine hasn't got."""

@@ -1,0 +1,70 @@
+"""Ray Serve's own processes: started once per job, on loopback unless told otherwise, and never anybody else's.
+
+Applications are deployed by name and deleted by name; other applications of the same cluster are left alone.
+"""
+
+import socket
+from dataclasses import dataclass
+
+import ray
+from ray import serve
+from ray.serve.context import _get_global_client
+
+from r2med_ray.errors import ConfigError
+
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpAddress:
+    """Where Serve's proxy listens."""
+
+    host: str
+    port: int
+
+    def url(self, route_prefix: str) -> str:
+        """Return the address of an application."""
+        host = LOOPBACK if self.host == "0.0.0.0" else self.host
+        return f"http://{host}:{self.port}{route_prefix}"
+
+
+def start_serve(*, http: bool, host: str = LOOPBACK, port: int | None = None) -> HttpAddress | None:
+    """Start Serve on the connected cluster, or join the one that runs there.
+
+    Args:
+        http: whether any application of the job is spoken to over HTTP. Without it no port is opened.
+        host: the address that the proxies bind to.
+        port: their port; on a cluster of one machine a free one where it is left out, else Serve's default.
+
+    Returns:
+        Where the proxies listen; None without HTTP.
+
+    Raises:
+        ConfigError: Serve runs there already without an HTTP proxy, and the job needs one.
+    """
+    wanted = {"host": host, "port": port or _default_port()}
+    options = wanted if http else None
+    location = "EveryNode" if http else "Disabled"
+    serve.start(proxy_location=location, http_options=options, logging_config={"log_level": "WARNING"})
+    if not http:
+        return None
+    if not serve.status().proxies:
+        raise ConfigError(
+            "Ray Serve runs on this cluster without an HTTP proxy, which served language models are spoken to "
+            "through: end it (`serve shutdown`), or give the language model a `base_url`"
+        )
+    client = _get_global_client()
+    assert client is not None
+    running = client.http_config  # not `options`, which Serve ignores where it runs already
+    return HttpAddress(host=running.host, port=running.port)
+
+
+def _default_port() -> int:
+    """Return a port that is free here; a cluster of several nodes gets Serve's own, which has to be free on all."""
+    alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+    if len(alive) > 1:
+        return 8000
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        port: int = probe.getsockname()[1]
+    return port
