@@ -9,15 +9,20 @@ from functools import partial
 from pathlib import Path
 
 from r2med_ray.artifacts import ArtifactStore
-from r2med_ray.assembly import Assembly
-from r2med_ray.capacity import Pools, size_pools
-from r2med_ray.config import load_config
-from r2med_ray.corpus.catalog import resolve_tasks
+from r2med_ray.assembly import Assembled, Assembly
+from r2med_ray.capacity import ClusterCapacity, Pools, size_pools
+from r2med_ray.config import TaskConfig, load_config
+from r2med_ray.corpus.catalog import TaskRow
 from r2med_ray.corpus.loading import fetch_documents, load_task
+from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.distributed.progress import StageReport
 from r2med_ray.distributed.session import connect
+from r2med_ray.distributed.stage_parts import Asked
+from r2med_ray.models.at_hand import ModelsAtHand, gpu_memory_gb
+from r2med_ray.models.sources import hub_answers
 from r2med_ray.pipeline import Outcome, System, run_system
-from r2med_ray.plan import make_plan
+from r2med_ray.plan import find_task, make_plan
+from r2med_ray.reporting.missing import Missing
 from r2med_ray.reporting.output_folder import require_replaceable
 from r2med_ray.reporting.record import (
     BenchmarkRecord,
@@ -27,9 +32,11 @@ from r2med_ray.reporting.record import (
     TaskRecord,
     versions,
 )
+from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.tables import leaderboard_text
 from r2med_ray.reporting.write import write_report
 from r2med_ray.retrieval.stored import StoredRetriever
+from r2med_ray.stages import FirstStage
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem, resolve
 from r2med_ray.types import Task
 
@@ -67,9 +74,10 @@ def run_job(
         print(make_plan(benchmark, artifacts, pools, capacity).text())  # noqa: T201
         if dry_run:
             return
-        record = run_benchmark(benchmark, artifacts, pools)
-    report = write_report(record, results)
-    print(leaderboard_text(record))  # noqa: T201
+        record = run_benchmark(benchmark, artifacts, pools, capacity, models_at_hand(benchmark, pools, capacity))
+    summary = summarise(record)
+    report = write_report(summary, results)
+    print(leaderboard_text(summary))  # noqa: T201
     print(f"report: {report / 'index.html'}")  # noqa: T201
 
 
@@ -78,24 +86,51 @@ def _base() -> Path:
     return Path.home() / "r2med_ray" if "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ else Path.cwd()
 
 
-def run_benchmark(benchmark: ResolvedBenchmark, store: ArtifactStore, pools: Pools) -> BenchmarkRecord:
-    """Run every system on every task."""
+def models_at_hand(benchmark: ResolvedBenchmark, pools: Pools, capacity: ClusterCapacity) -> ModelsAtHand | None:
+    """Return what is asked about models before the run; None where a worker is to find out what it lacks."""
+    if benchmark.config.when_missing == "error":
+        return None
+    device = pools.encode.device
+    memory_gb = gpu_memory_gb() if device == "cuda" else capacity.memory_gb_of_largest_node
+    return ModelsAtHand(benchmark.catalog, memory_gb=memory_gb, device=device, ask_hub=hub_answers())
+
+
+def run_benchmark(
+    benchmark: ResolvedBenchmark,
+    store: ArtifactStore,
+    pools: Pools,
+    capacity: ClusterCapacity,
+    models: ModelsAtHand | None = None,
+) -> BenchmarkRecord:
+    """Run every system on every task.
+
+    Args:
+        benchmark: with all its names looked up.
+        store: where artefacts are kept.
+        pools: what each stage reserves.
+        capacity: what the cluster has.
+        models: asked for each model that would have to work; None asks nobody.
+
+    Raises:
+        NotAtHand: something is not at hand and may not be left out, or nothing is left.
+    """
     config = benchmark.config
     started = datetime.now(UTC)
-    tasks, stages = _load_tasks(benchmark, store)
+    missing = Missing(config.when_missing)
+    tasks, stages = _load_tasks(benchmark, store, missing)
     results: list[ResultRecord] = []
-    with Assembly(benchmark, store, pools) as assembly:
-        systems = [[assembly.system(task, resolved) for resolved in benchmark.systems] for task in tasks]
-        asked = [
-            item
-            for task, of_task in zip(tasks, systems, strict=True)
-            for resolved, system in zip(benchmark.systems, of_task, strict=True)
-            for item in assembly.unanswered(task, resolved, system)
-        ]
+    with Assembly(benchmark, store, pools, capacity, models) as assembly:
+        systems = _assemble(benchmark, assembly, tasks, missing)
+        stages += [_stage_record(stage, unit, report) for stage, unit, report in assembly.rewrite(systems)]
+        systems, asked = _unanswered(assembly, systems, missing)
         stages += [_stage_record(stage, unit, report) for stage, unit, report in assembly.prepare(asked)]
-        for task, of_task in zip(tasks, systems, strict=True):
-            results += [_result(benchmark, store, task, system) for system in of_task]
+        for task in tasks:
+            for item in [item for item in systems if item.task is task]:
+                with missing.noted(task.name, [item.system.name]):
+                    results.append(_result(benchmark, store, task, item.system))
             assembly.release()
+    missing.require_some(len(results))
+    loaded = {task.name: task for task in tasks}
     return BenchmarkRecord(
         name=config.name,
         config=config.model_dump(mode="json"),
@@ -104,9 +139,10 @@ def run_benchmark(benchmark: ResolvedBenchmark, store: ArtifactStore, pools: Poo
         baseline=config.baseline,
         depth=config.depth,
         seed=config.seed,
-        tasks=tuple(_task_record(task) for task in tasks),
+        tasks=tuple(_task_record(entry, loaded.get(entry.name)) for entry in benchmark.tasks),
         systems=tuple(_system_record(resolved) for resolved in benchmark.systems),
         results=tuple(results),
+        missing=tuple(missing.records),
         stages=tuple(stages),
         versions=versions(),
         started=started.isoformat(timespec="seconds"),
@@ -114,11 +150,17 @@ def run_benchmark(benchmark: ResolvedBenchmark, store: ArtifactStore, pools: Poo
     )
 
 
-def _load_tasks(benchmark: ResolvedBenchmark, store: ArtifactStore) -> tuple[list[Task], list[StageRecord]]:
+def _load_tasks(
+    benchmark: ResolvedBenchmark, store: ArtifactStore, missing: Missing
+) -> tuple[list[Task], list[StageRecord]]:
     """LOAD and SHARD every task before anything is computed, so that a bad record stops the job at once."""
     config = benchmark.config
+    sources: list[TaskSource] = []
+    for entry in benchmark.tasks:
+        with missing.noted(entry.name, [resolved.name for resolved in benchmark.systems]):
+            sources.append(find_task(entry))
     tasks, stages = [], []
-    for source in resolve_tasks(config.tasks):
+    for source in sources:
         began = time.monotonic()
         stored = len(store.names_of("corpus"))
         task = load_task(
@@ -141,6 +183,31 @@ def _load_tasks(benchmark: ResolvedBenchmark, store: ArtifactStore) -> tuple[lis
             )
         )
     return tasks, stages
+
+
+def _assemble(
+    benchmark: ResolvedBenchmark, assembly: Assembly, tasks: Sequence[Task], missing: Missing
+) -> list[Assembled]:
+    """Return the systems that can run, task by task."""
+    systems: list[Assembled] = []
+    for task in tasks:
+        for resolved in benchmark.systems:
+            with missing.noted(task.name, [resolved.name]):
+                systems.append(assembly.assembled(task, resolved))
+    return systems
+
+
+def _unanswered(
+    assembly: Assembly, systems: Sequence[Assembled], missing: Missing
+) -> tuple[list[Assembled], list[Asked[FirstStage]]]:
+    """Return the systems that can still run, and what their first stages have to search for."""
+    able: list[Assembled] = []
+    asked: list[Asked[FirstStage]] = []
+    for item in systems:
+        with missing.noted(item.task.name, [item.system.name]):
+            asked += assembly.unanswered(item)
+            able.append(item)
+    return able, asked
 
 
 def _result(benchmark: ResolvedBenchmark, store: ArtifactStore, task: Task, system: System) -> ResultRecord:
@@ -174,7 +241,14 @@ def _stage_record(stage: str, unit: str, report: StageReport) -> StageRecord:
     )
 
 
-def _task_record(task: Task) -> TaskRecord:
+def _task_record(entry: TaskRow | TaskConfig, task: Task | None) -> TaskRecord:
+    if task is None:
+        return TaskRecord(
+            name=entry.name,
+            suite=entry.suite if isinstance(entry, TaskRow) else entry.name,
+            revision=entry.revision if isinstance(entry, TaskRow) else "",
+            qrels={},
+        )
     return TaskRecord(
         name=task.name,
         suite=task.suite,

@@ -3,6 +3,7 @@
 R2MedError
 ├── ConfigError      a setting or a name is wrong; raised before anything starts
 ├── DataError        a file, a record or a vector is wrong; names the file, the line or the id
+│   └── NotAtHand    a file, a checkpoint, a key or a device is not here; says what, and how to get it
 ├── ArtifactError    a stored artefact is damaged or is not what its key says
 ├── CapacityError    the cluster can't ever run what the plan asks for
 └── StageError       a stage failed on a worker; names the stage and the unit (shard, query, replica)
@@ -22,6 +23,22 @@ class ConfigError(R2MedError):
 
 class DataError(R2MedError):
     """An input is wrong. The message gives the file and line, or the id, and what would be right."""
+
+
+class NotAtHand(DataError):  # noqa: N818  (what it says, not that it is an error)
+    """What a result needs is not here: data, weights, generated texts, an API key or a device.
+
+    Args:
+        what: the thing in a few words, e.g. "BAAI/bge-large-en-v1.5 at d4aa6901d3a4".
+        how: the whole message: where it was looked for and how to get it. `needs WHAT` where it is left out.
+    """
+
+    def __init__(self, what: str, how: str = "") -> None:
+        super().__init__(how or f"needs {what}")
+        self.what = what
+
+    def __reduce__(self) -> tuple[type["NotAtHand"], tuple[str, str]]:
+        return type(self), (self.what, str(self))
 
 
 class ArtifactError(R2MedError):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from r2med_ray.config import FusionConfig
 from r2med_ray.evaluation.evaluate import Evaluation, evaluate
+from r2med_ray.evaluation.invariants import require_possible, require_same_head
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.referee import check_with_trec_eval
 from r2med_ray.protocols import QueryRewriter, Reranker, Retriever
@@ -55,13 +56,26 @@ def run_system(
         system: its parts.
         measures: what is measured, twice: by `evaluation.measures` and by trec_eval.
         fetch_documents: reads the texts that the reranker is shown.
+
+    Raises:
+        StageError: reranking changed which documents are in the head, or a query's values are impossible.
     """
     rewriting = system.rewriter.rewrite(task.queries) if system.rewriter else Rewriting(queries=task.queries)
     runs = [retriever.retrieve(rewriting.queries, k=system.depth) for retriever in system.retrievers]
     run = fuse(runs, system.fusion, tag=system.name, k=system.depth) if system.fusion else runs[0]
     if system.reranker is not None:
-        documents = fetch_documents(head_ids(run, system.rerank_depth))
-        run = rerank(run, system.reranker, rewriting.queries, documents, depth=system.rerank_depth, tag=system.name)
+        first, depth = run, system.rerank_depth
+        run = rerank(
+            first,
+            system.reranker,
+            rewriting.queries,
+            fetch_documents(head_ids(first, depth)),
+            depth=depth,
+            tag=system.name,
+            keep_rest=system.keep_below,
+        )
+        require_same_head(first, run, depth)
     evaluation = evaluate(run, task.qrels, measures)
     check_with_trec_eval(run, task.qrels, evaluation)
+    require_possible(evaluation.per_query, task.qrels, unit=f"{system.name} on {task.name}")
     return Outcome(rewriting=rewriting, run=Run(tag=system.name, rankings=run.rankings), evaluation=evaluation)

@@ -5,16 +5,21 @@ Reads the store and the task files; writes nothing and starts nothing.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.capacity import ClusterCapacity, Pools
 from r2med_ray.config import TaskConfig
 from r2med_ray.corpus.catalog import TaskRow, resolve_tasks
 from r2med_ray.corpus.convert import corpus_key, load_corpus
-from r2med_ray.corpus.sources import DATA_FOLDER
+from r2med_ray.corpus.sources import DATA_FOLDER, TaskSource
 from r2med_ray.errors import DataError
-from r2med_ray.indexing.keys import skipped_rows, terms_key, vectors_key
-from r2med_ray.systems import DenseStage, FirstStage, LexicalStage, ResolvedBenchmark
+from r2med_ray.models.at_hand import ModelsAtHand
+from r2med_ray.reporting.missing import Missing, needs
+from r2med_ray.reporting.record import MissingRecord
+from r2med_ray.rewriting.replay import ReplayRewriter
+from r2med_ray.stages import FirstStage
+from r2med_ray.systems import ResolvedBenchmark
 from r2med_ray.types import Corpus
 
 
@@ -39,6 +44,8 @@ class Plan:
     """(task, what is known about its corpus), in the order of the tasks."""
 
     shards: tuple[ShardCount, ...]
+    needs: tuple[str, ...]
+    """What is not on this machine, with what waits for it."""
 
     def text(self) -> str:
         """Return the plan for people."""
@@ -53,6 +60,8 @@ class Plan:
             *(f"  {system.name:{width}}  {system.describe()}" for system in systems),
             "tasks",
             *(f"  {name:{width}}  {corpus}" for name, corpus in self.corpora),
+            *(["not on this machine; the run asks the Hub"] if self.needs else []),
+            *(f"  {line}" for line in self.needs),
             "artefacts of shards (stored + missing)",
             *(f"  {count.what}, {count.task}: {count.stored} + {count.missing}" for count in self.shards),
             "reservations",
@@ -84,12 +93,50 @@ def make_plan(benchmark: ResolvedBenchmark, store: ArtifactStore, pools: Pools, 
         corpora.append((entry.name, _describe(known)))
         if known is not None:
             shards += _count(benchmark, store, entry.name, known, pools.encode.device)
-    return Plan(benchmark=benchmark, pools=pools, capacity=capacity, corpora=tuple(corpora), shards=tuple(shards))
+    return Plan(
+        benchmark=benchmark,
+        pools=pools,
+        capacity=capacity,
+        corpora=tuple(corpora),
+        shards=tuple(shards),
+        needs=tuple(needs(_not_here(benchmark))),
+    )
+
+
+def _not_here(benchmark: ResolvedBenchmark) -> list[MissingRecord]:
+    """Return what this machine lacks of tasks, generated texts and models; the Hub is not asked."""
+    missing = Missing("skip")
+    models = ModelsAtHand(benchmark.catalog, memory_gb=None, device="cpu", ask_hub=False)
+    for entry in benchmark.tasks:
+        folder: Path | None = None
+        with missing.noted(entry.name, [system.name for system in benchmark.systems]):
+            folder = find_task(entry, download=False).folder
+        for system in benchmark.systems:
+            with missing.noted(entry.name, [system.name]):
+                rewriter = system.config.rewriter
+                if folder and rewriter and rewriter.generations:
+                    ReplayRewriter(rewriter, folder=folder)
+            for row in (*(stage.row for stage in system.first_stages), system.reranker):
+                with missing.noted(entry.name, [system.name]):
+                    models.require(row)
+    return missing.records
+
+
+def find_task(entry: TaskRow | TaskConfig, *, download: bool = True) -> TaskSource:
+    """Return where a task's files are.
+
+    Raises:
+        NotAtHand: they are not on this machine, and the Hub doesn't give them or was not to be asked.
+    """
+    if isinstance(entry, TaskRow):
+        return entry.locate(download=download)
+    [source] = resolve_tasks([entry])
+    return source
 
 
 def _corpus(entry: TaskRow | TaskConfig, benchmark: ResolvedBenchmark, store: ArtifactStore) -> Corpus | None:
     """Return the converted corpus of a task, or None where it is yet to be converted."""
-    [source] = resolve_tasks([entry if isinstance(entry, TaskConfig) else entry.name], download=False)
+    source = find_task(entry, download=False)
     resources = benchmark.config.resources
     artifact = store.find(
         corpus_key(
@@ -119,14 +166,11 @@ def _count(
     benchmark: ResolvedBenchmark, store: ArtifactStore, task: str, corpus: Corpus, device: str
 ) -> Iterator[ShardCount]:
     for stage in _distinct([stage for system in benchmark.systems for stage in system.first_stages]):
-        if isinstance(stage, LexicalStage):
-            keys = [terms_key(shard, skipped_rows(corpus, shard, stage.compat)) for shard in corpus.shards]
-        else:
-            inputs = stage.row.encoding_inputs(task, device=device, side="document")
-            keys = [vectors_key(shard, corpus.duplicates_in(shard), inputs) for shard in corpus.shards]
+        keys = stage.artifacts(task, corpus, device)
         stored = sum(store.find(key) is not None for key in keys)
-        what = "vectors" if isinstance(stage, DenseStage) else "terms"
-        yield ShardCount(what=f"{what} for {stage.label}", task=task, stored=stored, missing=len(keys) - stored)
+        yield ShardCount(
+            what=f"{stage.holds} for {stage.label}", task=task, stored=stored, missing=len(keys) - stored
+        )
 
 
 def _distinct(stages: Sequence[FirstStage]) -> list[FirstStage]:

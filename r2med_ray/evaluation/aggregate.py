@@ -22,13 +22,13 @@ class SuiteAverage:
 
 def task_macro(evaluations: Mapping[str, Evaluation], measure: str) -> float:
     """Return the unweighted mean over tasks of the mean over queries."""
-    means = [_mean(evaluation, measure) for evaluation in evaluations.values()]
+    means = [mean_of(evaluation, measure) for evaluation in evaluations.values()]
     return math.fsum(means) / len(means)
 
 
 def query_weighted(evaluations: Mapping[str, Evaluation], measure: str) -> float:
     """Return the mean over all queries of all tasks."""
-    sums = [_mean(evaluation, measure) * evaluation.num_queries for evaluation in evaluations.values()]
+    sums = [mean_of(evaluation, measure) * evaluation.num_queries for evaluation in evaluations.values()]
     return math.fsum(sums) / sum(evaluation.num_queries for evaluation in evaluations.values())
 
 
@@ -38,13 +38,21 @@ def pooled_micro_recall(evaluations: Mapping[str, Evaluation], k: int) -> float:
     Raises:
         ConfigError: `R@k` was not measured.
     """
-    found = positives = 0
-    for evaluation in evaluations.values():
-        _mean(evaluation, f"R@{k}")
-        for query_id, recall in evaluation.values(f"R@{k}").items():
-            found += round(recall * evaluation.num_positives[query_id])
-            positives += evaluation.num_positives[query_id]
+    counts = [positives_found(evaluation, k) for evaluation in evaluations.values()]
+    found, positives = map(sum, zip(*counts, strict=True))
     return found / positives
+
+
+def positives_found(evaluation: Evaluation, k: int) -> tuple[int, int]:
+    """Return how many positives are among the first k of their query, and how many there are.
+
+    Raises:
+        ConfigError: `R@k` was not measured.
+    """
+    mean_of(evaluation, f"R@{k}")
+    recalls = evaluation.values(f"R@{k}")
+    found = sum(round(recall * evaluation.num_positives[query_id]) for query_id, recall in recalls.items())
+    return found, sum(evaluation.num_positives.values())
 
 
 def suite_average(evaluations: Mapping[str, Evaluation], measure: str, suite: Sequence[str]) -> SuiteAverage:
@@ -55,7 +63,12 @@ def suite_average(evaluations: Mapping[str, Evaluation], measure: str, suite: Se
     return SuiteAverage(value=task_macro({task: evaluations[task] for task in suite}, measure), missing=())
 
 
-def _mean(evaluation: Evaluation, measure: str) -> float:
+def mean_of(evaluation: Evaluation, measure: str) -> float:
+    """Return the mean over queries.
+
+    Raises:
+        ConfigError: the measure was not measured.
+    """
     if measure not in evaluation.means:
         raise ConfigError(f"{measure} was not measured; there is {', '.join(evaluation.means)}")
     return evaluation.means[measure]

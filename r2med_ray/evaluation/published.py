@@ -82,6 +82,12 @@ def published_score(
 
 
 @cache
+def mteb_models() -> frozenset[str]:
+    """Return the models that MTEB has figures for, by their Hugging Face names."""
+    return frozenset(row.retriever for row in _table() if row.family == "mteb")
+
+
+@cache
 def _table() -> tuple[PublishedScore, ...]:
     with TABLE.open(newline="", encoding="utf-8") as stream:
         return tuple(_row(cells) for cells in csv.DictReader(stream))

@@ -5,7 +5,7 @@ Weight of term t in a bag of words of L terms where it stands tf times:
     idf(t) · tf / (tf + k1 · (1 − b + b · L / average length)),   idf(t) = ln(1 + (N − df + 0.5) / (df + 0.5))
 
 This is Lucene's BM25 with exact lengths (Kamphuis et al., ECIR 2020: "Lucene (accurate)"). The rows of `BM25_ROWS`
-differ in what the query's terms weigh.
+differ in what the query's terms weigh, in the idf, and in the analyzer.
 
 A score is the sum of query weight × document weight over the terms of the query, added up in float32, terms in code
 point order. Terms that a shard has never seen add nothing to its documents, so a document's score depends on the
@@ -18,22 +18,36 @@ T terms of a query that the shard knows.
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from r2med_ray.artifacts import Json
 from r2med_ray.errors import DataError
-from r2med_ray.indexing.analysis import ANALYZER, analyze
+from r2med_ray.indexing import porter_stop
+from r2med_ray.indexing.analysis import ANALYZER
+from r2med_ray.indexing.analyzers import ANALYZERS
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
 from r2med_ray.ranking import best_of_scores
 from r2med_ray.registry import Registry
 from r2med_ray.types import DocId, FloatVector, Ranking
 
 Weights: TypeAlias = npt.NDArray[np.float64]
+
+
+class _Idf(NamedTuple):
+    formula: str
+    of_odds: Callable[[Weights], Weights]
+    """From (N − df + 0.5) / (df + 0.5)."""
+
+
+_IDF: Mapping[str, _Idf] = {
+    "lucene": _Idf("ln(1+(N-df+0.5)/(df+0.5))", lambda odds: np.log(1 + odds)),
+    "robertson": _Idf("max(0,ln((N-df+0.5)/(df+0.5)))", lambda odds: np.log(np.maximum(odds, 1))),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +60,8 @@ class BM25Row:
 
     k1: float = 0.9
     b: float = 0.4
+    idf: Literal["lucene", "robertson"] = "lucene"
+    analyzer: str = ANALYZER
 
     def with_parameters(self, *, k1: float | None = None, b: float | None = None) -> "BM25Row":
         """Return the row with other parameters; None keeps the row's own."""
@@ -54,7 +70,8 @@ class BM25Row:
     def inputs(self) -> dict[str, Json]:
         """Return everything about the variant that changes a score."""
         return {
-            "analyzer": ANALYZER,
+            "analyzer": self.analyzer,
+            "idf": self.idf,
             "weighted_queries": self.weighted_queries,
             "k1": self.k1,
             "b": self.b,
@@ -63,7 +80,8 @@ class BM25Row:
     def describe(self) -> str:
         """Return the variant in words, for a report."""
         query = "query terms weighted like a document's" if self.weighted_queries else "query terms counted"
-        return f"BM25, k1={self.k1:g}, b={self.b:g}, idf=ln(1+(N-df+0.5)/(df+0.5)), {query}, analyzer {ANALYZER}"
+        idf = _IDF[self.idf].formula
+        return f"BM25, k1={self.k1:g}, b={self.b:g}, idf={idf}, {query}, analyzer {self.analyzer}"
 
 
 BM25_ROWS: Registry[BM25Row] = Registry(
@@ -75,6 +93,15 @@ BM25_ROWS: Registry[BM25Row] = Registry(
             # eval_BM25.py:75 of R2MED (commit 62b7074) sends the query through gensim's LuceneBM25Model too. Its
             # idf, ln(N + 1) − ln(df + 0.5), is the one above.
             BM25Row(name="bm25-r2med", weighted_queries=True),
+            # NanoR2MED's lists: bm25s's method "robertson", which HAKARI-Bench calls okapi, with bm25s's k1 and b.
+            BM25Row(
+                name="bm25-nano",
+                weighted_queries=False,
+                k1=1.5,
+                b=0.75,
+                idf="robertson",
+                analyzer=porter_stop.ANALYZER,
+            ),
         )
     ],
 )
@@ -93,7 +120,8 @@ class BM25Index:
         keep_zero_scores: also rank documents that share no term with the query, as R2MED's script does.
 
     Raises:
-        DataError: there are not as many ids as documents, or the statistics were not made from this shard.
+        DataError: there are not as many ids as documents, the statistics were not made from this shard, or the terms
+            were made by another analyzer than the variant's.
     """
 
     def __init__(
@@ -110,12 +138,15 @@ class BM25Index:
 
         if len(doc_ids) != terms.num_documents:
             raise DataError(f"{len(doc_ids)} ids for a shard of {terms.num_documents} analysed documents")
+        if terms.analyzer != row.analyzer:
+            raise DataError(f"{row.name} needs terms of {row.analyzer}, these were made by {terms.analyzer}")
         self._doc_ids = tuple(doc_ids)
         self._row = row
+        self._analyze = ANALYZERS[row.analyzer].analyze
         self._corpus_terms = statistics.document_frequencies
         self._average_length = statistics.average_length or 1.0  # without a term there is nothing to weigh
         self._position_of_term = {term: position for position, term in enumerate(terms.terms)}
-        self._idf_V = _idf(terms, statistics)
+        self._idf_V = _IDF[row.idf].of_odds(_odds(terms, statistics))
         sizes_V = np.diff(terms.offsets)
         lengths_P = terms.lengths[terms.rows]
         weights_P = self._weight(np.repeat(self._idf_V, sizes_V), terms.counts.astype(np.float64), lengths_P)
@@ -132,7 +163,7 @@ class BM25Index:
 
     def _scores(self, query: str) -> FloatVector:
         """Return float32 scores of shape (N,), -inf where a document is no hit."""
-        counts = Counter(analyze(query))
+        counts = Counter(self._analyze(query))
         known = sorted(counts.keys() & self._position_of_term.keys())
         positions_T = np.array([self._position_of_term[term] for term in known], np.intp)
         weights_T = np.array([counts[term] for term in known], np.float64)
@@ -151,8 +182,8 @@ class BM25Index:
         return idf * counts / (counts + k1 * (1 - b + b * lengths / self._average_length))
 
 
-def _idf(terms: ShardTerms, statistics: CorpusStatistics) -> Weights:
-    """Return the inverse document frequency of each term, float64 of shape (V,)."""
+def _odds(terms: ShardTerms, statistics: CorpusStatistics) -> Weights:
+    """Return documents without over documents with each term, half a document added to both; float64, shape (V,)."""
     in_shard_V = np.diff(terms.offsets)
     in_corpus_V = np.array([statistics.document_frequencies.get(term, 0) for term in terms.terms], np.int64)
     unknown = np.flatnonzero(in_corpus_V < in_shard_V)
@@ -162,8 +193,8 @@ def _idf(terms: ShardTerms, statistics: CorpusStatistics) -> Weights:
             f"term {terms.terms[first]!r} is in {in_shard_V[first]} documents of the shard and in "
             f"{in_corpus_V[first]} of the corpus; the statistics were made from other documents"
         )
-    idf_V: Weights = np.log(1 + (statistics.num_documents - in_corpus_V + 0.5) / (in_corpus_V + 0.5))
-    return idf_V
+    odds_V: Weights = (statistics.num_documents - in_corpus_V + 0.5) / (in_corpus_V + 0.5)
+    return odds_V
 
 
 def _repeated(doc_ids: Sequence[DocId]) -> list[int]:

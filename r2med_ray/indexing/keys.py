@@ -14,14 +14,16 @@ COUNTS_FILE = "counts.parquet"
 ANN_FILE = "index.faiss"
 
 
-def vectors_key(shard: CorpusShard, skip_rows: Sequence[int], encoding: Mapping[str, Json]) -> ArtifactKey:
-    """Return the key of a shard's vectors: its text, the rows that count, and the encoder's inputs."""
-    return ArtifactKey("vectors", {"shard": shard.digest, "skip_rows": list(skip_rows), "encoding": dict(encoding)})
+def vectors_key(
+    shard: CorpusShard, skip_rows: Sequence[int], encoding: Mapping[str, Json], kind: str = "vectors"
+) -> ArtifactKey:
+    """Return the key of a shard's vectors of some kind: its text, the rows that count, and the encoder's inputs."""
+    return ArtifactKey(kind, {"shard": shard.digest, "skip_rows": list(skip_rows), "encoding": dict(encoding)})
 
 
-def query_vectors_key(queries: Sequence[Query], encoding: Mapping[str, Json]) -> ArtifactKey:
+def query_vectors_key(queries: Sequence[Query], encoding: Mapping[str, Json], kind: str = "vectors") -> ArtifactKey:
     """Return the key of the vectors of a task's queries."""
-    return ArtifactKey("query-vectors", {"queries": fingerprint_queries(queries), "encoding": dict(encoding)})
+    return ArtifactKey(f"query-{kind}", {"queries": fingerprint_queries(queries), "encoding": dict(encoding)})
 
 
 def skipped_rows(corpus: Corpus, shard: CorpusShard, compat: Compat) -> tuple[int, ...]:
@@ -29,9 +31,9 @@ def skipped_rows(corpus: Corpus, shard: CorpusShard, compat: Compat) -> tuple[in
     return () if compat == "r2med" else corpus.duplicates_in(shard)
 
 
-def terms_key(shard: CorpusShard, skip_rows: Sequence[int]) -> ArtifactKey:
-    """Return the key of a shard's terms, which every variant of BM25 is scored from."""
-    return ArtifactKey("terms", {"shard": shard.digest, "skip_rows": list(skip_rows), "analyzer": ANALYZER})
+def terms_key(shard: CorpusShard, skip_rows: Sequence[int], analyzer: str = ANALYZER) -> ArtifactKey:
+    """Return the key of a shard's terms, which every variant of BM25 with this analyzer is scored from."""
+    return ArtifactKey("terms", {"shard": shard.digest, "skip_rows": list(skip_rows), "analyzer": analyzer})
 
 
 def ann_key(vectors: ArtifactKey, factory: str, unit_length: bool) -> ArtifactKey:

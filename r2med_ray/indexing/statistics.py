@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from r2med_ray.indexing.analysis import terms_of_piece
-from r2med_ray.indexing.words import pieces
+from r2med_ray.indexing.analysis import ANALYZER
+from r2med_ray.indexing.analyzers import ANALYZERS, Analyzer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -28,6 +28,7 @@ class ShardTerms:
     No setting of BM25 is in it, so it is stored once and every variant is built from it.
     """
 
+    analyzer: str
     num_documents: int
     terms: tuple[str, ...]
     """V terms, ascending by code point."""
@@ -42,9 +43,10 @@ class ShardTerms:
     """int32, shape (P,): how often the term stands in the document."""
 
     @classmethod
-    def from_texts(cls, texts: Iterable[str]) -> "ShardTerms":
+    def from_texts(cls, texts: Iterable[str], analyzer: str = ANALYZER) -> "ShardTerms":
         """Analyse the documents of a shard; one without a term counts as a document all the same."""
-        numbers = _TermNumbers()
+        numbers = _TermNumbers(ANALYZERS[analyzer])
+        pieces = ANALYZERS[analyzer].pieces
         numbers_T, lengths = array("i"), array("q")
         for text in texts:
             before = len(numbers_T)
@@ -58,6 +60,7 @@ class ShardTerms:
         pairs_P, counts_P = np.unique(pairs_T, return_counts=True)
         positions_P, rows_P = np.divmod(pairs_P, len(lengths))
         return cls(
+            analyzer=analyzer,
             num_documents=len(lengths),
             terms=tuple(terms),
             offsets=np.searchsorted(positions_P, np.arange(len(terms) + 1)),
@@ -80,10 +83,11 @@ class ShardTerms:
         return table.replace_schema_metadata({"num_documents": str(self.num_documents)})
 
     @classmethod
-    def from_table(cls, table: pa.Table) -> "ShardTerms":
-        """Return what `to_table` was called on."""
+    def from_table(cls, table: pa.Table, analyzer: str = ANALYZER) -> "ShardTerms":
+        """Return what `to_table` was called on; the artefact's key has the analyzer."""
         rows, counts = (table[name].combine_chunks() for name in ("rows", "counts"))
         return cls(
+            analyzer=analyzer,
             num_documents=int(table.schema.metadata[b"num_documents"]),
             terms=tuple(table["term"].to_pylist()),
             offsets=rows.offsets.to_numpy(),
@@ -95,11 +99,13 @@ class ShardTerms:
 class _TermNumbers(dict[str, tuple[int, ...]]):
     """Piece of text → the numbers of its terms, given in the order of their first appearance."""
 
-    def __init__(self) -> None:
+    def __init__(self, analyzer: Analyzer) -> None:
         self.of_term: dict[str, int] = {}
+        self._analyzer = analyzer
 
     def __missing__(self, piece: str) -> tuple[int, ...]:
-        self[piece] = tuple(self.of_term.setdefault(term, len(self.of_term)) for term in terms_of_piece(piece))
+        terms = self._analyzer.terms_of_piece(piece)
+        self[piece] = tuple(self.of_term.setdefault(term, len(self.of_term)) for term in terms)
         return self[piece]
 
 

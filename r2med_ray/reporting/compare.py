@@ -1,50 +1,66 @@
-"""Our figures beside published ones of the same system, per task and averaged over each suite."""
+"""Our figures beside published ones, as a table with a verdict per task and mean, and what the verdicts refer to."""
 
+from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 from r2med_ray.reporting.columns import Column, text_table
-from r2med_ray.reporting.formats import points, signed_points
+from r2med_ray.reporting.formats import bound, points, signed_points
 from r2med_ray.reporting.record import BenchmarkRecord
-from r2med_ray.reporting.summary import Summary, summarise
+from r2med_ray.reporting.summary import summarise
+from r2med_ray.reporting.verdicts import KNOWN, OUTSIDE, WITHIN, Verdict, verdicts
+
+DECIMALS = 3
+"""Of a percentage: the five that R2MED's files have of a share."""
+
+WHICH_COMPARES = (
+    "Systems under `compat: r2med` stand beside R2MED's result files, or its leaderboard where no file is left; a "
+    "single encoder without it beside MTEB's figure for the same checkpoint, which used MTEB's prompts. Figures of "
+    "NanoR2MED belong to its own small corpora and compare with neither."
+)
 
 
 def compare_with_published(record: BenchmarkRecord) -> str:
     """Return the comparison for a terminal or a log."""
-    columns = published_columns(summarise(replace(record, baseline=None)))
-    if not columns:
+    judged = verdicts(summarise(replace(record, baseline=None)))
+    if not judged:
         return f"{record.name}: no {record.main_measure} is published for any of its systems and tasks\n"
-    return f"{record.name}: {record.main_measure} on a scale of 0–100\n\n{text_table(columns)}"
+    notes = "".join(f"{note}\n" for note in verdict_notes(judged))
+    return (
+        f"{record.name}: {record.main_measure} on a scale of 0–100\n\n{text_table(verdict_columns(judged))}\n{notes}"
+    )
 
 
-def published_columns(summary: Summary) -> list[Column]:
-    """Return one row per system and task with a published figure, and one per suite that has one for every task.
-
-    No columns where nothing is published.
-    """
-    rows = [
-        (row.system.name, task, ours, published, source)
-        for row in summary.rows
-        for task, ours, published, source in (
-            *((task, row.scores[task], score.value, score.source) for task, score in row.published.items()),
-            *(
-                (f"Mean{label}", row.suite_means[suite], row.published_means[suite], "")
-                for suite, label in summary.averaged_suites.items()
-                if suite in row.published_means
-            ),
-        )
-    ]
-    if not rows:
-        return []
-    systems, tasks, ours, published, sources = zip(*rows, strict=True)
+def verdict_columns(judged: list[Verdict]) -> list[Column]:
+    """Return one row per verdict."""
     return [
-        Column(title="System", values=systems, is_number=False),
-        Column(title="Task", values=tasks, is_number=False),
-        Column(title="Ours", values=ours, write=points),
-        Column(title="Published", values=published, write=points),
+        Column(title="System", values=[row.system for row in judged], is_number=False),
+        Column(title="Task", values=[row.task for row in judged], is_number=False),
+        Column(title="Ours", values=[row.ours for row in judged], write=partial(points, decimals=DECIMALS)),
+        Column(title="Published", values=[row.published for row in judged], write=partial(points, decimals=DECIMALS)),
         Column(
             title="Difference",
-            values=[mine - theirs for mine, theirs in zip(ours, published, strict=True)],
-            write=signed_points,
+            values=[row.difference for row in judged],
+            write=partial(signed_points, decimals=DECIMALS),
         ),
-        Column(title="Source", values=sources, is_number=False),
+        Column(title="Tolerance", values=[row.tolerance for row in judged], write=bound),
+        Column(title="Verdict", values=[row.verdict for row in judged], is_number=False),
+        Column(
+            title="Reason",
+            values=[", ".join(reason.name for reason in row.reasons) for row in judged],
+            is_number=False,
+        ),
+        Column(title="Source", values=[row.source for row in judged], is_number=False),
+    ]
+
+
+def verdict_notes(judged: list[Verdict]) -> list[str]:
+    """Return how many verdicts there are of each kind, what the reasons' names stand for, and what is comparable."""
+    counts = Counter(row.verdict if row.ours is not None else "not computed" for row in judged)
+    kinds = [f"{counts[kind]} {kind}" for kind in (WITHIN, KNOWN, OUTSIDE, "not computed") if counts[kind]]
+    reasons = dict.fromkeys(reason for row in judged for reason in row.reasons)
+    return [
+        f"{', '.join(kinds)}, of {len(judged)} published figures.",
+        WHICH_COMPARES,
+        *(f"{reason.name}: {reason.because} ({reason.source})." for reason in reasons),
     ]

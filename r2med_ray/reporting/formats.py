@@ -3,14 +3,19 @@
 NOTHING = "–"
 
 
-def points(value: float | None) -> str:
+def points(value: float | None, decimals: int = 2) -> str:
     """Write a measure, 0.42314 as `42.31`."""
-    return NOTHING if value is None else f"{100 * value:.2f}"
+    return NOTHING if value is None else f"{100 * value:.{decimals}f}"
 
 
-def signed_points(value: float | None) -> str:
+def bound(value: float) -> str:
+    """Write a tolerance without rounding it away, 0.00005 as `0.005`."""
+    return f"{100 * value:g}"
+
+
+def signed_points(value: float | None, decimals: int = 2) -> str:
     """Write a difference with its sign, -0.01 as `−1.00`."""
-    return NOTHING if value is None else f"{100 * value:+.2f}".replace("-", "−")
+    return NOTHING if value is None else f"{100 * value:+.{decimals}f}".replace("-", "−")
 
 
 def interval(ends: tuple[float, float] | None) -> str:

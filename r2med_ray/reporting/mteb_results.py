@@ -1,37 +1,84 @@
-"""A result in the shape of MTEB's result files (github.com/embeddings-benchmark/results), for tools that read those.
+"""Results as MTEB's result files: what its `TaskResult` and `ResultCache` load, as if mteb had written them.
 
-`mteb_version` and `kg_co2_emissions` are null: no release of mteb made these files, and nothing was weighed.
+    results/<model>/<revision>/<task>.json     one system on one task
+    results/<model>/<revision>/model_meta.json the system
+
+The shape is that of mteb 2.26. `mteb_version` is null, which mteb takes for a result that none of its releases made.
+Nothing was weighed, so `kg_co2_emissions` is null too; the `nauc_*` keys, which need mteb's confidence scores, and
+`accuracy`, which is `recall_at_1`, are left out.
 """
 
-from r2med_ray.artifacts import Json
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from r2med_ray.artifacts import Json, fingerprint
 from r2med_ray.evaluation.evaluate import evaluate
 from r2med_ray.evaluation.measures import Measure
-from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord, TaskRecord
+from r2med_ray.reporting.file_names import file_names
+from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord, SystemRecord, TaskRecord
 
 CUTOFFS = (1, 3, 5, 10, 20, 100, 1000)
 DECIMALS = 5
+MAIN = Measure("nDCG", 10)
+"""The main score of MTEB's retrieval tasks, whatever the main measure of a benchmark here is."""
 
-_KEYS = {"ndcg": "nDCG", "map": "AP", "recall": "R", "precision": "P", "mrr": "RR"}
+MEASURE_OF_KEY: Mapping[str, str] = {
+    "ndcg": "nDCG", "map": "AP", "recall": "R", "precision": "P", "mrr": "RR", "hit_rate": "Success",
+}  # fmt: skip
+"""What stands before `_at_<cutoff>` in MTEB's keys → the measure."""
+
+ORGANISATION = "r2med-ray"
+"""MTEB's model names have one; a system is no model of its encoder's authors."""
+
+MODEL_META = "model_meta.json"
+
+_NOT_KNOWN = (
+    "loader", "release_date", "n_parameters", "memory_usage_mb", "max_tokens", "embed_dim", "license", "open_weights",
+    "public_training_code", "public_training_data", "similarity_fn_name", "use_instructions", "training_datasets",
+)  # fmt: skip
 
 
-def mteb_result(record: BenchmarkRecord, task: TaskRecord, result: ResultRecord) -> Json:
-    """Return the content of one file; measures stop at the depth of the runs, values are on the scale 0 to 1."""
+def export_mteb(record: BenchmarkRecord, folder: Path) -> list[Path]:
+    """Write every result into a folder that `mteb.ResultCache(folder)` reads, in place of an earlier export.
+
+    Returns:
+        The files of results, in the order of the record.
+    """
+    safe_names = file_names(system.name for system in record.systems)
+    tasks = {task.name: task for task in record.tasks}
+    homes: dict[str, Path] = {}
+    for system in record.systems:
+        meta = model_meta(system, safe_names[system.name])
+        home = folder / "results" / str(meta["name"]).replace("/", "__") / str(meta["revision"])
+        homes[system.name] = home
+        _write(home / MODEL_META, meta)
+    written = []
+    for result in record.results:
+        content = mteb_result(record, tasks[result.task], result)
+        written.append(homes[result.system] / f"{content['task_name']}.json")
+        _write(written[-1], content)
+    return written
+
+
+def mteb_result(record: BenchmarkRecord, task: TaskRecord, result: ResultRecord) -> dict[str, Json]:
+    """Return the content of one file; cut-offs stop at the depth of the runs, values are on the scale 0 to 1."""
     measures = {
         f"{key}_at_{cutoff}": Measure(name, cutoff)
-        for key, name in _KEYS.items()
+        for key, name in MEASURE_OF_KEY.items()
         for cutoff in CUTOFFS
         if cutoff <= record.depth
     }
-    means = evaluate(result.run, task.qrels, tuple(measures.values())).means
+    means = evaluate(result.run, task.qrels, (*measures.values(), MAIN)).means
     return {
         "dataset_revision": task.revision,
-        "task_name": _task_name(task),
+        "task_name": mteb_task_name(task.name, task.suite),
         "mteb_version": None,
         "scores": {
             "test": [
                 {
                     **{key: round(means[str(measure)], DECIMALS) for key, measure in measures.items()},
-                    "main_score": round(result.evaluation.means[record.main_measure], DECIMALS),
+                    "main_score": round(means[str(MAIN)], DECIMALS),
                     "hf_subset": "default",
                     "languages": ["eng-Latn"],
                 }
@@ -42,6 +89,28 @@ def mteb_result(record: BenchmarkRecord, task: TaskRecord, result: ResultRecord)
     }
 
 
-def _task_name(task: TaskRecord) -> str:
+def model_meta(system: SystemRecord, safe_name: str) -> dict[str, Json]:
+    """Return the content of a `model_meta.json`: mteb's `ModelMeta`, with null for what a system doesn't have.
+
+    Args:
+        system: its revision is a digest of its parts and settings, so that a system that was changed keeps its
+            earlier results beside the new ones.
+        safe_name: its name as a file name.
+    """
+    return {
+        "name": f"{ORGANISATION}/{safe_name}",
+        "revision": fingerprint([system.description, dict(system.settings), system.compat])[:12],
+        "languages": ["eng-Latn"],
+        "framework": [],
+        **dict.fromkeys(_NOT_KNOWN),
+    }
+
+
+def mteb_task_name(name: str, suite: str) -> str:
     """Return MTEB's name of an R2MED task, e.g. `R2MEDMedQADiagRetrieval`; any other task keeps its own."""
-    return f"R2MED{task.name.replace('-', '')}Retrieval" if task.suite == "R2MED" else task.name
+    return f"R2MED{name.replace('-', '')}Retrieval" if suite == "R2MED" else name
+
+
+def _write(path: Path, content: Mapping[str, Json]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

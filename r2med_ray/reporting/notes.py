@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from r2med_ray.reporting.missing import needs
 from r2med_ray.reporting.record import BenchmarkRecord
 
 DEMONSTRATIONS = "Demo"
@@ -13,6 +14,7 @@ def warnings(record: BenchmarkRecord) -> list[str]:
     """Return what must not be overlooked: demonstrations, missing results, and what the loaders had to say."""
     demos = [task.name for task in record.tasks if task.suite == DEMONSTRATIONS]
     there = {(result.system, result.task) for result in record.results}
+    there |= {(left_out.system, left_out.task) for left_out in record.missing}
     missing = [
         f"{system.name} on {task.name}"
         for system in record.systems
@@ -22,8 +24,16 @@ def warnings(record: BenchmarkRecord) -> list[str]:
     return [
         *([f"{_listed(demos)}: a demonstration, not a benchmark."] if demos else []),
         *([f"No result for {_listed(missing)}."] if missing else []),
+        *_missing(record),
         *(f"{task.name}: {warning}" for task in record.tasks for warning in task.warnings),
     ]
+
+
+def _missing(record: BenchmarkRecord) -> Iterator[str]:
+    if record.missing:
+        asked = len(record.systems) * len(record.tasks)
+        yield f"{len(record.missing)} of {asked} results are missing; an average over tasks needs all of its tasks."
+        yield from (f"{line}." for line in needs(record.missing))
 
 
 def reading_notes(record: BenchmarkRecord) -> list[str]:

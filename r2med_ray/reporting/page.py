@@ -4,7 +4,7 @@ import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from r2med_ray.reporting import formats
-from r2med_ray.reporting.compare import published_columns
+from r2med_ray.reporting.compare import verdict_columns, verdict_notes
 from r2med_ray.reporting.notes import reading_notes, warnings
 from r2med_ray.reporting.record import BenchmarkRecord
 from r2med_ray.reporting.run_details import query_columns, result_columns, stage_columns, task_columns
@@ -16,6 +16,7 @@ from r2med_ray.reporting.tables import (
     published_means,
     score_columns,
 )
+from r2med_ray.reporting.verdicts import verdicts
 
 _ENVIRONMENT = Environment(
     loader=PackageLoader("r2med_ray.reporting", ""),
@@ -30,7 +31,7 @@ for _filter in (formats.points, formats.signed_points, formats.interval, formats
 
 def render_page(summary: Summary) -> str:
     """Return the HTML of a leaderboard."""
-    record = summary.record
+    record, judged = summary.record, verdicts(summary)
     return _ENVIRONMENT.get_template("index.html.j2").render(
         record=record,
         rows=summary.rows,
@@ -38,13 +39,14 @@ def render_page(summary: Summary) -> str:
         notes=reading_notes(record),
         scores=[*score_columns(summary), *published_means(summary)],
         counts=count_columns(summary),
-        panels=[(task, _best_first(summary, task.name)) for task in record.tasks],
+        panels=[(task, _best_first(summary, task.name)) for task in record.tasks if task.qrels],
         highest_score=_highest_score(summary),
         widest_interval=_widest_interval(summary),
         significance_level=SIGNIFICANCE_LEVEL,
         measures=[name_column(summary), *measure_columns(summary)],
-        published=published_columns(summary),
-        queries=[(task, query_columns(summary, task)) for task in record.tasks],
+        published=verdict_columns(judged),
+        published_notes=verdict_notes(judged) if judged else [],
+        queries=[(task, query_columns(summary, task)) for task in record.tasks if task.qrels],
         tasks=task_columns(record),
         stages=stage_columns(record),
         results=result_columns(record),

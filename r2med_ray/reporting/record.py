@@ -24,6 +24,8 @@ class TaskRecord:
     suite: str
     revision: str
     qrels: Qrels
+    """Empty where the task was not at hand."""
+
     counts: Mapping[str, int] = field(default_factory=dict)
     """What the loader counted: documents, queries, qrels, ..."""
 
@@ -43,7 +45,7 @@ class SystemRecord:
 
     compat: Compat = "none"
     published_key: Mapping[str, Json] | None = None
-    """Names the same system for `evaluation.published.published_score`; None where nothing is published."""
+    """Names the same system for `evaluation.published.published_score`; None where there is none to compare with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,16 @@ class ResultRecord:
     def num_flagged(self) -> int:
         """Queries with something wrong in a generated text."""
         return len({query_id for query_ids in self.flagged.values() for query_id in query_ids})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingRecord:
+    """One system on one task, left out because something was not at hand."""
+
+    system: str
+    task: str
+    needs: str
+    """What was not, e.g. `BAAI/bge-large-en-v1.5 at d4aa6901d3a4`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +118,9 @@ class BenchmarkRecord:
     tasks: tuple[TaskRecord, ...]
     systems: tuple[SystemRecord, ...]
     results: tuple[ResultRecord, ...]
+    missing: tuple[MissingRecord, ...] = ()
+    """What `when_missing: skip` left out; never counted as done."""
+
     stages: tuple[StageRecord, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     started: str
@@ -117,6 +132,10 @@ class BenchmarkRecord:
         """Return task → result of a system, in the order of the tasks."""
         found = {result.task: result for result in self.results if result.system == system}
         return {task.name: found[task.name] for task in self.tasks if task.name in found}
+
+    def needs_of(self, system: str) -> dict[str, str]:
+        """Return task → what was not at hand for a system there."""
+        return {missing.task: missing.needs for missing in self.missing if missing.system == system}
 
 
 def versions() -> dict[str, str]:

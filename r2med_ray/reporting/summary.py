@@ -38,7 +38,7 @@ class SystemSummary:
     """Against the baseline, in the mean over tasks; p-values are adjusted for the number of systems."""
 
     published: Mapping[str, PublishedScore]
-    """Task → what others report for this system in the main measure."""
+    """Task → what others report for this system in the main measure, whether it has run there or not."""
 
     published_means: Mapping[str, float]
     """Suite → mean of the published figures over its tasks in this benchmark, where each has one."""
@@ -99,7 +99,7 @@ def _row(
 ) -> SystemSummary:
     evaluations = _evaluations(results.values())
     scores = {task: evaluation.means[record.main_measure] for task, evaluation in evaluations.items()}
-    published = _published(record, system, scores)
+    published = _published(record, system)
     is_complete = len(results) == len(record.tasks)
     measures = record.measures if is_complete else ()
     return SystemSummary(
@@ -139,10 +139,13 @@ def _recall_cutoff(measure: str) -> int | None:
     return parsed.cutoff if parsed.name == "R" else None
 
 
-def _published(record: BenchmarkRecord, system: SystemRecord, tasks: Iterable[str]) -> dict[str, PublishedScore]:
+def _published(record: BenchmarkRecord, system: SystemRecord) -> dict[str, PublishedScore]:
     if system.published_key is None:
         return {}
-    found = {task: published_score(task=task, measure=record.main_measure, **system.published_key) for task in tasks}
+    found = {
+        task.name: published_score(task=task.name, measure=record.main_measure, **system.published_key)
+        for task in record.tasks
+    }
     return {task: score for task, score in found.items() if score is not None}
 
 

@@ -8,17 +8,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from r2med_ray.reporting.columns import Column, csv_table, escape_markdown, markdown_table, text_table
-from r2med_ray.reporting.compare import published_columns
+from r2med_ray.reporting.compare import verdict_columns, verdict_notes
 from r2med_ray.reporting.formats import interval, p_value, points, signed_points
+from r2med_ray.reporting.nano_tables import nano_sections
 from r2med_ray.reporting.notes import reading_notes, warnings
-from r2med_ray.reporting.record import BenchmarkRecord
-from r2med_ray.reporting.summary import Summary, summarise
+from r2med_ray.reporting.summary import Summary
+from r2med_ray.reporting.verdicts import verdicts
 
 
 def leaderboard_markdown(summary: Summary) -> str:
     """Return the tables and what a reader must know, as one Markdown page."""
     record = summary.record
-    published = published_columns(summary)
+    judged = verdicts(summary)
     sections = [
         f"# {escape_markdown(record.name)}\n",
         *(f"> {escape_markdown(warning)}\n" for warning in warnings(record)),
@@ -26,7 +27,9 @@ def leaderboard_markdown(summary: Summary) -> str:
         markdown_table([name_column(summary), *score_columns(summary), *side_columns(summary)]),
         "## All measures\n",
         markdown_table([name_column(summary), *measure_columns(summary)]),
-        *(["## Against published figures\n", markdown_table(published)] if published else []),
+        *(["## Against published figures\n", markdown_table(verdict_columns(judged))] if judged else []),
+        *(["".join(f"- {escape_markdown(note)}\n" for note in verdict_notes(judged))] if judged else []),
+        *nano_sections(summary),
         "## Systems\n",
         "".join(f"- {escape_markdown(f'{row.system.name}: {row.system.description}')}\n" for row in summary.rows),
         "## How to read this\n",
@@ -35,9 +38,9 @@ def leaderboard_markdown(summary: Summary) -> str:
     return "\n".join(sections)
 
 
-def leaderboard_text(record: BenchmarkRecord) -> str:
+def leaderboard_text(summary: Summary) -> str:
     """Return the table and its notes for a terminal or a log."""
-    summary = summarise(record)
+    record = summary.record
     table = text_table([name_column(summary), *score_columns(summary), *side_columns(summary)])
     notes = "".join(f"{textwrap.fill(note, 100)}\n" for note in [*warnings(record), *reading_notes(record)])
     return f"{record.name}: {record.main_measure} on a scale of 0–100\n\n{table}\n{notes}"

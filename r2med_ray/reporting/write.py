@@ -27,7 +27,7 @@ from r2med_ray.reporting.mteb_results import mteb_result
 from r2med_ray.reporting.output_folder import FORMAT, MANIFEST, PER_QUERY, is_report, replacing
 from r2med_ray.reporting.page import render_page
 from r2med_ray.reporting.record import BenchmarkRecord
-from r2med_ray.reporting.summary import summarise
+from r2med_ray.reporting.summary import Summary
 from r2med_ray.reporting.tables import leaderboard_csv, leaderboard_markdown
 from r2med_ray.types import Run
 
@@ -48,15 +48,14 @@ _PER_QUERY_SCHEMA = pa.schema(
 )
 
 
-def write_report(record: BenchmarkRecord, output: Path) -> Path:
-    """Write everything into `output`, in place of an earlier report, and return its absolute path.
+def write_report(summary: Summary, output: Path) -> Path:
+    """Write a benchmark and its leaderboard into `output`, in place of an earlier report; return its absolute path.
 
     Raises:
         ConfigError: something else is there; see `output_folder.require_replaceable`.
         DataError: an id can't stand in a TREC file.
     """
-    output = output.expanduser().resolve()
-    summary = summarise(record)
+    record, output = summary.record, output.expanduser().resolve()
     with replacing(output) as folder:
         _write_results(record, folder)
         pq.write_table(_per_query_table(record), folder / PER_QUERY, compression="zstd")
@@ -78,7 +77,7 @@ def load_results(output: Path) -> BenchmarkRecord:
         values = json.loads((output / MANIFEST).read_bytes())
         measured = _per_query_values(output / PER_QUERY)
         for task in values["tasks"]:
-            task["qrels"] = read_qrels(output / task["qrels_file"])
+            task["qrels"] = read_qrels(output / task["qrels_file"]) if "qrels_file" in task else {}
         for result in values["results"]:
             result["run"] = _read_run(output / result["run_file"], tag=result["run"]["tag"])
             result["evaluation"] |= measured[result["system"], result["task"]]
@@ -94,8 +93,9 @@ def _write_results(record: BenchmarkRecord, folder: Path) -> None:
     system_files = file_names(system.name for system in record.systems)
     manifest = _manifest(record)
     for task, entry in zip(record.tasks, manifest["tasks"], strict=True):
-        entry["qrels_file"] = f"qrels/{task_files[task.name]}.trec"
-        write_qrels(folder / entry["qrels_file"], task.qrels)
+        if task.qrels:
+            entry["qrels_file"] = f"qrels/{task_files[task.name]}.trec"
+            write_qrels(folder / entry["qrels_file"], task.qrels)
     for result, entry in zip(record.results, manifest["results"], strict=True):
         name = f"{system_files[result.system]}/{task_files[result.task]}"
         entry["run_file"], entry["mteb_file"] = f"runs/{name}.trec", f"mteb/{name}.json"

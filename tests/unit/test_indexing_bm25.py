@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.indexing.analysis import analyze
+from r2med_ray.indexing.analyzers import ANALYZERS
 from r2med_ray.indexing.bm25 import BM25_ROWS, BM25Index
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
 from r2med_ray.ranking import merge
@@ -28,13 +29,13 @@ def ids(texts: Sequence[str]) -> list[str]:
 
 
 def index_of(texts: Sequence[str], row: str = "bm25", doc_ids: Sequence[str] = (), **options: object) -> BM25Index:
-    terms = ShardTerms.from_texts(texts)
+    terms = ShardTerms.from_texts(texts, BM25_ROWS[row].analyzer)
     return BM25Index(terms, doc_ids or ids(texts), CorpusStatistics.of_shard(terms), BM25_ROWS[row], **options)
 
 
 def search_shards(shards: Sequence[Sequence[str]], queries: Sequence[str], k: int, row: str) -> list[Ranking]:
     """Search shards that are scored with the statistics of them all."""
-    terms = [ShardTerms.from_texts(shard) for shard in shards]
+    terms = [ShardTerms.from_texts(shard, BM25_ROWS[row].analyzer) for shard in shards]
     statistics = CorpusStatistics.merge(map(CorpusStatistics.of_shard, terms))
     doc_ids = iter(ids([text for shard in shards for text in shard]))
     answers = [
@@ -86,6 +87,9 @@ def zipf_texts() -> list[str]:
         pytest.param("bm25-r2med", "cat", {"d1": 0.7523687}, id="published-one-term"),
         # Three known terms (zzz is none), the average: cat weighs idf · 2 / 2.9 = 1.0623758, dog 0.8107605.
         pytest.param("bm25-r2med", "cat dog zzz cat", {"d1": 0.8613324, "d2": 0.6573326}, id="published-repeated"),
+        # One of six documents of average length has each term: idf = ln(5.5 / 1.5) = 1.2992830, tf part
+        # 1 / (1 + 1.5) = 0.4, so 0.5197132 for a term that is asked once, and twice that for one asked twice.
+        pytest.param("bm25-nano", "cat dog zzz cat", {"d1": 1.0394264, "d2": 0.5197132}, id="nano-repeated"),
     ],
 )
 def test_scores_by_hand(row: str, query: str, expected: dict[str, float]) -> None:
@@ -104,6 +108,35 @@ def test_scores_are_those_of_bm25s(zipf_texts: list[str]) -> None:
         expected = dict(zip(ids(zipf_texts), theirs.get_scores(analyze(query)).tolist(), strict=True))
         assert [hit.score for hit in ranking] == pytest.approx([expected[hit.doc_id] for hit in ranking], abs=1e-4)
         assert {hit.doc_id for hit in ranking} == {doc_id for doc_id, score in expected.items() if score > 0}
+
+
+def test_nano_scores_are_those_of_bm25s(zipf_texts: list[str]) -> None:
+    analyze_nano = ANALYZERS[BM25_ROWS["bm25-nano"].analyzer].analyze
+    theirs = bm25s.BM25(k1=1.5, b=0.75, method="robertson", backend="numpy")
+    theirs.index([analyze_nano(text) for text in zipf_texts], show_progress=False)
+    queries = zipf_texts[:20]
+
+    found = index_of(zipf_texts, "bm25-nano", keep_zero_scores=True).search(queries, len(zipf_texts))
+    for query, ranking in zip(queries, found, strict=True):
+        expected = dict(zip(ids(zipf_texts), theirs.get_scores(analyze_nano(query)).tolist(), strict=True))
+        assert len(ranking) == len(zipf_texts)
+        assert [hit.score for hit in ranking] == pytest.approx([expected[hit.doc_id] for hit in ranking], abs=1e-4)
+
+
+def test_a_term_of_more_than_half_of_the_documents_weighs_nothing_in_the_nano_variant() -> None:
+    # cat is in 3 of 4 documents: (4 - 3 + 0.5) / (3 + 0.5) < 1, so ln is below 0 and counts 0. Lucene's idf is
+    # ln(1 + 1.5 / 3.5) > 0.
+    texts = ["cat", "cat dog", "cat bird", "fish"]
+
+    assert index_of(texts, "bm25-nano").search(["cat"], 4) == [()]
+    assert len(index_of(texts, "bm25").search(["cat"], 4)[0]) == 3
+
+
+def test_terms_of_another_analyzer_are_refused() -> None:
+    terms = ShardTerms.from_texts(["cat"])
+
+    with pytest.raises(DataError, match="bm25-nano needs terms of english-porter-stop-1, these were made by lucene-"):
+        BM25Index(terms, ["a"], CorpusStatistics.of_shard(terms), BM25_ROWS["bm25-nano"])
 
 
 def test_published_scores_are_those_of_the_formula(zipf_texts: list[str]) -> None:
@@ -141,7 +174,8 @@ def test_bm05_skewed_shards_are_scored_like_one(cuts: tuple[int, ...], row: str)
     found = search_shards(shards, ["zeta common"], 81, row)
 
     assert found == index_of(texts, row).search(["zeta common"], 81)
-    assert found[0][0].doc_id == "d51"
+    # "common" is in 51 of 81 documents: worth nothing in the nano variant, where the shorter "zeta x" come first.
+    assert found[0][0].doc_id == ("d81" if row == "bm25-nano" else "d51")
 
 
 @pytest.mark.parametrize("row", sorted(BM25_ROWS))

@@ -1,12 +1,15 @@
-"""Our figures beside published ones; those of R2MED's repository for `bm25` at nDCG@10."""
+"""Our figures beside published ones: verdicts, their reasons, and what is missing."""
 
 from dataclasses import replace
 
+import pytest
+
 from r2med_ray.evaluation.evaluate import Evaluation
-from r2med_ray.reporting.compare import compare_with_published, published_columns
-from r2med_ray.reporting.record import BenchmarkRecord, SystemRecord, TaskRecord
+from r2med_ray.reporting.compare import compare_with_published, verdict_columns, verdict_notes
+from r2med_ray.reporting.record import BenchmarkRecord, MissingRecord, SystemRecord, TaskRecord
 from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.tables import leaderboard_markdown
+from r2med_ray.reporting.verdicts import verdicts
 from tests.unit.reporting_records import record, result
 
 TASKS = tuple(
@@ -15,10 +18,13 @@ TASKS = tuple(
 )
 OURS = SystemRecord(name="ours", description="bm25", published_key={"retriever": "bm25"})
 OTHER = SystemRecord(name="other", description="bm25")
+# What the result files say of bm25 at nDCG@10.
+PUBLISHED = {"IIYi-Clinical": 0.12024, "PMC-Clinical": 0.21662}
 
 
-def benchmark(values: dict[str, float]) -> BenchmarkRecord:
-    """Return a benchmark in which `ours` and `other` have these means."""
+def benchmark(values: dict[str, float], *, key: dict[str, str] | None = None, **fields: object) -> BenchmarkRecord:
+    """Return a benchmark in which `ours` and `other` have these means; `key` is what `ours` compares with."""
+    ours = replace(OURS, published_key=key) if key else OURS
     results = [
         replace(
             result(system.name, task, {"q1": "d1"}),
@@ -34,28 +40,88 @@ def benchmark(values: dict[str, float]) -> BenchmarkRecord:
         for task in TASKS
         if task.name in values
     ]
-    return record(tasks=TASKS, systems=(OURS, OTHER), results=results, measures=("nDCG@10",), main_measure="nDCG@10")
+    shared = {"measures": ("nDCG@10",), "main_measure": "nDCG@10", **fields}
+    return record(tasks=TASKS, systems=(ours, OTHER), results=results, **shared)
+
+
+def judged(values: dict[str, float], **fields: object) -> list[tuple[str, str]]:
+    return [(row.task, row.verdict) for row in verdicts(summarise(benchmark(values, **fields)))]
 
 
 def test_each_task_and_the_mean_are_compared():
-    system, task, ours, published, difference, source = published_columns(
-        summarise(benchmark({"IIYi-Clinical": 0.13, "PMC-Clinical": 0.21}))
+    columns = verdict_columns(verdicts(summarise(benchmark({"IIYi-Clinical": 0.13, "PMC-Clinical": 0.21662}))))
+
+    texts = {column.title: column.texts for column in columns}
+    assert texts["System"] == ["ours", "ours", "ours"]
+    assert texts["Task"] == ["IIYi-Clinical", "PMC-Clinical", "Mean"]
+    # (13 + 21.662) / 2, (12.024 + 21.662) / 2, and their difference
+    assert texts["Ours"] == ["13.000", "21.662", "17.331"]
+    assert texts["Published"] == ["12.024", "21.662", "16.843"]
+    assert texts["Difference"] == ["+0.976", "+0.000", "+0.488"]
+    assert texts["Tolerance"] == ["0.005"] * 3
+    assert texts["Verdict"] == ["outside", "within", "outside"]
+    assert set(texts["Source"]) == {"GitHub R2MED/R2MED@62b7074"}
+
+
+@pytest.mark.parametrize(("off", "verdict"), [(0.00005, "within"), (-0.00005, "within"), (0.00006, "outside")])
+def test_bm25_is_held_to_half_a_hundredth_of_a_point(off, verdict):
+    assert judged({"IIYi-Clinical": PUBLISHED["IIYi-Clinical"] + off})[0] == ("IIYi-Clinical", verdict)
+
+
+def test_a_difference_that_a_known_reason_explains_is_called_that_and_names_it():
+    # The result file of MedCPT says 0.13057 on PMC-Clinical and the leaderboard 0.1462; 0.0363 is the largest gap.
+    inside, beyond = (
+        verdicts(summarise(benchmark({"PMC-Clinical": value}, key={"retriever": "medcpt"})))[1]
+        for value in (0.1462, 0.18)
     )
 
-    assert system.texts == ["ours", "ours", "ours"]
-    assert task.texts == ["IIYi-Clinical", "PMC-Clinical", "Mean"]
-    assert ours.texts == ["13.00", "21.00", "17.00"]
-    # 0.12024 and 0.21662 in the result files
-    assert published.texts == ["12.02", "21.66", "16.84"]
-    # 13 - 12.024, 21 - 21.662, 17 - 16.843
-    assert difference.texts == ["+0.98", "−0.66", "+0.16"]
-    assert source.texts == ["GitHub R2MED/R2MED@62b7074", "GitHub R2MED/R2MED@62b7074", ""]
+    assert (inside.task, inside.verdict, beyond.verdict) == ("PMC-Clinical", "known deviation", "outside")
+    assert [reason.name for reason in inside.reasons] == ["medcpt-two-figures"]
+    assert any(note.startswith("medcpt-two-figures: the result files say 7.87") for note in verdict_notes([inside]))
 
 
-def test_a_mean_is_compared_only_where_every_task_is_there():
-    columns = published_columns(summarise(benchmark({"IIYi-Clinical": 0.13})))
+def test_a_reason_of_unknown_size_is_named_and_excuses_nothing():
+    found = verdicts(summarise(benchmark({"IIYi-Clinical": 0.5}, key={"retriever": "e5"})))[0]
 
-    assert columns[1].texts == ["IIYi-Clinical"]
+    assert (found.verdict, [reason.name for reason in found.reasons]) == ("outside", ["eos-unknown"])
+
+
+def test_what_was_not_at_hand_is_needed_and_leaves_the_mean_without_a_figure():
+    missing = (MissingRecord(system="ours", task="PMC-Clinical", needs="R2MED/PMC-Clinical at 812829522f7e"),)
+
+    assert judged({"IIYi-Clinical": 0.12024}, missing=missing) == [
+        ("IIYi-Clinical", "within"),
+        ("PMC-Clinical", "needs R2MED/PMC-Clinical at 812829522f7e"),
+        ("Mean", "needs R2MED/PMC-Clinical at 812829522f7e"),
+    ]
+    assert judged({"IIYi-Clinical": 0.12024})[1:] == [("PMC-Clinical", "not run"), ("Mean", "not run")]
+
+
+def test_several_needs_of_a_mean_are_counted():
+    missing = tuple(MissingRecord(system="ours", task=task.name, needs=task.name) for task in TASKS)
+
+    assert judged({}, missing=missing)[2] == ("Mean", "needs 2 of 2 tasks")
+
+
+def test_a_checkpoint_without_compat_stands_beside_mteb_under_a_source_of_its_own():
+    key = {"retriever": "BAAI/bge-large-en-v1.5"}
+    found = verdicts(summarise(benchmark({"IIYi-Clinical": 0.14724}, key=key)))[0]
+
+    assert (found.published, found.verdict) == (0.14724, "within")
+    assert found.source == "GitHub embeddings-benchmark/results@f4cc6c8, MTEB's prompts"
+
+
+def test_systems_that_files_alone_cannot_give_are_listed_with_what_they_need():
+    rows = verdicts(summarise(benchmark({"IIYi-Clinical": 0.12024}, config={"when_missing": "skip"})))
+
+    needs = {row.system: row.verdict for row in rows if row.system not in ("ours", "other")}
+    # openai, voyage, 13 rows of openai with generated texts, and ReasonRank
+    assert len(needs) == 16
+    assert needs["hyde/gpt4/openai"].startswith("needs OPENAI_API_KEY")
+    assert needs["voyage"].startswith("needs VOYAGE_API_KEY")
+    assert needs["e5/reasonrank-32b"].startswith("needs the number of documents")
+    assert all(row.ours is None for row in rows if row.system in needs)
+    assert len(verdicts(summarise(benchmark({"IIYi-Clinical": 0.12024})))) == 3
 
 
 def test_a_published_mean_stands_beside_ours_on_the_leaderboard():
@@ -66,10 +132,10 @@ def test_a_published_mean_stands_beside_ours_on_the_leaderboard():
 
 
 def test_the_comparison_can_be_read_in_a_terminal():
-    lines = compare_with_published(benchmark({"IIYi-Clinical": 0.13})).splitlines()
+    text = compare_with_published(benchmark({"IIYi-Clinical": 0.13, "PMC-Clinical": 0.21662}))
 
-    assert lines[0] == "greek: nDCG@10 on a scale of 0–100"
-    assert lines[-1].split() == ["ours", "IIYi-Clinical", "13.00", "12.02", "+0.98", "GitHub", "R2MED/R2MED@62b7074"]
+    assert text.startswith("greek: nDCG@10 on a scale of 0–100\n")
+    assert "1 within, 2 outside, of 3 published figures." in text
 
 
 def test_nothing_published_is_said():

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from r2med_ray.reporting.notes import reading_notes, warnings
+from r2med_ray.reporting.record import MissingRecord
 from tests.unit.reporting_records import ALPHA, BETA, FIRST, RESULTS, SECOND, record
 
 
@@ -46,3 +47,20 @@ def test_the_baseline_and_the_seed_are_named():
     assert "second" in note
     assert "Seed 7" in note
     assert not [note for note in reading_notes(record()) if note.startswith("Δ")]
+
+
+def test_what_was_not_at_hand_is_counted_once_per_need_and_not_named_again():
+    missing = tuple(
+        MissingRecord(system=system, task=task, needs=needs)
+        for system, task, needs in (
+            ("first", "Alpha", "weights"),
+            ("first", "Beta", "weights"),
+            ("second", "Beta", "data"),
+        )
+    )
+
+    assert warnings(record(results=RESULTS[2:3], missing=missing)) == [
+        "3 of 4 results are missing; an average over tasks needs all of its tasks.",
+        "needs weights: first on Alpha, Beta.",
+        "needs data: second on Beta.",
+    ]

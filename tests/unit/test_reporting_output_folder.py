@@ -7,13 +7,14 @@ import pytest
 
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.reporting.output_folder import require_replaceable
+from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.write import write_report
 from tests.unit.reporting_records import FIRST, RESULTS, files, record
 
 
 def test_an_earlier_report_is_replaced(tmp_path):
-    write_report(record(), tmp_path / "results")
-    output = write_report(record(systems=[FIRST], results=RESULTS[:2]), tmp_path / "results")
+    write_report(summarise(record()), tmp_path / "results")
+    output = write_report(summarise(record(systems=[FIRST], results=RESULTS[:2])), tmp_path / "results")
 
     with (output / "leaderboard.csv").open(newline="") as stream:
         assert [row["System"] for row in csv.DictReader(stream)] == ["first"]
@@ -25,12 +26,12 @@ def test_a_folder_with_other_things_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
 
     with pytest.raises(ConfigError, match=r"other files in it, e.g. 'thesis\.tex'"):
-        write_report(record(), tmp_path)
+        write_report(summarise(record()), tmp_path)
     assert files(tmp_path) == {"thesis.tex": b"years of work"}
 
 
 def test_a_note_inside_an_earlier_report_is_not_lost(tmp_path):
-    write_report(record(), tmp_path)
+    write_report(summarise(record()), tmp_path)
     (tmp_path / "notes.txt").write_text("mine")
 
     with pytest.raises(ConfigError, match=r"'notes\.txt' is no part of a report"):
@@ -48,15 +49,15 @@ def test_a_file_is_no_place_for_a_report(tmp_path):
     (tmp_path / "results").write_text("")
 
     with pytest.raises(ConfigError, match="this is a file"):
-        write_report(record(), tmp_path / "results")
+        write_report(summarise(record()), tmp_path / "results")
 
 
 def test_a_report_that_can_not_be_finished_leaves_the_earlier_one(tmp_path):
-    output = write_report(record(), tmp_path / "results")
+    output = write_report(summarise(record()), tmp_path / "results")
     before = files(output)
     unwritable = replace(RESULTS[0], run=replace(RESULTS[0].run, tag="two words"))
 
     with pytest.raises(DataError, match="two words"):
-        write_report(record(results=[unwritable, *RESULTS[1:]]), output)
+        write_report(summarise(record(results=[unwritable, *RESULTS[1:]])), output)
     assert files(output) == before
     assert [path.name for path in tmp_path.iterdir()] == ["results"]

@@ -67,7 +67,7 @@ def test_csv_holds_every_figure_and_says_the_scale():
 
 
 def test_text_ends_with_what_a_reader_must_know():
-    text = leaderboard_text(record())
+    text = leaderboard_text(summarise(record()))
 
     assert text.startswith("greek: RR on a scale of 0–100\n")
     assert "first: generated texts flagged 'empty' (1), generated texts flagged 'cut' (2)." in text

@@ -8,12 +8,14 @@ import pytest
 
 from r2med_ray.errors import DataError
 from r2med_ray.evaluation.trec import read_qrels, read_run
+from r2med_ray.reporting.record import MissingRecord
+from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.write import load_results, write_report
 from tests.unit.reporting_records import ALPHA, BETA, FIRST, RESULTS, SECOND, files, record, result, run
 
 
 def test_a_report_holds_a_file_for_every_use(tmp_path):
-    output = write_report(record(), tmp_path / "results")
+    output = write_report(summarise(record()), tmp_path / "results")
 
     assert sorted(files(output)) == [
         "index.html",
@@ -36,14 +38,14 @@ def test_a_report_holds_a_file_for_every_use(tmp_path):
 
 
 def test_runs_and_qrels_are_those_that_were_measured(tmp_path):
-    output = write_report(record(), tmp_path / "results")
+    output = write_report(summarise(record()), tmp_path / "results")
 
     assert read_run(output / "runs/first/Alpha.trec") == run("first", q1="d1", q2="x d2")
     assert read_qrels(output / "qrels/Beta.trec") == BETA.qrels
 
 
 def test_per_query_values_are_on_the_scale_0_to_1(tmp_path):
-    rows = pq.read_table(write_report(record(), tmp_path / "results") / "per_query.parquet").to_pylist()
+    rows = pq.read_table(write_report(summarise(record()), tmp_path / "results") / "per_query.parquet").to_pylist()
 
     # 3 judged queries × 2 measures × 2 systems
     assert len(rows) == 12
@@ -53,7 +55,7 @@ def test_per_query_values_are_on_the_scale_0_to_1(tmp_path):
 
 
 def test_the_manifest_says_what_was_run_and_how_fast(tmp_path):
-    manifest = json.loads((write_report(record(), tmp_path / "results") / "manifest.json").read_text())
+    manifest = json.loads((write_report(summarise(record()), tmp_path / "results") / "manifest.json").read_text())
 
     assert manifest["config"] == {"name": "greek", "tasks": ["Alpha", "Beta"]}
     assert manifest["versions"] == {"python": "3.11.9"}
@@ -78,7 +80,7 @@ def test_da13_names_never_lead_out_of_the_folder_or_onto_one_another(tmp_path):
     results = [replace(found, run=replace(found.run, tag="run")) for found in results]
     written = record(tasks=tasks, systems=[replace(FIRST, name=name) for name in names], results=results)
 
-    output = write_report(written, tmp_path / "deep" / "results")
+    output = write_report(summarise(written), tmp_path / "deep" / "results")
 
     found = [name.lower() for name in files(output)]
     assert len(set(found)) == len(found) == 5 + 2 + 8 + 8
@@ -87,8 +89,8 @@ def test_da13_names_never_lead_out_of_the_folder_or_onto_one_another(tmp_path):
 
 
 def test_the_same_results_give_the_same_bytes_whenever_they_were_made(tmp_path):
-    first = files(write_report(record(), tmp_path / "first"))
-    second = files(write_report(record(started="then", finished="later"), tmp_path / "second"))
+    first = files(write_report(summarise(record()), tmp_path / "first"))
+    second = files(write_report(summarise(record(started="then", finished="later")), tmp_path / "second"))
 
     assert {name for name in first if first[name] != second[name]} == {"index.html", "manifest.json"}
 
@@ -96,17 +98,17 @@ def test_the_same_results_give_the_same_bytes_whenever_they_were_made(tmp_path):
 def test_what_is_written_reads_back_and_writes_the_same_bytes(tmp_path):
     flagged = replace(FIRST, compat="r2med", published_key={"retriever": "bm25"}, settings={"k1": 0.9})
     written = record(systems=[flagged, SECOND], baseline="second")
-    output = write_report(written, tmp_path / "first")
+    output = write_report(summarise(written), tmp_path / "first")
 
     loaded = load_results(output)
 
     assert loaded == written
-    assert files(write_report(loaded, tmp_path / "second")) == files(output)
+    assert files(write_report(summarise(loaded), tmp_path / "second")) == files(output)
 
 
 def test_a_run_that_found_nothing_reads_back(tmp_path):
     nothing = result("first", ALPHA, {"q1": ""})
-    output = write_report(record(results=[nothing, *RESULTS[1:]]), tmp_path / "results")
+    output = write_report(summarise(record(results=[nothing, *RESULTS[1:]])), tmp_path / "results")
 
     loaded = load_results(output).results[0]
     assert (loaded.run, loaded.evaluation) == (run("first"), nothing.evaluation)
@@ -115,7 +117,9 @@ def test_a_run_that_found_nothing_reads_back(tmp_path):
 def test_mt01_queries_without_a_positive_judgement_read_back_as_such(tmp_path):
     task = replace(ALPHA, qrels={**ALPHA.qrels, "q8": {"d1": 0}})
     measured = result("first", task, {"q1": "d1"})
-    output = write_report(record(tasks=[task, BETA], results=[measured, *RESULTS[1:]]), tmp_path / "results")
+    output = write_report(
+        summarise(record(tasks=[task, BETA], results=[measured, *RESULTS[1:]])), tmp_path / "results"
+    )
 
     loaded = load_results(output).results[0]
     assert loaded.evaluation == measured.evaluation
@@ -129,7 +133,7 @@ def test_a_folder_that_is_no_report_is_refused(tmp_path):
 
 @pytest.mark.parametrize("name", ["runs/first/Alpha.trec", "qrels/Beta.trec", "per_query.parquet"])
 def test_a_missing_file_is_named(tmp_path, name):
-    output = write_report(record(), tmp_path / "results")
+    output = write_report(summarise(record()), tmp_path / "results")
     (output / name).unlink()
 
     with pytest.raises(DataError, match=name.rpartition("/")[2]):
@@ -137,7 +141,7 @@ def test_a_missing_file_is_named(tmp_path, name):
 
 
 def test_a_damaged_table_is_refused(tmp_path):
-    output = write_report(record(), tmp_path / "results")
+    output = write_report(summarise(record()), tmp_path / "results")
     (output / "per_query.parquet").write_bytes(b"nothing")
 
     with pytest.raises(DataError, match="not whole"):
@@ -145,10 +149,22 @@ def test_a_damaged_table_is_refused(tmp_path):
 
 
 def test_a_manifest_that_says_something_else_is_refused(tmp_path):
-    output = write_report(record(), tmp_path / "results")
+    output = write_report(summarise(record()), tmp_path / "results")
     manifest = json.loads((output / "manifest.json").read_text())
     manifest["seed"] = "many"
     (output / "manifest.json").write_text(json.dumps(manifest))
 
     with pytest.raises(DataError, match="seed"):
         load_results(output)
+
+
+def test_a_task_that_was_not_at_hand_has_no_files_and_comes_back_as_missing(tmp_path):
+    absent = replace(BETA, qrels={})
+    missing = (MissingRecord(system="first", task="Beta", needs="data"),)
+    written = record(tasks=[ALPHA, absent], results=[RESULTS[0], RESULTS[2]], missing=missing)
+    output = write_report(summarise(written), tmp_path / "results")
+
+    assert [path.name for path in (output / "qrels").iterdir()] == ["Alpha.trec"]
+    assert load_results(output).missing == missing
+    assert load_results(output).tasks[1].qrels == {}
+    assert "needs data: first on Beta" in (output / "index.html").read_text()

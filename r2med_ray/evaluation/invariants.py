@@ -1,0 +1,101 @@
+"""What no result can break, whatever the system: shares are shares, deeper finds no less, a reranker finds no more.
+
+The published result files keep all of these rules, so a figure that breaks one is wrong before it is compared.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+
+from r2med_ray.errors import StageError
+from r2med_ray.evaluation.measures import Measure
+from r2med_ray.types import Qrels, QueryId, Run
+
+GROWS = ("R", "AP", "Success", "RR")
+"""Measures that can only grow with the cut-off."""
+
+EPSILON = 1e-9
+
+
+def require_same_head(first: Run, reranked: Run, depth: int) -> None:
+    """Check that reranking moved documents within the head and none into or out of it: recall at `depth` stays.
+
+    Raises:
+        StageError: names the query and a document.
+    """
+    for query_id, ranking in first.rankings.items():
+        before = {hit.doc_id for hit in ranking[:depth]}
+        after = {hit.doc_id for hit in reranked.rankings.get(query_id, ())[:depth]}
+        if changed := before ^ after:
+            raise StageError(
+                "rerank",
+                f"query {query_id!r}",
+                f"the first {depth} documents of {reranked.tag!r} are not those it was given: {len(changed)} differ, "
+                f"e.g. {min(changed)!r}",
+            )
+
+
+def require_possible(per_query: Mapping[QueryId, Mapping[str, float]], qrels: Qrels, *, unit: str) -> None:
+    """Check the values of every query.
+
+    Args:
+        per_query: query → measure → value.
+        qrels: say which queries are judged in two grades only.
+        unit: what was measured, for the message.
+
+    Raises:
+        StageError: names the query, and the rule that its values break.
+    """
+    for query_id, values in per_query.items():
+        binary = set(qrels.get(query_id, {}).values()) <= {0, 1}
+        for problem in violations(values, queries=1, binary=binary):
+            raise StageError("evaluate", f"{unit}, query {query_id!r}", problem)
+
+
+def violations(
+    values: Mapping[str, float], *, queries: int, binary: bool = True, tolerance: float = EPSILON
+) -> list[str]:
+    """Return the rules that the means over some queries break.
+
+    Args:
+        values: measure → value on the scale 0 to 1.
+        queries: how many queries they are means of.
+        binary: whether every judgement is 0 or 1; then nDCG@1 is P@1.
+        tolerance: how far rounding has moved the values.
+    """
+    measures = {Measure.parse(name): value for name, value in values.items()}
+    return [
+        *_out_of_range(measures),
+        *_shrinking(measures, tolerance),
+        *_fractional(measures, queries, tolerance),
+        *(_unequal_firsts(measures, tolerance) if binary else ()),
+    ]
+
+
+def _out_of_range(values: Mapping[Measure, float]) -> Iterable[str]:
+    return (f"{measure} is {value}, which is no share" for measure, value in values.items() if not 0 <= value <= 1)
+
+
+def _shrinking(values: Mapping[Measure, float], tolerance: float) -> Iterable[str]:
+    for name in GROWS:
+        deeper = sorted(
+            (measure for measure in values if measure.name == name), key=lambda measure: measure.cutoff or math.inf
+        )
+        for shallow, deep in pairwise(deeper):
+            if values[shallow] > values[deep] + tolerance:
+                yield f"{shallow} is {values[shallow]} and {deep} only {values[deep]}"
+
+
+def _fractional(values: Mapping[Measure, float], queries: int, tolerance: float) -> Iterable[str]:
+    """Yield what precision would count other than whole documents."""
+    for measure, value in values.items():
+        if measure.name == "P" and measure.cutoff is not None:
+            scale = measure.cutoff * queries
+            if abs(value * scale - round(value * scale)) > tolerance * scale:
+                yield f"{measure} is {value}, {value * scale:.4f} relevant documents in {scale} places"
+
+
+def _unequal_firsts(values: Mapping[Measure, float], tolerance: float) -> Iterable[str]:
+    ndcg, precision = values.get(Measure("nDCG", 1)), values.get(Measure("P", 1))
+    if ndcg is not None and precision is not None and abs(ndcg - precision) > tolerance:
+        yield f"nDCG@1 is {ndcg} and P@1 is {precision}, although every judgement is 0 or 1"

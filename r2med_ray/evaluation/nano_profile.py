@@ -1,0 +1,70 @@
+"""The figures of NanoR2MED's tables under its names: its recall is pooled over a task's positives, unlike R@100.
+
+Source of the names and definitions: the candidate metadata of github.com/hakari-bench/hakari-bench at 217c8723. Its
+group recalls average the pooled recalls of tasks; the recall pooled over the whole group has a name of its own.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from r2med_ray.evaluation.aggregate import mean_of, positives_found
+from r2med_ray.evaluation.evaluate import Evaluation
+
+MEASURES = ("nDCG@10", "Success@10", "R@100")
+"""What has to be measured for a profile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NanoProfile:
+    """One candidate list, or system, on one task. All on the scale 0 to 1."""
+
+    queries: int
+    positives: int
+    ndcg_at_10: float
+    hit_at_10: float
+    """Share of queries with a positive in the first ten: Success@10, HAKARI-Bench's acc@10."""
+
+    found_at_100: int
+    """Positives of all queries in the first hundred of theirs."""
+
+    @property
+    def micro_recall_at_100(self) -> float:
+        """Positives found over positives, of all queries together."""
+        return self.found_at_100 / self.positives
+
+    @classmethod
+    def of(cls, evaluation: Evaluation) -> "NanoProfile":
+        """Read a profile off an evaluation.
+
+        Raises:
+            ConfigError: one of `MEASURES` was not measured.
+        """
+        found, positives = positives_found(evaluation, 100)
+        return cls(
+            queries=evaluation.num_queries,
+            positives=positives,
+            ndcg_at_10=mean_of(evaluation, "nDCG@10"),
+            hit_at_10=mean_of(evaluation, "Success@10"),
+            found_at_100=found,
+        )
+
+
+_FIGURES: Mapping[str, Callable[[NanoProfile], float]] = {
+    "ndcg_at_10": lambda profile: profile.ndcg_at_10,
+    "hit_at_10": lambda profile: profile.hit_at_10,
+    "recall_at_100": lambda profile: profile.micro_recall_at_100,
+}
+
+
+def group_figures(profiles: Mapping[str, NanoProfile]) -> dict[str, float]:
+    """Return the averages of a group of tasks: by query, by task, and the recall pooled over all positives."""
+    members = list(profiles.values())
+    num_queries = sum(profile.queries for profile in members)
+    figures: dict[str, float] = {}
+    for name, value in _FIGURES.items():
+        by_query = math.fsum(profile.queries * value(profile) for profile in members)
+        figures[f"query_weighted_{name}"] = by_query / num_queries
+        figures[f"task_macro_{name}"] = math.fsum(map(value, members)) / len(members)
+    found, positives = (sum(getattr(profile, key) for profile in members) for key in ("found_at_100", "positives"))
+    return {**figures, "pooled_micro_recall_at_100": found / positives}

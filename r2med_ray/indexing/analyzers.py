@@ -1,0 +1,32 @@
+"""The ways from a text to its terms, by the name that stands in the keys of what is made from terms."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from r2med_ray.indexing import analysis, porter_stop, words
+from r2med_ray.registry import Registry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Analyzer:
+    """Cuts a text into pieces, and each piece, by itself, into terms; so the terms of a piece are worked out once."""
+
+    name: str
+    pieces: Callable[[str], Iterable[str]]
+    terms_of_piece: Callable[[str], tuple[str, ...]]
+
+    def analyze(self, text: str) -> list[str]:
+        """Return the terms of a text, in order, repeats included."""
+        return [term for piece in self.pieces(text) for term in self.terms_of_piece(piece)]
+
+
+ANALYZERS = Registry(
+    "analyzer",
+    [
+        (analyzer.name, analyzer)
+        for analyzer in (
+            Analyzer(name=analysis.ANALYZER, pieces=words.pieces, terms_of_piece=analysis.terms_of_piece),
+            Analyzer(name=porter_stop.ANALYZER, pieces=porter_stop.pieces, terms_of_piece=porter_stop.terms_of_piece),
+        )
+    ],
+)

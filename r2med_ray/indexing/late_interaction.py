@@ -1,0 +1,146 @@
+"""Token vectors of one shard: stored in float16, and searched by exact MaxSim over every document.
+
+A score is the sum over query tokens of the greatest inner product with a document token (ColBERT, Khattab and
+Zaharia 2020, arXiv 2004.12832). It depends on the query and the document alone, to the last bit: float16 numbers up
+to 1 are multiples of 2⁻²⁴, so the products of two are multiples of 2⁻⁴⁸, and as rows have unit length every sum of
+them stays below 2 and is exact in float64, in whatever order it is added up. The sum of the maxima has one order.
+
+Shape letters: N documents, T tokens of a shard's or a block's documents, S tokens of one query, D size of a vector.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from r2med_ray.errors import DataError
+from r2med_ray.indexing.embedding import NAMED_IN_ERRORS
+from r2med_ray.ranking import best_of_scores
+from r2med_ray.types import DocId, FloatMatrix, Ranking
+
+HalfMatrix: TypeAlias = npt.NDArray[np.float16]
+
+TOKENS_PER_BLOCK = 8192
+"""Document tokens that are held in float64 at once: 8 MiB at 128 dimensions. A longer document goes alone."""
+
+
+class TokenVectors(NamedTuple):
+    """The tokens of a shard: rows `offsets[i]` up to `offsets[i + 1]` of `vectors` are those of `doc_ids[i]`."""
+
+    doc_ids: list[DocId]
+    offsets: npt.NDArray[np.int64]
+    vectors: HalfMatrix
+    """float16, shape (T, D)."""
+
+
+class TokenQuery(NamedTuple):
+    """The tokens of a query, and what the best match of each is multiplied by."""
+
+    vectors: HalfMatrix
+    """float16, shape (S, D)."""
+
+    weights: npt.NDArray[np.float64]
+    """Shape (S,)."""
+
+
+def token_table(
+    rows: Sequence[int] | npt.NDArray[np.int64], ids: Sequence[str], vectors: Sequence[HalfMatrix]
+) -> pa.Table:
+    """Return token vectors as columns row, doc_id, tokens (lists of float16 vectors).
+
+    Args:
+        rows: the N rows of the corpus, or numbers of the queries.
+        ids: N ids.
+        vectors: float16 of shape (tokens of the text, D) per id, rows of unit length.
+
+    Raises:
+        DataError: there are not as many matrices as ids, a text has no token, or a number isn't finite; names them.
+    """
+    if len(vectors) != len(ids):
+        raise DataError(f"the encoder returned the tokens of {len(vectors)} texts for {len(ids)}")
+    usable = (len(of_text) and np.isfinite(of_text).all() for of_text in vectors)
+    bad = [name for name, is_usable in zip(ids, usable, strict=True) if not is_usable]
+    if bad:
+        named = ", ".join(map(repr, bad[:NAMED_IN_ERRORS]))
+        raise DataError(
+            f"{len(bad)} of {len(ids)} texts have no tokens, or a vector that is not finite, e.g. {named}"
+        )
+    offsets = pa.array(np.cumsum([0, *map(len, vectors)]), pa.int32())
+    joined_TD = np.concatenate(vectors) if vectors else np.zeros((0, 1), np.float16)
+    tokens = pa.FixedSizeListArray.from_arrays(pa.array(joined_TD.ravel()), joined_TD.shape[1])
+    return pa.table(
+        {
+            "row": pa.array(np.asarray(rows, np.int64)),
+            "doc_id": pa.array(ids, pa.string()),
+            "tokens": pa.ListArray.from_arrays(offsets, tokens),
+        }
+    )
+
+
+def read_tokens(table: pa.Table) -> TokenVectors:
+    """Return the vectors of a table of `token_table`."""
+    column = table["tokens"].combine_chunks()
+    tokens = column.flatten()
+    offsets = np.cumsum(np.append(0, column.value_lengths().to_numpy()))
+    vectors_TD = tokens.flatten().to_numpy().reshape(-1, tokens.type.list_size)
+    return TokenVectors(table["doc_id"].to_pylist(), offsets, vectors_TD)
+
+
+def query_table(query_ids: Sequence[str], parts: Sequence[Sequence[HalfMatrix]]) -> pa.Table:
+    """Return queries as a `token_table` with a column weights (float64), one number per token.
+
+    A query's score is the sum of those of its parts. A generated text weighs as much as the query however long it is:
+    the matches of part p count S₁ / Sₚ, S₁ being the tokens of the first part, which is the query.
+
+    Raises:
+        DataError: a query has no token, or a number isn't finite; names the queries.
+    """
+    table = token_table(range(len(query_ids)), query_ids, [np.concatenate(of_query) for of_query in parts])
+    weights = [[len(of_query[0]) / len(part) for part in of_query for _ in part] for of_query in parts]
+    return table.append_column("weights", pa.array(weights, pa.list_(pa.float64())))
+
+
+def read_queries(table: pa.Table) -> list[TokenQuery]:
+    """Return what an index is asked with a `query_table`."""
+    tokens = read_tokens(table)
+    return [
+        TokenQuery(tokens.vectors[start:stop], np.array(weights.as_py()))
+        for (start, stop), weights in zip(pairwise(tokens.offsets), table["weights"], strict=True)
+    ]
+
+
+class LateInteractionIndex:
+    """One shard, ready to be searched with the token vectors of queries. Every document is a hit."""
+
+    def __init__(self, tokens: TokenVectors) -> None:
+        self._tokens = tokens
+
+    @classmethod
+    def of_table(cls, table: pa.Table) -> "LateInteractionIndex":
+        """Return the index of a shard's `token_table`."""
+        return cls(read_tokens(table))
+
+    def search(self, queries: Sequence[TokenQuery], k: int) -> list[Ranking]:
+        """Return up to k hits for each query, in the order of `ranking.best`."""
+        scores_QN: FloatMatrix = np.zeros((len(queries), len(self._tokens.doc_ids)), np.float32)
+        transposed = [query.vectors.T.astype(np.float64) for query in queries]
+        for first, stop in self._blocks():
+            offsets = self._tokens.offsets[first : stop + 1]
+            block_TD = self._tokens.vectors[offsets[0] : offsets[-1]].astype(np.float64)
+            for scores_N, query_DS, query in zip(scores_QN, transposed, queries, strict=True):
+                best_NS = np.maximum.reduceat(block_TD @ query_DS, offsets[:-1] - offsets[0])
+                scores_N[first:stop] = (best_NS * query.weights).sum(axis=1)
+        return [best_of_scores(scores_N, self._tokens.doc_ids, k) for scores_N in scores_QN]
+
+    def _blocks(self) -> Iterator[tuple[int, int]]:
+        """Yield (first document, document behind the last) of blocks of whole documents."""
+        offsets = self._tokens.offsets
+        first = 0
+        while first < len(offsets) - 1:
+            stop = int(np.searchsorted(offsets, offsets[first] + TOKENS_PER_BLOCK, side="right")) - 1
+            stop = max(stop, first + 1)
+            yield first, stop
+            first = stop

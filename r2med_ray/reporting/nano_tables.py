@@ -1,0 +1,50 @@
+"""NanoR2MED's own averages for the leaderboard, under the names of its tables."""
+
+from collections.abc import Mapping
+
+from r2med_ray.evaluation.nano_profile import MEASURES, NanoProfile, group_figures
+from r2med_ray.reporting.columns import Column, markdown_table
+from r2med_ray.reporting.formats import points
+from r2med_ray.reporting.summary import Summary, suite_tasks
+
+SUITE = "NanoR2MED"
+
+
+def nano_sections(summary: Summary) -> list[str]:
+    """Return Markdown sections for the suite: none where it wasn't run, or not with the measures of its tables.
+
+    A system that lacks a task is left out: NanoR2MED's averages are over the same tasks for all.
+    """
+    record = summary.record
+    tasks = suite_tasks(record).get(SUITE, [])
+    if not tasks or not set(MEASURES) <= set(record.measures):
+        return []
+    profiles = {row.system.name: _profiles(summary, row.system.name, tasks) for row in summary.rows}
+    complete = {system: of_tasks for system, of_tasks in profiles.items() if len(of_tasks) == len(tasks)}
+    groups = [group_figures(of_tasks) for of_tasks in complete.values()]
+    if not groups:
+        return []
+    names = Column(title="System", values=list(complete), is_number=False)
+    safeguards = sum(task.counts.get("safeguards", 0) for task in record.tasks if task.name in tasks)
+    return [
+        f"## {SUITE}'s averages\n",
+        markdown_table([names, *(_column(name, [group[name] for group in groups]) for name in groups[0])]),
+        f"Positives found over positives, per task (micro_recall_at_100). {safeguards} lists of reranking_hybrid in "
+        "these tasks carry a positive at rank 101 that fusion did not find; no figure here looks below rank 100, but "
+        "a reranker over those lists can bring it up.\n",
+        markdown_table(
+            [
+                names,
+                *(_column(task, [of[task].micro_recall_at_100 for of in complete.values()]) for task in tasks),
+            ]
+        ),
+    ]
+
+
+def _profiles(summary: Summary, system: str, tasks: list[str]) -> Mapping[str, NanoProfile]:
+    results = summary.record.results_of(system)
+    return {task: NanoProfile.of(results[task].evaluation) for task in tasks if task in results}
+
+
+def _column(title: str, values: list[float]) -> Column:
+    return Column(title=title, values=values, write=points, highest_is_best=True)

@@ -1,0 +1,131 @@
+"""Our figures judged by published ones: within tolerance, outside it, a known deviation, or what is needed first."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from r2med_ray.evaluation.deviations import Deviation, known_deviations
+from r2med_ray.evaluation.published import PublishedScore, published
+from r2med_ray.reporting.summary import Summary, SystemSummary, suite_tasks
+
+WITHIN, OUTSIDE, KNOWN = "within", "outside", "known deviation"
+NOT_RUN = "not run"
+MEAN = "Mean"
+
+_ROUNDING = 1e-9
+"""Of binary fractions: 0.12029 − 0.12024 is not to be more than 0.00005."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """One figure of ours beside the published one, on the scale 0 to 1."""
+
+    system: str
+    task: str
+    """Or the mean over a suite."""
+
+    ours: float | None
+    published: float
+    tolerance: float
+    verdict: str
+    """`within`, `outside`, `known deviation`, `not run`, or `needs …`."""
+
+    reasons: tuple[Deviation, ...] = ()
+    """Why it may be off; empty where it is not."""
+
+    source: str
+
+    @property
+    def difference(self) -> float | None:
+        return None if self.ours is None else self.ours - self.published
+
+
+def verdicts(summary: Summary) -> list[Verdict]:
+    """Judge every system on every task and suite that something comparable is published for."""
+    found = [verdict for row in summary.rows for verdict in _of_system(summary, row)]
+    return [*found, *_out_of_reach(summary, found)]
+
+
+def _of_system(summary: Summary, row: SystemSummary) -> Iterator[Verdict]:
+    needs = summary.record.needs_of(row.system.name)
+    by_task = {
+        task: _of_task(row.system.name, score, row.scores.get(task), needs.get(task))
+        for task, score in row.published.items()
+    }
+    yield from by_task.values()
+    for suite, label in summary.averaged_suites.items():
+        if suite in row.published_means:
+            parts = [by_task[task] for task in suite_tasks(summary.record)[suite]]
+            yield _of_mean(f"{MEAN}{label}", parts)
+
+
+def _of_task(system: str, score: PublishedScore, ours: float | None, needs: str | None) -> Verdict:
+    known = known_deviations()
+    tolerance = known.tolerance(score).within
+    difference = None if ours is None else abs(ours - score.value)
+    verdict, reasons = WITHIN, known.reasons(score)
+    if difference is None:
+        verdict, reasons = (f"needs {needs}" if needs else NOT_RUN), ()
+    elif difference <= tolerance + _ROUNDING:
+        reasons = ()
+    elif any(difference <= reason.up_to + _ROUNDING for reason in reasons if reason.up_to):
+        verdict = KNOWN
+    else:
+        verdict = OUTSIDE
+    return Verdict(
+        system=system,
+        task=score.task,
+        ours=ours,
+        published=score.value,
+        tolerance=tolerance,
+        verdict=verdict,
+        reasons=reasons,
+        source=_source(score),
+    )
+
+
+def _of_mean(title: str, parts: list[Verdict]) -> Verdict:
+    """Judge a mean: it is there where all its tasks are, and a known deviation where no task is outside."""
+    found = [part.ours for part in parts if part.ours is not None]
+    missing = dict.fromkeys(part.verdict for part in parts if part.ours is None)
+    ours = None if missing else math.fsum(found) / len(found)
+    published_mean = math.fsum(part.published for part in parts) / len(parts)
+    tolerance = max(part.tolerance for part in parts)
+    reasons: tuple[Deviation, ...] = ()
+    if ours is None:
+        lacking = len(parts) - len(found)
+        verdict = next(iter(missing)) if len(missing) == 1 else f"needs {lacking} of {len(parts)} tasks"
+    elif abs(ours - published_mean) <= tolerance + _ROUNDING:
+        verdict = WITHIN
+    else:
+        verdict = OUTSIDE if any(part.verdict == OUTSIDE for part in parts) else KNOWN
+        reasons = tuple(dict.fromkeys(reason for part in parts for reason in part.reasons))
+    return Verdict(
+        system=parts[0].system,
+        task=title,
+        ours=ours,
+        published=published_mean,
+        tolerance=tolerance,
+        verdict=verdict,
+        reasons=reasons,
+        source=", ".join(dict.fromkeys(part.source for part in parts)),
+    )
+
+
+def _out_of_reach(summary: Summary, found: list[Verdict]) -> Iterator[Verdict]:
+    """Yield the means of published systems that files alone can't give, where a benchmark says what it leaves out."""
+    record, known = summary.record, known_deviations()
+    if record.config.get("when_missing") != "skip" or not found:
+        return
+    there = {score.system for row in summary.rows for score in row.published.values()}
+    tasks = {task.name for task in record.tasks}
+    by_system: dict[str, list[PublishedScore]] = {}
+    for score in published(measure=record.main_measure):
+        if score.task in tasks and score.system not in there and known.need(score):
+            by_system.setdefault(score.system, []).append(score)
+    for system, scores in by_system.items():
+        yield _of_mean(MEAN, [_of_task(system, score, None, known.need(score)) for score in scores])
+
+
+def _source(score: PublishedScore) -> str:
+    return f"{score.source}, MTEB's prompts" if score.family == "mteb" else score.source

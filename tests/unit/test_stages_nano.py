@@ -1,0 +1,100 @@
+"""Candidates as a retriever of a benchmark file."""
+
+from pathlib import Path
+
+import pytest
+
+from r2med_ray.artifacts import ArtifactStore
+from r2med_ray.config import parse_config
+from r2med_ray.corpus.loading import load_task
+from r2med_ray.distributed.candidates import CandidatesParts
+from r2med_ray.errors import ConfigError, DataError
+from r2med_ray.evaluation.trec import write_run
+from r2med_ray.retrieval.candidates import in_order
+from r2med_ray.stages import CandidatesStage
+from r2med_ray.systems import resolve
+from r2med_ray.types import Run, Task
+from tests.unit.nano_files import DENSE, write_nano
+
+
+def stage(retriever: object, **changes: object) -> CandidatesStage:
+    values = {"name": "b", "tasks": ["Demo-Posts"], "systems": [{"name": "s", "retriever": retriever}], "depth": 101}
+    [found] = resolve(parse_config({**values, **changes})).systems[0].first_stages
+    assert isinstance(found, CandidatesStage)
+    return found
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Task:
+    source = write_nano(tmp_path / "set", harrier_oss_v1_270m=DENSE)
+    return load_task(source, ArtifactStore(str(tmp_path / "store")), documents_per_shard=3)
+
+
+def ranked(found: CandidatesStage, task: Task) -> dict[str, list[str]]:
+    run = CandidatesParts(None).open(task, found).retrieve(task.queries, k=10)  # type: ignore[arg-type]
+    return {query_id: [hit.doc_id for hit in ranking] for query_id, ranking in run.rankings.items()}
+
+
+def test_lists_that_came_with_the_task_are_kept_in_their_order(task: Task) -> None:
+    assert ranked(stage({"candidates": "dense"}), task) == DENSE
+
+
+def test_lists_that_did_not_come_are_named_with_those_that_did(task: Task) -> None:
+    with pytest.raises(DataError, match=r"task 'NanoTiny' in .* has no candidates 'bm25'; it has dense"):
+        stage({"candidates": "bm25"}).inputs(task, "cpu")
+
+
+def test_a_path_may_name_the_task_and_may_be_a_trec_run(task: Task, tmp_path: Path) -> None:
+    write_run(
+        tmp_path / "NanoTiny.trec", Run(tag="t", rankings={query: in_order(ids) for query, ids in DENSE.items()})
+    )
+
+    assert ranked(stage({"candidates": f"{tmp_path}/{{task}}.trec"}), task) == DENSE
+    with pytest.raises(DataError, match=r"candidates of task 'NanoTiny': .*other\.parquet is no file"):
+        stage({"candidates": f"{tmp_path}/other.parquet"}).inputs(task, "cpu")
+
+
+def test_other_lists_are_another_run(task: Task, tmp_path: Path) -> None:
+    kept, dropped = (stage({"candidates": "dense", "safeguard": choice}) for choice in ("keep", "drop"))
+
+    before = kept.inputs(task, "cpu")
+    assert before != dropped.inputs(task, "cpu")
+    write_nano(tmp_path / "set", harrier_oss_v1_270m={**DENSE, "q1": ["d3"]})
+    assert before != kept.inputs(task, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("retriever", "message"),
+    [
+        ({"candidates": "dens"}, "candidates 'dens': no file. Did you mean 'dense'"),
+        ("candidates", "candidates None: no file. Known by name: bm25, dense, reranking_hybrid"),
+        ({"candidates": "dense", "k1": 2}, "`k1` has no meaning here, for 'candidates' is a list of candidates"),
+        ({"model": "bm25", "safeguard": "drop"}, "`safeguard` has no meaning here, for 'bm25' is BM25"),
+    ],
+)
+def test_wrong_settings_are_refused(retriever: object, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        stage(retriever)
+
+
+def test_a_depth_that_cuts_off_kept_safeguards_is_refused() -> None:
+    keep, drop = ({"candidates": "reranking_hybrid", "safeguard": choice} for choice in ("keep", "drop"))
+    shallow = {"name": "s", "retriever": keep, "reranker": {"model": "maxsim-minilm", "depth": 100}}
+
+    assert stage(drop, depth=100).keep == 100
+    with pytest.raises(ConfigError, match="system 's': depth 100 cuts off the safeguards at rank 101"):
+        stage(keep, depth=100)
+    with pytest.raises(ConfigError, match="give `depth: 101` there, or `safeguard: drop`"):
+        stage(keep, systems=[shallow])
+
+
+def test_bm25_stages_with_other_analyzers_share_no_terms(task: Task) -> None:
+    values = {"name": "b", "tasks": ["Demo-Posts"]}
+    systems = [{"name": name, "retriever": name} for name in ("bm25", "bm25-nano")]
+    lucene, nano = (
+        system.first_stages[0] for system in resolve(parse_config({**values, "systems": systems})).systems
+    )
+
+    assert lucene.prepared_as != nano.prepared_as
+    keys = [{key.name for key in found.artifacts(task.name, task.corpus, "cpu")} for found in (lucene, nano)]
+    assert keys[0].isdisjoint(keys[1])
