@@ -3,43 +3,48 @@
 Nothing is started for a run or a score that the store already has.
 """
 
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any, Generic, TypeVar, cast
 
 from r2med_ray.artifacts import ArtifactStore, fingerprint
-from r2med_ray.capacity import Pools
-from r2med_ray.distributed.encode import Encoding, Questions, encode_corpora, encode_queries
-from r2med_ray.distributed.lexical import open_lexical, tokenize_corpora
+from r2med_ray.capacity import ClusterCapacity, Pools
+from r2med_ray.distributed.first_stages import FirstStages
 from r2med_ray.distributed.progress import StageReport
-from r2med_ray.distributed.search import ShardedRetriever
-from r2med_ray.distributed.vectors import open_vectors
+from r2med_ray.distributed.stage_parts import Asked, Done, RunningRetriever, Workplace
+from r2med_ray.language_parts import LanguageParts
+from r2med_ray.models.at_hand import ModelsAtHand
 from r2med_ray.models.catalog import Catalog
 from r2med_ray.models.devices import prepare_worker
+from r2med_ray.models.llm_reranker_rows import LlmRerankerRow
 from r2med_ray.models.pair_scorers import build_pair_scorer, scoring_inputs
-from r2med_ray.models.rows import RerankerRow
+from r2med_ray.models.reranker_rows import RerankerRow
 from r2med_ray.pipeline import System
 from r2med_ray.protocols import PairScorer, Reranker, Retriever
 from r2med_ray.retrieval.stored import StoredReranker, StoredRetriever
-from r2med_ray.rewriting.replay import ReplayRewriter
+from r2med_ray.rewriting.live import LiveRewriter
+from r2med_ray.rewriting.search_agents import SearchAgent
 from r2med_ray.serving.clients import ServedReranker
+from r2med_ray.serving.language_models import LanguageModels
 from r2med_ray.serving.reranker_app import serve_pair_scorer
-from r2med_ray.systems import DenseStage, FirstStage, LexicalStage, ResolvedBenchmark, ResolvedSystem
-from r2med_ray.types import Query, Task
-
-StageT = TypeVar("StageT", bound=FirstStage, covariant=True)
+from r2med_ray.stages import FirstStage
+from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem
+from r2med_ray.types import Query, Run, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked(Generic[StageT]):
-    """A first stage and the queries that it has not answered yet."""
+class Assembled:
+    """A system built for a task."""
 
     task: Task
-    stage: StageT
-    queries: tuple[Query, ...]
+    resolved: ResolvedSystem
+    system: System
+    unwritten: int
+    """Texts that a language model has yet to write for it."""
 
 
 class Assembly:
@@ -49,16 +54,32 @@ class Assembly:
         benchmark: with all its names looked up.
         store: where artefacts are kept; every worker must reach it.
         pools: what each stage reserves.
+        capacity: what the cluster has, for models whose size their row says.
+        models: asked for each model before it has to work; None asks nobody.
     """
 
-    def __init__(self, benchmark: ResolvedBenchmark, store: ArtifactStore, pools: Pools) -> None:
+    def __init__(
+        self,
+        benchmark: ResolvedBenchmark,
+        store: ArtifactStore,
+        pools: Pools,
+        capacity: ClusterCapacity,
+        models: ModelsAtHand | None = None,
+    ) -> None:
         self._benchmark = benchmark
         self._resources = benchmark.config.resources
         self._store = store
         self._pools = pools
-        self._open: dict[str, ShardedRetriever[Any]] = {}
+        self._models = models
+        self._stages = FirstStages(Workplace(store=store, pools=pools, resources=self._resources))
+        self._open: dict[str, RunningRetriever] = {}
         self._servers = ExitStack()
         self._served: dict[str, Reranker] = {}
+        prefix = f"r2med-{benchmark.config.name}"
+        self._language_models = LanguageModels(prefix, self._resources.language_model, pools.language_model, capacity)
+        self._language = LanguageParts(
+            benchmark.catalog, store, self._language_models, self._search, device=pools.encode.device
+        )
 
     def __enter__(self) -> "Assembly":
         return self
@@ -67,65 +88,114 @@ class Assembly:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+        self._language_models.release()
         self._servers.close()
+
+    def assembled(self, task: Task, resolved: ResolvedSystem) -> Assembled:
+        """Return a system's parts for one task, and what they wait for.
+
+        Raises:
+            NotAtHand: a language model that has to write for it is not here.
+        """
+        system = self.system(task, resolved)
+        rewriter = system.rewriter
+        unwritten = rewriter.unfinished(task.queries) if isinstance(rewriter, LiveRewriter | SearchAgent) else 0
+        if unwritten:
+            self._require(resolved.language_model)
+        return Assembled(task=task, resolved=resolved, system=system, unwritten=unwritten)
 
     def system(self, task: Task, system: ResolvedSystem) -> System:
         """Return a system's parts for one task; none of them is running yet."""
         config = system.config
-        rewriter = (
-            ReplayRewriter(config.rewriter, folder=task.folder, compat=system.compat) if config.rewriter else None
-        )
         return System(
             name=system.name,
             depth=self._benchmark.config.depth,
             retrievers=tuple(self._retriever(task, stage) for stage in system.first_stages),
             fusion=config.fusion,
-            rewriter=rewriter,
+            rewriter=self._language.rewriter(task, system),
             reranker=self._reranker(system.reranker) if system.reranker else None,
             rerank_depth=config.reranker.depth if config.reranker else 0,
             keep_below=system.compat != "r2med",
         )
 
-    def unanswered(self, task: Task, resolved: ResolvedSystem, system: System) -> list[Asked[FirstStage]]:
-        """Return what the first stages of a system still have to search for."""
+    def rewrite(self, work: Sequence[Assembled]) -> list[Done]:
+        """REWRITE: have all texts written that are not stored yet, then end the models that wrote them.
+
+        Texts that need no search are one stream per language model. Where the cluster has room for both, what the
+        searches will need of the corpora is encoded meanwhile. LameR and agents, which search, come afterwards.
+
+        Returns:
+            (stage, unit, what was done) in the order of the work.
+        """
+        unwritten = [item for item in work if item.unwritten]
+        if not unwritten:
+            return []
+        began = time.monotonic()
+        corpora = [
+            Asked(task=item.task, stage=stage, queries=())
+            for item in unwritten
+            for stage in (*item.resolved.first_stages, *((item.resolved.tool,) if item.resolved.tool else ()))
+        ]
+        texts = sum(item.unwritten for item in unwritten)
+        rewriters = [(item.task, item.system.rewriter) for item in unwritten if item.system.rewriter]
+        done: list[Done] = []
+        if self._language_models.fit_beside(self._pools.encode):
+            with ThreadPoolExecutor(max_workers=1) as beside:
+                written = beside.submit(self._language.write, rewriters)
+                done += self._stages.prepare(corpora)
+                written.result()
+        else:
+            self._language.write(rewriters)
+        for item in unwritten:
+            if item.resolved.tool and item.system.rewriter:
+                item.system.rewriter.rewrite(item.task.queries)
+        self._language_models.release()
+        report = StageReport(documents=texts, stored_before=0, seconds=time.monotonic() - began)
+        return [*done, ("rewrite", f"{texts} texts", report)]
+
+    def unanswered(self, item: Assembled) -> list[Asked[FirstStage]]:
+        """Return what the first stages of a system still have to search for.
+
+        Raises:
+            NotAtHand: a model that would have to work for it is not here.
+        """
+        task, resolved, system = item.task, item.resolved, item.system
         queries = system.rewriter.rewrite(task.queries).queries if system.rewriter else task.queries
-        return [
+        asked = [
             Asked(task=task, stage=stage, queries=queries)
             for stage, retriever in zip(resolved.first_stages, system.retrievers, strict=True)
             if isinstance(retriever, StoredRetriever) and not retriever.is_stored(queries, k=system.depth)
         ]
+        for stage in [first.stage for first in asked]:
+            self._require(stage.row)
+        if asked:
+            self._require(resolved.reranker)
+        return asked
 
-    def prepare(self, asked: Sequence[Asked[FirstStage]]) -> list[tuple[str, str, StageReport]]:
+    def prepare(self, asked: Sequence[Asked[FirstStage]]) -> list[Done]:
         """ENCODE and INDEX what the unanswered searches need; every model is loaded once for all tasks.
 
         Returns:
             (stage, unit, what was done) in the order of the work.
         """
-        done: list[tuple[str, str, StageReport]] = []
-        timeout = self._resources.no_progress_timeout_s
-        for of_terms in _grouped(asked, LexicalStage):
-            compat = of_terms[0].stage.compat
-            report = tokenize_corpora(
-                self._store, _tasks(of_terms), compat, self._pools.tokenize, no_progress_timeout_s=timeout
-            )
-            done.append(("tokenize", of_terms[0].stage.label, report))
-        for of_encoder in _grouped(asked, DenseStage):
-            stage, tasks = of_encoder[0].stage, _tasks(of_encoder)
-            encoding = self._encoding(stage)
-            report = encode_corpora(self._store, encoding, tasks, self._pools.encode, no_progress_timeout_s=timeout)
-            done.append(("encode", stage.label, report))
-            questions = [
-                Questions(task=item.task, queries=item.queries, compat=item.stage.compat) for item in of_encoder
-            ]
-            report = encode_queries(self._store, encoding, questions, self._pools.encode)
-            done.append(("encode queries", stage.label, report))
-        return done
+        return self._stages.prepare(asked)
 
     def release(self) -> None:
         """End the shard actors."""
         for retriever in self._open.values():
             retriever.close()
         self._open = {}
+
+    def _search(self, task: Task, stage: FirstStage, queries: Sequence[Query], depth: int) -> Run:
+        """Answer questions that a language model has, or is shown the answers of."""
+        retriever = self._retriever(task, stage)
+        if not retriever.is_stored(queries, k=depth):
+            self._stages.prepare([Asked(task=task, stage=stage, queries=tuple(queries))])
+        return retriever.retrieve(queries, k=depth)
+
+    def _require(self, row: object) -> None:
+        if self._models:
+            self._models.require(row)
 
     def _retriever(self, task: Task, stage: FirstStage) -> StoredRetriever:
         inputs = stage.inputs(task, self._pools.encode.device)
@@ -136,30 +206,19 @@ class Assembly:
     def _opened(self, key: str, task: Task, stage: FirstStage) -> Retriever:
         """Start the shard actors of a first stage, or return those that are running."""
         if key not in self._open:
-            drop = stage.drop_identical_ids
-            if isinstance(stage, LexicalStage):
-                self._open[key] = open_lexical(
-                    self._store, task, stage.row, stage.compat, self._pools.search, drop_identical_ids=drop
-                )
-            else:
-                self._open[key] = open_vectors(
-                    self._store,
-                    self._encoding(stage),
-                    task,
-                    stage.index,
-                    stage.compat,
-                    self._pools.search,
-                    drop_identical_ids=drop,
-                )
+            self._open[key] = self._stages.open(task, stage)
         return self._open[key]
 
-    def _reranker(self, row: RerankerRow) -> Reranker:
+    def _reranker(self, row: RerankerRow | LlmRerankerRow) -> Reranker:
+        if isinstance(row, LlmRerankerRow):
+            return self._language.reranker(row)
         inputs = scoring_inputs(row, self._benchmark.catalog, device=self._pools.rerank.device)
         return StoredReranker(self._store, inputs, partial(self._serving, row))
 
     def _serving(self, row: RerankerRow) -> Reranker:
         """Start a reranker's Serve application, or return the client of the one that is running."""
         if row.name not in self._served:
+            self._require(row)
             resources, pool = self._resources.rerank, self._pools.rerank
             build = partial(
                 _build_scorer, row, self._benchmark.catalog, pool.device, resources.token_budget, pool.threads
@@ -170,26 +229,6 @@ class Assembly:
             )
             self._served[row.name] = ServedReranker(handle, resources)
         return self._served[row.name]
-
-    def _encoding(self, stage: DenseStage) -> Encoding:
-        budget = self._resources.encode.token_budget
-        return Encoding(row=stage.row, device=self._pools.encode.device, token_budget=budget)
-
-
-S = TypeVar("S", LexicalStage, DenseStage)
-
-
-def _grouped(asked: Sequence[Asked[FirstStage]], kind: type[S]) -> list[list[Asked[S]]]:
-    """Return what is asked of one kind of first stage, together where it needs the same terms or vectors."""
-    groups: dict[str, list[Asked[S]]] = {}
-    for item in asked:
-        if isinstance(item.stage, kind):
-            groups.setdefault(item.stage.prepared_as, []).append(cast(Asked[S], item))
-    return list(groups.values())
-
-
-def _tasks(asked: Sequence[Asked[S]]) -> list[Task]:
-    return list({item.task.name: item.task for item in asked}.values())
 
 
 def _build_scorer(row: RerankerRow, catalog: Catalog, device: str, token_budget: int, threads: int) -> PairScorer:

@@ -19,6 +19,8 @@ class ClusterCapacity:
     cpus: float
     gpus: float
     cpus_of_largest_node: float
+    memory_gb_of_largest_node: float | None = None
+    """None where it is not known."""
 
     def describe(self) -> str:
         return f"{self.num_nodes} node(s), {self.cpus:g} CPUs, {self.gpus:g} GPUs"
@@ -55,6 +57,8 @@ class Pools:
     tokenize: Pool
     search: Pool
     rerank: Pool
+    language_model: Pool
+    """What each worker of an engine reserves; how many there are is up to the model."""
 
 
 def size_pools(resources: ResourcesConfig, capacity: ClusterCapacity) -> Pools:
@@ -78,6 +82,11 @@ def size_pools(resources: ResourcesConfig, capacity: ClusterCapacity) -> Pools:
         tokenize=Pool(actors=_fitting(capacity, 1.0, 0.0), cpus=min(1.0, capacity.cpus - CPUS_FOR_READING)),
         search=Pool(actors=search_actors, cpus=search.cpus, gpus=search.gpus),
         rerank=Pool(actors=rerank.replicas, cpus=rerank_cpus, gpus=rerank_gpus),
+        language_model=Pool(
+            actors=1,
+            cpus=resources.language_model.cpus,
+            gpus=gpus_of_a_model if resources.language_model.gpus == "auto" else resources.language_model.gpus,
+        ),
     )
     _require("encode", pools.encode, capacity, at_once=1, beside=CPUS_FOR_READING)
     _require("search", pools.search, capacity, at_once=pools.search.actors)
@@ -87,13 +96,29 @@ def size_pools(resources: ResourcesConfig, capacity: ClusterCapacity) -> Pools:
     return pools
 
 
+CPUS_OF_AN_INGRESS = 0.25
+"""Of the deployment that passes requests to a language model's engines."""
+
+
+def require_language_model(name: str, workers: int, pools: Pools, capacity: ClusterCapacity) -> None:
+    """Refuse a language model that can never be scheduled beside the shards that it searches or reranks.
+
+    Raises:
+        CapacityError: its workers reserve more than the cluster has, with both numbers.
+    """
+    beside = CPUS_OF_AN_INGRESS + pools.search.actors * pools.search.cpus
+    _require("language_model", pools.language_model, capacity, at_once=workers, beside=beside, unit=f" for {name!r}")
+
+
 def _fitting(capacity: ClusterCapacity, cpus: float, gpus: float) -> int:
     by_cpu = math.floor((capacity.cpus - CPUS_FOR_READING) / cpus)
     by_gpu = math.floor(capacity.gpus / gpus) if gpus else by_cpu
     return max(1, min(by_cpu, by_gpu))
 
 
-def _require(stage: str, pool: Pool, capacity: ClusterCapacity, *, at_once: int, beside: float = 0.0) -> None:
+def _require(
+    stage: str, pool: Pool, capacity: ClusterCapacity, *, at_once: int, beside: float = 0.0, unit: str = ""
+) -> None:
     """Refuse what can never be scheduled. An encode pool works with one actor, the others need all of theirs."""
     if pool.cpus > capacity.cpus_of_largest_node:
         raise CapacityError(
@@ -108,6 +133,6 @@ def _require(stage: str, pool: Pool, capacity: ClusterCapacity, *, at_once: int,
         if wanted > there:
             others = f" beside {extra:g} for what runs at the same time" if extra else ""
             raise CapacityError(
-                f"resources.{stage} reserves {at_once} × {each:g} {name}{others}, {wanted:g} in all; "
+                f"resources.{stage}{unit} reserves {at_once} × {each:g} {name}{others}, {wanted:g} in all; "
                 f"the cluster has {there:g}. Lower resources.{stage} or add nodes"
             )

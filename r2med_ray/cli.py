@@ -8,6 +8,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -24,6 +25,14 @@ app = typer.Typer(
 )
 artifacts_app = typer.Typer(help="The store: what is in it, whether it is whole, what can go.", no_args_is_help=True)
 app.add_typer(artifacts_app, name="artifacts")
+explain_app = typer.Typer(help="What the settings mean.", no_args_is_help=True)
+app.add_typer(explain_app, name="explain")
+mteb_app = typer.Typer(
+    help="MTEB: its result files in and out, its tasks through our retrieval.", no_args_is_help=True
+)
+app.add_typer(mteb_app, name="mteb")
+nano_app = typer.Typer(help="Nano sets: collections cut down in NanoR2MED's layout.", no_args_is_help=True)
+app.add_typer(nano_app, name="nano")
 
 ConfigArgument = Annotated[Path, typer.Argument(help="A benchmark file, e.g. jobs/full_benchmark.yaml.")]
 StoreOption = Annotated[
@@ -66,24 +75,36 @@ def plan(
 
 
 @app.command()
-def tasks() -> None:
+def tasks(
+    generations: Annotated[
+        bool, typer.Option("--generations", help="Which of the published generated texts are on this machine.")
+    ] = False,
+) -> None:
     """List the tasks that are known by name."""
     from r2med_ray.corpus.catalog import TASKS
 
+    if generations:
+        _generations()
+        return
     for name, row in TASKS.items():
-        source = f"{row.hub}@{row.revision[:12]}" if row.hub else "shipped"
+        source = f"{row.hub}@{row.revision[:12] or 'COMMIT'}" if row.hub else "shipped"
         typer.echo(f"{name:20} {row.suite:6} {row.counts.queries:5} queries {row.counts.rows:7} rows  {source}")
 
 
 @app.command()
 def models(
     extra: Annotated[Path | None, typer.Option("--models", help="A YAML file with rows of your own.")] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Every model of the catalogue as a table.")] = False,
 ) -> None:
     """List retrievers and rerankers."""
     from r2med_ray.indexing.bm25 import BM25_ROWS
     from r2med_ray.models.catalog import load_catalog
+    from r2med_ray.models.table import models_table
 
     catalog = load_catalog(extra)
+    if markdown:
+        typer.echo(models_table(catalog))
+        return
     for name, bm25 in BM25_ROWS.items():
         typer.echo(f"{name:24} bm25       k1={bm25.k1:g} b={bm25.b:g}")
     for name, encoder in catalog.encoders.items():
@@ -133,19 +154,48 @@ def compare(
 ) -> None:
     """Compare the systems of a run with the published figures, or with each other."""
     from r2med_ray.reporting.compare import compare_with_published
+    from r2med_ray.reporting.summary import summarise
     from r2med_ray.reporting.tables import leaderboard_text
     from r2med_ray.reporting.write import load_results
 
     record = load_results(results)
-    typer.echo(compare_with_published(record) if published else leaderboard_text(record))
+    typer.echo(compare_with_published(record) if published else leaderboard_text(summarise(record)))
 
 
 @app.command()
 def report(results: Annotated[Path, typer.Argument(help="A folder that a run wrote.")]) -> None:
     """Write tables and page of a finished run again."""
+    from r2med_ray.reporting.summary import summarise
     from r2med_ray.reporting.write import load_results, write_report
 
-    typer.echo(write_report(load_results(results), results))
+    typer.echo(write_report(summarise(load_results(results)), results))
+
+
+def _generations() -> None:
+    from r2med_ray.corpus.catalog import TASKS
+    from r2med_ray.corpus.sources import data_folder, is_cached
+    from r2med_ray.rewriting.published_generations import GENERATIONS, at_hand
+
+    for name, row in TASKS.items():
+        if row.suite == "R2MED" and row.hub:
+            here = at_hand(data_folder(name), partial(is_cached, row.hub, row.revision))
+            typer.echo(f"{name:20} {len(here):2} of {len(GENERATIONS)} at hand  {' '.join(here)}")
+    typer.echo(f"published: {' '.join(GENERATIONS)}")
+
+
+@explain_app.command("compat")
+def explain_compat() -> None:
+    """List every difference between the default and `compat: r2med`, and what each model's row changes."""
+    from r2med_ray.compat import explain
+    from r2med_ray.models.catalog import load_catalog
+
+    typer.echo(explain())
+    catalog = load_catalog()
+    typer.echo("\nmodel-settings of the catalogue")
+    for row in (*catalog.encoders.values(), *catalog.api_encoders.values(), *catalog.rerankers.values()):
+        if row.r2med:
+            changes = ", ".join(f"{key} {getattr(row, key)!r} → {value!r}" for key, value in row.r2med.items())
+            typer.echo(f"  {row.name:24} {changes}")
 
 
 def _store(uri: str | None) -> ArtifactStore:
@@ -181,6 +231,77 @@ def artifacts_gc(
         _store(store), older_than_s=older_than_hours * 3600, now=time.time(), damaged=damaged, dry_run=dry_run
     ):
         typer.echo(f"{'would remove' if dry_run else 'removed'} {path}")
+
+
+@mteb_app.command("export")
+def mteb_export(
+    results: Annotated[Path, typer.Argument(help="A folder that a run wrote.")],
+    folder: Annotated[Path, typer.Argument(help="What `mteb.ResultCache` is given.")],
+) -> None:
+    """Write the results of a run as MTEB's result files."""
+    from r2med_ray.reporting.mteb_results import export_mteb
+    from r2med_ray.reporting.write import load_results
+
+    for path in export_mteb(load_results(results), folder):
+        typer.echo(path)
+
+
+@mteb_app.command("import")
+def mteb_import(
+    place: Annotated[Path, typer.Argument(help="MTEB's result file, or a folder with such files.")],
+    results: Annotated[Path | None, typer.Option(help="A folder that a run wrote, to compare with.")] = None,
+    tasks: Annotated[list[str] | None, typer.Option("--task", help="Only this task; may be repeated.")] = None,
+    measure: Annotated[str, typer.Option(help="What is shown.")] = "nDCG@10",
+) -> None:
+    """List the figures of MTEB's result files, beside those of a run where one is given."""
+    from r2med_ray.interop.mteb_table import import_table
+
+    typer.echo(import_table(place, tasks or [], results, measure), nl=False)
+
+
+@mteb_app.command("run")
+def mteb_run(
+    config: ConfigArgument,
+    system: Annotated[str, typer.Option(help="A system of the file that is one retriever.")],
+    tasks: Annotated[list[str], typer.Option("--task", help="MTEB's name or ours, e.g. Biology; may be repeated.")],
+    output: Annotated[Path, typer.Option(help="Folder of an `mteb.ResultCache`.")] = Path("mteb_results"),
+    store: StoreOption = None,
+    address: Annotated[str | None, typer.Option(help="As of `run`. Left out: in this process, without Ray.")] = None,
+    overrides: SetOption = None,
+) -> None:
+    """Let mteb evaluate a retriever of a benchmark file on its own tasks."""
+    from r2med_ray.interop.mteb_run import run_mteb
+
+    found = run_mteb(
+        config, system, tasks, output, overrides=overrides or [], address=address, store=store or "store"
+    )
+    for result in found.task_results:
+        typer.echo(f"{result.task_name:32} {100 * result.get_score():.2f}")
+
+
+@nano_app.command("build")
+def nano_build(
+    source: Annotated[str, typer.Argument(help="A task, a glob such as R2MED/*, or with --layout a folder.")],
+    output: Annotated[Path, typer.Option(help="Folder of the set; it must not exist.")],
+    layout: Annotated[
+        str | None, typer.Option(help="The source is a folder in this layout: r2med, beir, ...")
+    ] = None,
+    split: Annotated[str, typer.Option(help="The qrels of that folder.")] = "test",
+    queries: Annotated[int, typer.Option(min=1, help="At most so many per task.")] = 200,
+    documents: Annotated[int, typer.Option(min=1, help="At most so many per task.")] = 10_000,
+    dense: Annotated[str | None, typer.Option(help="A dense TREC run; {task} stands for the task's name.")] = None,
+) -> None:
+    """Cut collections down to a Nano set with BM25, dense and hybrid lists; whole or not at all."""
+    from r2med_ray.config import TaskConfig
+    from r2med_ray.corpus.catalog import resolve_tasks
+    from r2med_ray.interop.nano_build import build_nano
+
+    folder = (
+        TaskConfig(path=source, layout=layout, name=Path(source).absolute().name, split=split) if layout else source
+    )
+    built = build_nano(resolve_tasks([folder]), output, num_queries=queries, num_documents=documents, dense=dense)
+    for name, pool in built.items():
+        typer.echo(f"{name}: {len(pool.queries)} queries, {len(pool.documents)} documents")
 
 
 def exit_on_user_error(command: Callable[[], object]) -> None:

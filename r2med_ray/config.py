@@ -27,22 +27,29 @@ class TaskConfig(_Frozen):
     """A collection outside the catalogue."""
 
     path: str
-    """Folder with the collection's files."""
+    """Folder with the collection's files; for the layout `ir_datasets` the id of a dataset, e.g. `vaswani`."""
 
     layout: str = "r2med"
-    """`r2med`, `beir` or `trec`: which files the folder holds."""
+    """Which files the folder holds: `r2med`, `beir`, `trec`, `bright`, ...; see `corpus.layouts`."""
 
     name: str
     """The name it gets in tables and run files."""
 
     split: str = "test"
-    """The qrels to use, where the layout has several (`qrels/test.tsv`)."""
+    """The qrels to use, where the layout has several (`qrels/test.tsv`), or the domain (`biology` of BRIGHT)."""
 
 
 class RetrieverConfig(_Frozen):
     """A first stage: `model` names a row of the catalogue; the rest overrides that row."""
 
     model: str
+    candidates: str | None = None
+    """In place of `model`: ranked lists that exist already. `bm25`, `dense` or `reranking_hybrid` of a Nano set, or a
+    Parquet or TREC run file, `{task}` in its path standing for the task's name."""
+
+    safeguard: Literal["keep", "drop"] | None = None
+    """Of `candidates`: whether the positive that Nano sets add at rank 101 stays; it does where this is left out."""
+
     k1: float | None = Field(default=None, ge=0)
     b: float | None = Field(default=None, ge=0, le=1)
     max_length: int | None = Field(default=None, ge=1)
@@ -51,10 +58,25 @@ class RetrieverConfig(_Frozen):
     """A FAISS factory string; `Flat`, which is exact, where it is left out."""
 
 
+CANDIDATES = "candidates"
+"""What `model` is where `candidates` takes its place."""
+
+
+def _as_retriever(value: Any) -> Any:
+    if isinstance(value, dict) and CANDIDATES in value and "model" not in value:
+        return {"model": CANDIDATES, **value}
+    return {"model": value} if isinstance(value, str) else value
+
+
+RetrieverField = Annotated[RetrieverConfig, BeforeValidator(_as_retriever)]
+
+
 class FusionConfig(_Frozen):
     """How several first stages become one ranking."""
 
-    method: Literal["rrf", "minmax", "zscore"] = "rrf"
+    method: Literal["rrf", "minmax", "zscore", "nano"] = "rrf"
+    """`nano`: `rrf` as NanoR2MED's hybrid was made (with `k: 100`, `depth: 500`): its ties, and 100 documents."""
+
     k: int = Field(default=60, ge=0)
     """RRF's constant (Cormack et al. 2009 use 60)."""
 
@@ -65,12 +87,68 @@ class FusionConfig(_Frozen):
     """One weight per retriever; equal where it is left out."""
 
 
+class CandidatesConfig(_Frozen):
+    """What a first search for the query as it is shows the language model (lamer)."""
+
+    retriever: RetrieverField
+    depth: int = Field(default=10, ge=1)
+    words: int = Field(default=512, ge=1)
+    """Words kept of a candidate. 10 candidates of 512 words are R2MED's."""
+
+    too_long: Literal["error", "halve"] = "error"
+    """What happens to a prompt that the model has no room for: `halve` keeps half the words of each candidate, until
+    it fits, and counts the query in the report."""
+
+
+class SearchAgentConfig(_Frozen):
+    """What a language model that searches while it reasons may do."""
+
+    retriever: RetrieverField
+    """Its tool."""
+
+    depth: int = Field(default=5, ge=1)
+    """Passages that a search shows it."""
+
+    words: int = Field(default=300, ge=1)
+    """Words kept of each of them."""
+
+    max_turns: int = Field(default=5, ge=1)
+    """Searches of one conversation; after the last one it is told to answer."""
+
+    max_tokens: int = Field(default=16_384, ge=1)
+    """Tokens that it may write in one conversation before it has to end."""
+
+    max_seconds: float = Field(default=3600.0, gt=0)
+    """After this long no conversation of a task begins another search."""
+
+
 class RewriterConfig(_Frozen):
-    """A change of the query. `generations` replays texts that were generated before."""
+    """A change of the query: `llm` has a language model write texts, `generations` replays earlier ones."""
 
     method: str
-    generations: str
+    generations: str | None = None
     """Name of a generation set of the task (`hyde/<NAME>/query_with_hydoc.jsonl`), or a path."""
+
+    llm: str | None = None
+    """Name of a language model of the catalogue."""
+
+    base_url: str | None = Field(default=None, pattern=r"^https?://")
+    """Where that model answers, up to `/v1`. Left out: its row's address, or a server that the job starts."""
+
+    prompts: str | None = None
+    """A folder with prompts of your own (`<method>/<family>.txt`), or R2MED's repository."""
+
+    samples: int = Field(default=1, ge=1)
+    """Texts per query, with the seeds `seed`, `seed` + 1, ..."""
+
+    seed: int = 42
+    temperature: float | None = Field(default=None, ge=0)
+    """Overrides the model's row, as `max_tokens` does."""
+
+    max_tokens: int | None = Field(default=None, ge=1)
+    candidates: CandidatesConfig | None = None
+    agent: SearchAgentConfig | None = None
+    """Of `search-o1` and `search-r1`, when a model is to search by itself."""
 
     on_unusable: Literal["original", "error"] = "original"
     """What happens to a query whose text is empty or was cut while it was still thinking."""
@@ -78,19 +156,26 @@ class RewriterConfig(_Frozen):
     max_unusable: float = Field(default=0.05, ge=0, le=1)
     """Share of unusable texts above which the system fails."""
 
+    @model_validator(mode="after")
+    def _one_source(self) -> "RewriterConfig":
+        if (self.generations is None) == (self.llm is None):
+            raise ValueError("give either `llm: MODEL` or `generations: NAME`")
+        live = {"base_url", "prompts", "samples", "seed", "temperature", "max_tokens", "candidates", "agent"}
+        if self.generations and (given := sorted(live & self.model_fields_set)):
+            raise ValueError(f"`{given[0]}` is for texts yet to be written, not for `generations`")
+        return self
+
+    @property
+    def writer(self) -> str:
+        """The model or the generation set that the texts come from."""
+        return self.llm or self.generations or ""
+
 
 class RerankerConfig(_Frozen):
     """Reorders the head of the ranking; what is below `depth` keeps its order."""
 
     model: str
     depth: int = Field(default=100, ge=1)
-
-
-def _as_retriever(value: Any) -> Any:
-    return {"model": value} if isinstance(value, str) else value
-
-
-RetrieverField = Annotated[RetrieverConfig, BeforeValidator(_as_retriever)]
 
 
 class SystemConfig(_Frozen):
@@ -169,6 +254,25 @@ class RerankResources(_Frozen):
     retries: int = Field(default=3, ge=0)
 
 
+class LanguageModelResources(_Frozen):
+    """The vLLM engines that the job starts behind Ray Serve; what a model needs beside is in its row."""
+
+    cpus: float = Field(default=1.0, gt=0)
+    """CPUs that each worker of an engine reserves; a replica has `tensor_parallel_size` of them."""
+
+    gpus: float | Auto = "auto"
+    """GPUs that each worker reserves; `auto` is 1 where the cluster has any. Without, vLLM computes on the CPU."""
+
+    kv_cache_gib: int = Field(default=4, ge=1)
+    """Memory for keys and values of an engine on the CPU; on a GPU it is `gpu_memory_utilization` of the row."""
+
+    host: str = "127.0.0.1"
+    """Address that Serve's HTTP proxies bind to."""
+
+    port: int | None = Field(default=None, ge=1, le=65535)
+    """Their port; a free one on one machine, Serve's 8000 on several."""
+
+
 class ResourcesConfig(_Frozen):
     shards: int | None = Field(default=None, ge=1)
     """Shards per corpus. Left out: as many as `documents_per_shard` gives."""
@@ -179,6 +283,7 @@ class ResourcesConfig(_Frozen):
     encode: EncodeResources = EncodeResources()
     search: SearchResources = SearchResources()
     rerank: RerankResources = RerankResources()
+    language_model: LanguageModelResources = LanguageModelResources()
     no_progress_timeout_s: int = Field(default=7200, ge=0)
     """Encoding fails after this long without a finished shard; Ray's own 30 minutes end a wait for spot GPUs."""
 
@@ -201,6 +306,10 @@ class BenchmarkConfig(_Frozen):
     ignore_identical_ids: bool | None = None
     """Drop a document whose id is the query's. Left out: only where the protocol says so (dense, `r2med`)."""
 
+    when_missing: Literal["error", "skip"] = "error"
+    """What happens to a result whose data, weights, texts, key or device is not at hand: `skip` leaves it out and
+    says what it needs. Whatever else goes wrong stops the benchmark all the same."""
+
     models: str | None = None
     """A YAML file with rows of your own, beside this file."""
 
@@ -217,6 +326,20 @@ class BenchmarkConfig(_Frozen):
             raise ValueError(f"baseline {self.baseline!r} is none of the systems: {', '.join(names)}")
         if self.main_measure not in self.measures:
             raise ValueError(f"main_measure {self.main_measure!r} is not among measures {self.measures}")
+        return self
+
+    @model_validator(mode="after")
+    def _safeguards_are_within_reach(self) -> "BenchmarkConfig":
+        for system in self.systems:
+            keeps = any(
+                stage.candidates == "reranking_hybrid" and stage.safeguard != "drop" for stage in system.first_stages
+            )
+            reach = min(self.depth, system.reranker.depth if system.reranker else self.depth)
+            if keeps and reach <= 100:
+                raise ValueError(
+                    f"system {system.name!r}: depth {reach} cuts off the safeguards at rank 101; "
+                    "give `depth: 101` there, or `safeguard: drop`"
+                )
         return self
 
 
@@ -293,16 +416,18 @@ def _is_union_branch(step: object) -> bool:
 
 
 _MODELS: tuple[type[_Frozen], ...] = (
-    BenchmarkConfig, SystemConfig, TaskConfig, RetrieverConfig, FusionConfig, RewriterConfig, RerankerConfig,
-    ResourcesConfig, EncodeResources, SearchResources, RerankResources,
+    BenchmarkConfig, SystemConfig, TaskConfig, RetrieverConfig, FusionConfig, CandidatesConfig,
+    SearchAgentConfig, RewriterConfig, RerankerConfig, ResourcesConfig, EncodeResources, SearchResources,
+    RerankResources, LanguageModelResources,
 )  # fmt: skip
 _BRANCHES = {"str", "int", "float", *(model.__name__ for model in _MODELS)}
 
 _MODEL_OF_KEY: dict[str, type[_Frozen]] = {
     "systems": SystemConfig, "tasks": TaskConfig, "retriever": RetrieverConfig, "retrievers": RetrieverConfig,
-    "fusion": FusionConfig, "rewriter": RewriterConfig, "reranker": RerankerConfig,
+    "fusion": FusionConfig, "rewriter": RewriterConfig, "candidates": CandidatesConfig, "agent": SearchAgentConfig,
+    "reranker": RerankerConfig,
     "resources": ResourcesConfig, "encode": EncodeResources, "search": SearchResources,
-    "rerank": RerankResources,
+    "rerank": RerankResources, "language_model": LanguageModelResources,
 }  # fmt: skip
 
 

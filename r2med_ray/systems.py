@@ -3,101 +3,20 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from r2med_ray.artifacts import Json
 from r2med_ray.config import BenchmarkConfig, RetrieverConfig, SystemConfig, TaskConfig
 from r2med_ray.corpus.catalog import TaskRow, select_tasks
-from r2med_ray.errors import ConfigError
 from r2med_ray.evaluation.measures import Measure
-from r2med_ray.indexing.bm25 import BM25_ROWS, BM25Row
+from r2med_ray.evaluation.published import mteb_models
 from r2med_ray.models.catalog import Catalog, load_catalog
-from r2med_ray.models.rows import EncoderRow, RerankerRow
-from r2med_ray.registry import nearest
-from r2med_ray.types import Compat, Task
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LexicalStage:
-    """BM25 as a first stage."""
-
-    row: BM25Row
-    compat: Compat
-    drop_identical_ids: bool
-
-    @property
-    def label(self) -> str:
-        return self.row.name
-
-    @property
-    def published(self) -> str | None:
-        """The key of R2MED's published results."""
-        return "bm25" if self.row.name == "bm25-r2med" else None
-
-    def settings(self) -> Mapping[str, Json]:
-        """Return what a reader of the report wants to know about it."""
-        return {"variant": self.row.describe(), "drop_identical_ids": self.drop_identical_ids}
-
-    @property
-    def prepared_as(self) -> str:
-        """What its terms depend on beside the corpus: stages that agree in it share them."""
-        return self.compat
-
-    def inputs(self, task: Task, device: str) -> Mapping[str, Json]:
-        """Return everything about corpus and retriever that changes a run."""
-        return {
-            "corpus": task.corpus.digest,
-            "bm25": self.row.inputs(),
-            "compat": self.compat,
-            "drop_identical_ids": self.drop_identical_ids,
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DenseStage:
-    """An encoder and its vector index as a first stage."""
-
-    row: EncoderRow
-    index: str
-    compat: Compat
-    drop_identical_ids: bool
-
-    @property
-    def label(self) -> str:
-        return self.row.name if self.index == "Flat" else f"{self.row.name}[{self.index}]"
-
-    @property
-    def published(self) -> str | None:
-        """The key of R2MED's published results."""
-        return self.row.published if self.index == "Flat" else None
-
-    def settings(self) -> Mapping[str, Json]:
-        """Return what a reader of the report wants to know about it."""
-        return {
-            **self.row.model_dump(mode="json", exclude_defaults=True),
-            "index": self.index,
-            "drop_identical_ids": self.drop_identical_ids,
-        }
-
-    @property
-    def prepared_as(self) -> str:
-        """What its vectors depend on beside the corpus: stages that agree in it share them."""
-        return self.row.model_dump_json()
-
-    def inputs(self, task: Task, device: str) -> Mapping[str, Json]:
-        """Return everything about corpus and retriever that changes a run."""
-        return {
-            "corpus": task.corpus.digest,
-            "shards": [shard.num_rows for shard in task.corpus.shards],
-            "encoder": self.row.encoding_inputs(task.name, device=device),
-            "expansion_prompt": self.row.expansion_prompt,
-            "index": self.index,
-            "compat": self.compat,
-            "drop_identical_ids": self.drop_identical_ids,
-        }
-
-
-FirstStage: TypeAlias = LexicalStage | DenseStage
+from r2med_ray.models.llm_reranker_rows import LlmRerankerRow
+from r2med_ray.models.llm_rows import LanguageModelRow
+from r2med_ray.models.reranker_rows import RerankerRow
+from r2med_ray.rewriting.methods import spelled
+from r2med_ray.stages import Choice, FirstStage, resolve_stage
+from r2med_ray.types import Compat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +26,12 @@ class ResolvedSystem:
     config: SystemConfig
     compat: Compat
     first_stages: tuple[FirstStage, ...]
-    reranker: RerankerRow | None
+    reranker: RerankerRow | LlmRerankerRow | None
+    language_model: LanguageModelRow | None = None
+    """What writes the texts of its rewriter, where they are yet to be written."""
+
+    tool: FirstStage | None = None
+    """What the rewriter's language model looks things up with, or is shown the finds of."""
 
     @property
     def name(self) -> str:
@@ -115,14 +39,25 @@ class ResolvedSystem:
 
     @property
     def published_key(self) -> Mapping[str, Json] | None:
-        """What names the published record of the same system; None where nothing comparable was published."""
-        stage, config = self.first_stages[0], self.config
-        reranker = self.reranker.published if self.reranker else None
-        if self.compat != "r2med" or config.fusion or not stage.published or (self.reranker and not reranker):
+        """What names the published record to compare with; None where nothing comparable was published.
+
+        Under `r2med` that is R2MED's of the same system, else MTEB's of the same checkpoint. Replayed texts are the
+        published ones; newly written ones are not.
+        """
+        stage, config, retriever = self.first_stages[0], self.config, self.config.first_stages[0]
+        rewriter, reranker = config.rewriter, self.reranker.published if self.reranker else None
+        changed = retriever.model_dump(include={"k1", "b", "max_length"}, exclude_none=True)
+        if config.fusion or changed or retriever.index not in (None, "Flat"):
+            return None
+        if self.compat != "r2med":
+            model = getattr(stage.row, "model", None)
+            is_known = model in mteb_models() and not rewriter and not self.reranker
+            return {"retriever": model} if is_known else None
+        if not stage.published or (self.reranker and not reranker) or (rewriter and not rewriter.generations):
             return None
         return {
-            "method": config.rewriter.method if config.rewriter else None,
-            "llm": config.rewriter.generations if config.rewriter else None,
+            "method": spelled(rewriter.method) if rewriter else None,
+            "llm": spelled(rewriter.generations or "") if rewriter else None,
             "retriever": stage.published,
             "reranker": reranker,
             "depth": config.reranker.depth if config.reranker else None,
@@ -131,7 +66,7 @@ class ResolvedSystem:
     def describe(self) -> str:
         """Return the system as one line in the order of the flow."""
         config, labels = self.config, [stage.label for stage in self.first_stages]
-        parts = [f"{config.rewriter.method}/{config.rewriter.generations}"] if config.rewriter else []
+        parts = [f"{config.rewriter.method}/{config.rewriter.writer}"] if config.rewriter else []
         parts.append(f"{config.fusion.method}({', '.join(labels)})" if config.fusion else labels[0])
         if config.reranker:
             parts.append(f"{config.reranker.model}@{config.reranker.depth}")
@@ -170,40 +105,24 @@ def resolve(config: BenchmarkConfig) -> ResolvedBenchmark:
 
 def _system(system: SystemConfig, config: BenchmarkConfig, catalog: Catalog) -> ResolvedSystem:
     compat = system.compat or config.compat
+    rewriter = system.rewriter
+    tool = (rewriter.candidates or rewriter.agent) if rewriter else None
     return ResolvedSystem(
         config=system,
         compat=compat,
         first_stages=tuple(_first_stage(stage, compat, config, catalog) for stage in system.first_stages),
-        reranker=catalog.rerankers[system.reranker.model] if system.reranker else None,
+        reranker=catalog.reranker(system.reranker.model) if system.reranker else None,
+        language_model=catalog.language_models[rewriter.llm] if rewriter and rewriter.llm else None,
+        tool=_first_stage(tool.retriever, compat, config, catalog) if tool else None,
     )
 
 
-def _first_stage(stage: RetrieverConfig, compat: Compat, config: BenchmarkConfig, catalog: Catalog) -> FirstStage:
-    name = stage.model
-    if name in BM25_ROWS:
-        _refuse(stage, ("max_length", "dtype", "index"), f"{name!r} is no encoder")
-        changes = {key: value for key in ("k1", "b") if (value := getattr(stage, key)) is not None}
-        return LexicalStage(
-            row=BM25_ROWS[name].with_parameters(**changes),
-            compat=compat,
-            drop_identical_ids=bool(config.ignore_identical_ids),
-        )
-    if name not in catalog.encoders:
-        known = [*BM25_ROWS, *catalog.encoders]
-        raise ConfigError(f"unknown retriever {name!r}.{nearest(name, known)} Known: {', '.join(known)}")
-    _refuse(stage, ("k1", "b"), f"{name!r} is no BM25")
-    dtype = stage.dtype or (config.resources.encode.dtype if config.resources.encode.dtype != "auto" else None)
-    changes = {"dtype": dtype, "max_length": stage.max_length}
-    drop = config.ignore_identical_ids
-    return DenseStage(
-        row=catalog.encoders[name].model_copy(update={key: value for key, value in changes.items() if value}),
-        index=stage.index or "Flat",
+def _first_stage(retriever: RetrieverConfig, compat: Compat, config: BenchmarkConfig, catalog: Catalog) -> FirstStage:
+    dtype = config.resources.encode.dtype
+    choice = Choice(
+        retriever=retriever,
         compat=compat,
-        drop_identical_ids=compat == "r2med" if drop is None else drop,
+        ignore_identical_ids=config.ignore_identical_ids,
+        dtype=None if dtype == "auto" else dtype,
     )
-
-
-def _refuse(stage: RetrieverConfig, keys: tuple[str, ...], reason: str) -> None:
-    for key in keys:
-        if getattr(stage, key) is not None:
-            raise ConfigError(f"retriever {stage.model!r}: `{key}` has no meaning here, for {reason}")
+    return resolve_stage(choice, catalog)

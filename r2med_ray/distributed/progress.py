@@ -3,7 +3,8 @@
 import logging
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import TracebackType
 
 from rich.progress import Progress as RichProgress
@@ -20,6 +21,12 @@ class StageReport:
     seconds: float
     stored_before: int
     """Units that the store had already."""
+
+    usage: Mapping[str, int] = field(default_factory=dict)
+    """What a service counted: texts, tokens, requests."""
+
+    cost: str = ""
+    """The same for people, with the price."""
 
 
 class Progress:
@@ -47,10 +54,10 @@ class Progress:
             else None
         )
 
-    def report(self, *, stored_before: int) -> StageReport:
+    def report(self, *, stored_before: int, usage: Mapping[str, int] | None = None) -> StageReport:
         """Say what was done so far."""
         seconds = time.monotonic() - self._started
-        return StageReport(documents=self.documents, seconds=seconds, stored_before=stored_before)
+        return StageReport(documents=self.documents, seconds=seconds, stored_before=stored_before, usage=usage or {})
 
     def __enter__(self) -> "Progress":
         if self._bar is not None:

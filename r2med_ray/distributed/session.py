@@ -46,6 +46,7 @@ def connect(address: str = "auto", *, num_cpus: int | None = None) -> Iterator[C
         cpus=resources.get("CPU", 0.0),
         gpus=resources.get("GPU", 0.0),
         cpus_of_largest_node=max(node.get("CPU", 0.0) for node in nodes),
+        memory_gb_of_largest_node=max(_memory_gb(node) for node in nodes),
     )
     origin = "started for this job" if started_here else "joined"
     logger.info("Ray %s, %s: %s", ray.__version__, origin, capacity.describe())
@@ -54,3 +55,8 @@ def connect(address: str = "auto", *, num_cpus: int | None = None) -> Iterator[C
     finally:
         if not already_connected:
             ray.shutdown()
+
+
+def _memory_gb(node: dict[str, float]) -> float:
+    """Return what a node had free when it joined: Ray splits it into memory of workers and of its object store."""
+    return (node.get("memory", 0.0) + node.get("object_store_memory", 0.0)) / 2**30

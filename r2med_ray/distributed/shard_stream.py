@@ -118,6 +118,7 @@ def stream_shards(
     context.target_max_block_size = None  # a shard is never split
     context.execution_no_progress_timeout_s = no_progress_timeout_s
     context.enable_progress_bars = False  # progress is told in shards and documents
+    context.raise_original_map_exception = True  # a worker's own words, not that some code of ours failed
     returned: set[int] = set()
     with DataContext.current(context):
         try:

@@ -7,17 +7,46 @@ import numpy as np
 
 from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.capacity import Pool
-from r2med_ray.distributed.encode import Encoding
+from r2med_ray.distributed.encode import Encoding, VectorEncoding, encode
 from r2med_ray.distributed.search import ShardedRetriever
+from r2med_ray.distributed.stage_parts import Asked, Done, Workplace
 from r2med_ray.indexing.dense import EXACT, DenseIndex
 from r2med_ray.indexing.embedding import read_vectors
 from r2med_ray.indexing.keys import ANN_FILE, QUERY_VECTORS_FILE, VECTORS_FILE, ann_key
+from r2med_ray.stages import DenseStage, VectorRow
 from r2med_ray.types import Compat, CorpusShard, FloatMatrix, Query, Task
+
+
+class DenseParts:
+    """A dense encoder and its vectors on a cluster."""
+
+    def __init__(self, workplace: Workplace) -> None:
+        self._at = workplace
+
+    def prepare(self, asked: Sequence[Asked[DenseStage]]) -> list[Done]:
+        """Embed every shard and all queries that have no vectors yet."""
+        return encode(self._at, self._encoding(asked[0].stage), asked)
+
+    def open(self, task: Task, stage: DenseStage) -> ShardedRetriever[FloatMatrix]:
+        """Start shard actors over a task's vectors."""
+        return open_vectors(
+            self._at.store,
+            self._encoding(stage),
+            task,
+            stage.index,
+            stage.compat,
+            self._at.pools.search,
+            drop_identical_ids=stage.drop_identical_ids,
+        )
+
+    def _encoding(self, stage: DenseStage) -> Encoding:
+        budget = self._at.resources.encode.token_budget
+        return Encoding(row=stage.row, device=self._at.pools.encode.device, token_budget=budget)
 
 
 def open_vectors(
     store: ArtifactStore,
-    encoding: Encoding,
+    encoding: VectorEncoding[VectorRow],
     task: Task,
     factory: str,
     compat: Compat,
@@ -48,7 +77,7 @@ def open_vectors(
 
 
 def _query_vectors(
-    store: ArtifactStore, encoding: Encoding, task: Task, compat: Compat, queries: Sequence[Query]
+    store: ArtifactStore, encoding: VectorEncoding[VectorRow], task: Task, compat: Compat, queries: Sequence[Query]
 ) -> FloatMatrix:
     """Return float32 of shape (Q, D), as `encode.encode_queries` stored it."""
     artifact = store.get(encoding.query_vectors_key(task, queries, compat))
@@ -56,7 +85,12 @@ def _query_vectors(
 
 
 def _load_index(
-    store: ArtifactStore, encoding: Encoding, task: Task, factory: str, unit_length: bool, shard: CorpusShard
+    store: ArtifactStore,
+    encoding: VectorEncoding[VectorRow],
+    task: Task,
+    factory: str,
+    unit_length: bool,
+    shard: CorpusShard,
 ) -> DenseIndex:
     key = encoding.vectors_key(task, shard)
     stored = read_vectors(store.get(key).table(VECTORS_FILE))

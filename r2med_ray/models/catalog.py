@@ -14,14 +14,30 @@ import yaml
 from pydantic import ValidationError
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.models.rows import EncoderRow, RerankerRow, Row
+from r2med_ray.models.api_rows import ApiEncoderRow
+from r2med_ray.models.checkpoint_rows import LateInteractionRow, SparseRow
+from r2med_ray.models.llm_reranker_rows import LlmRerankerRow
+from r2med_ray.models.llm_rows import LanguageModelRow
+from r2med_ray.models.reranker_rows import RerankerRow
+from r2med_ray.models.rows import EncoderRow, Row
 from r2med_ray.models.sources import is_folder
 from r2med_ray.registry import Registry, nearest
 
 SHIPPED = Path(str(resources.files("r2med_ray.models"))) / "shipped"
 
-SECTIONS: Mapping[str, type[Row]] = {"encoders": EncoderRow, "rerankers": RerankerRow}
+SECTIONS: Mapping[str, type[Row]] = {
+    "encoders": EncoderRow,
+    "sparse": SparseRow,
+    "late_interaction": LateInteractionRow,
+    "api_encoders": ApiEncoderRow,
+    "rerankers": RerankerRow,
+    "language_models": LanguageModelRow,
+    "llm_rerankers": LlmRerankerRow,
+}
 """Section of a file → what its rows are."""
+
+_PLACES = ("model", "document_model", "tokenizer")
+"""Keys of rows that may name a folder, relative to the file."""
 
 R = TypeVar("R", bound=Row)
 T = TypeVar("T")
@@ -30,7 +46,21 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
     encoders: Registry[EncoderRow]
+    sparse: Registry[SparseRow]
+    late_interaction: Registry[LateInteractionRow]
+    api_encoders: Registry[ApiEncoderRow]
     rerankers: Registry[RerankerRow]
+    language_models: Registry[LanguageModelRow]
+    llm_rerankers: Registry[LlmRerankerRow]
+
+    def reranker(self, name: str) -> RerankerRow | LlmRerankerRow:
+        """Return a reranker of either kind."""
+        if name in self.llm_rerankers:
+            return self.llm_rerankers[name]
+        if name in self.rerankers:
+            return self.rerankers[name]
+        known = [*self.rerankers, *self.llm_rerankers]
+        raise ConfigError(f"unknown reranker {name!r}.{nearest(name, known)} Known: {', '.join(known)}")
 
 
 def load_catalog(extra: Path | None = None) -> Catalog:
@@ -51,10 +81,17 @@ def load_catalog(extra: Path | None = None) -> Catalog:
                 row = _parse(kind, _with_instructions(given, instructions, path), path)
                 if isinstance(row, RerankerRow) and row.kind == "maxsim":
                     _require(row.encoder, rows["encoders"], "encoder", path)
+                if isinstance(row, LlmRerankerRow):
+                    _require(row.language_model, rows["language_models"], "language model", path)
                 _add(rows[section], row.name, row, path)
     return Catalog(
         encoders=_registry("encoder", EncoderRow, rows["encoders"]),
+        sparse=_registry("sparse encoder", SparseRow, rows["sparse"]),
+        late_interaction=_registry("late interaction encoder", LateInteractionRow, rows["late_interaction"]),
+        api_encoders=_registry("API encoder", ApiEncoderRow, rows["api_encoders"]),
         rerankers=_registry("reranker", RerankerRow, rows["rerankers"]),
+        language_models=_registry("language model", LanguageModelRow, rows["language_models"]),
+        llm_rerankers=_registry("reranker", LlmRerankerRow, rows["llm_rerankers"]),
     )
 
 
@@ -78,16 +115,19 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _with_instructions(row: Any, sets: Mapping[str, Any], path: Path) -> Any:
-    """Replace the name of an instruction set by the set."""
-    if not isinstance(row, dict) or not isinstance(row.get("instructions"), str):
+    """Replace the names of instruction sets by the sets."""
+    if not isinstance(row, dict):
         return row
-    _require(row["instructions"], sets, "instructions", path)
-    return row | {"instructions": sets[row["instructions"]]}
+    named = {key: row[key] for key in ("instructions", "document_instructions") if isinstance(row.get(key), str)}
+    for name in named.values():
+        _require(name, sets, "instructions", path)
+    return row | {key: sets[name] for key, name in named.items()}
 
 
 def _parse(kind: type[R], values: Any, path: Path) -> R:
-    if isinstance(values, dict) and is_folder(str(values.get("model", ""))):
-        values = values | {"model": str((path.parent / Path(values["model"]).expanduser()).absolute())}
+    if isinstance(values, dict):
+        folders = {key: values[key] for key in _PLACES if is_folder(str(values.get(key, "")))}
+        values = values | {key: str((path.parent / Path(f).expanduser()).absolute()) for key, f in folders.items()}
     try:
         return kind.model_validate(values)
     except ValidationError as error:

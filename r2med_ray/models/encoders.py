@@ -5,16 +5,17 @@ Shape letters: Q queries, B texts of a call, D embedding size, T tokens of one t
 
 from collections.abc import Callable, Sequence
 
-from r2med_ray.errors import ConfigError, DataError
+from r2med_ray.errors import ConfigError
 from r2med_ray.models.devices import Dtype, batch_limits, best_device
-from r2med_ray.models.networks import Features, Network, load_network
+from r2med_ray.models.networks import Network, load_network
 from r2med_ray.models.rows import EncoderRow, Prompts, prompts_for
-from r2med_ray.models.token_budget import pad, plan_batches, run_batches
+from r2med_ray.models.token_budget import embed_batches, plan_batches, run_batches
+from r2med_ray.models.tokens import Tokens, count_prompt_tokens, features, lengths, missing_end, tokenize
 from r2med_ray.types import Document, FloatMatrix
 
 
 class TransformerEncoder:
-    """Embeds texts with one checkpoint.
+    """Embeds texts with one checkpoint, or with one for queries and one for documents.
 
     Texts are tokenised once and grouped by length. The same list of texts gives the same bytes, for the same number
     of threads; in another list a text's vector may differ in the last bits.
@@ -24,98 +25,103 @@ class TransformerEncoder:
         network: the checkpoint.
         prompts: what stands before queries and documents.
         token_budget: most padded tokens of a forward pass.
+        documents: the checkpoint that reads documents; None: the same.
 
     Raises:
-        ConfigError: the row wants an end token and the tokenizer has none.
+        ConfigError: the row wants an end token and the tokenizer has none, or the checkpoints don't fit each other.
     """
 
-    def __init__(self, row: EncoderRow, network: Network, prompts: Prompts, token_budget: int) -> None:
-        self._network = network
+    def __init__(
+        self,
+        row: EncoderRow,
+        network: Network,
+        prompts: Prompts,
+        token_budget: int,
+        documents: Network | None = None,
+    ) -> None:
+        self._row = row
+        self._queries = network
+        self._documents = documents or network
         self._prompts = prompts
         self._limits = batch_limits(network.device, token_budget)
-        self._unit_length = row.similarity == "cosine"
-        self._max_length = min(row.max_length, network.max_length)
-        self._query_max_length = min(row.query_max_length or row.max_length, network.max_length)
-        self._missing_end = _missing_end(row, network)
+        self._end = missing_end(row, network)
+        if self._documents.dim != network.dim:
+            raise ConfigError(
+                f"encoder {row.name!r}: {row.model} gives {network.dim} components and {row.document_model} "
+                f"{self._documents.dim}; they must agree"
+            )
 
     @property
     def dim(self) -> int:
-        return self._network.dim
+        return self._queries.dim
 
     def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
         """Return float32 of shape (Q, D), row i for texts[i] after the query prompt."""
-        return self._encode([self._prompts.query + text for text in texts], self._query_max_length)
+        prompt, max_length = self._prompts.query, self._row.query_max_length or self._row.max_length
+        tokens = tokenize(self._queries, [prompt + text for text in texts], max_length, end=self._end)
+        return self._encode(self._queries, tokens, prompt)
 
     def encode_documents(self, documents: Sequence[Document]) -> FloatMatrix:
         """Return float32 of shape (B, D), row i for documents[i] after the document prompt."""
-        return self._encode([self._prompts.document + document.content for document in documents], self._max_length)
+        prompt, as_pair = self._prompts.document, self._row.document_as_pair
+        texts = [prompt + (document.title if as_pair else document.content) for document in documents]
+        seconds = [document.text for document in documents] if as_pair else None
+        tokens = tokenize(self._documents, texts, self._row.max_length, seconds=seconds, end=self._end)
+        return self._encode(self._documents, tokens, prompt)
 
     def encode_plain(self, texts: Sequence[str]) -> FloatMatrix:
-        """Return float32 of shape (B, D), row i for texts[i] and nothing before it."""
-        return self._encode(texts, self._max_length)
+        """Return float32 of shape (B, D), row i for texts[i] and nothing before it, by the checkpoint for queries."""
+        return self._encode(self._queries, tokenize(self._queries, texts, self._row.max_length, end=self._end), "")
 
     def token_vectors(self, texts: Sequence[str], prompt: str = "") -> list[FloatMatrix]:
         """Return a float32 matrix of shape (T, hidden size) per text: its tokens' last states, with unit length.
 
-        Special tokens and the prompt's tokens are among them.
+        Special tokens and the prompt's tokens are among them. The checkpoint is the one for queries.
         """
         import torch
 
-        tokens = self._tokenize([prompt + text for text in texts], self._max_length)
+        network = self._queries
+        tokens = tokenize(network, [prompt + text for text in texts], self._row.max_length, end=self._end)
         states_of: dict[int, FloatMatrix] = {}
 
         def forward(batch: list[int]) -> None:
-            states_BTD = self._network.token_vectors(self._features([tokens[position] for position in batch]))
+            states_BTD = network.token_vectors(features(network, [tokens[position] for position in batch]))
             states = torch.nn.functional.normalize(states_BTD.float(), dim=-1).cpu().numpy()
             for position, states_TD in zip(batch, states, strict=True):
-                states_of[position] = states_TD[: len(tokens[position])]
-
-        self._run(tokens, forward)
-        return [states_of[position] for position in range(len(tokens))]
-
-    def _encode(self, texts: Sequence[str], max_length: int) -> FloatMatrix:
-        import torch
-
-        tokens = self._tokenize(texts, max_length)
-        vectors_BD = torch.empty((len(texts), self.dim), dtype=torch.float32, device=self._network.device)
-
-        def forward(batch: list[int]) -> None:
-            vectors = self._network.text_vectors(self._features([tokens[position] for position in batch]))
-            vectors_BD[batch] = torch.nn.functional.normalize(vectors) if self._unit_length else vectors
-
-        self._run(tokens, forward)
-        encoded: FloatMatrix = vectors_BD.cpu().numpy()
-        return encoded
-
-    def _run(self, tokens: Sequence[Sequence[int]], forward: Callable[[list[int]], None]) -> None:
-        import torch
+                states_of[position] = states_TD[: len(tokens[position]["input_ids"])]
 
         with torch.inference_mode():
-            run_batches(plan_batches([len(row) for row in tokens], self._limits), forward)
+            run_batches(plan_batches(lengths(tokens), self._limits), forward)
+        return [states_of[position] for position in range(len(tokens))]
 
-    def _tokenize(self, texts: Sequence[str], max_length: int) -> list[list[int]]:
-        if not texts:
-            return []
-        kept = max_length - len(self._missing_end)
-        encoded = self._network.tokenizer(list(texts), truncation=True, max_length=kept, return_attention_mask=False)
-        tokens = [row + self._missing_end for row in encoded["input_ids"]]
-        for position, row in enumerate(tokens):
-            if not row:
-                raise DataError(f"the text at position {position} of the batch has no tokens: {texts[position]!r}")
-        return tokens
+    def _encode(self, network: Network, tokens: Sequence[Tokens], prompt: str) -> FloatMatrix:
+        prompt_tokens = count_prompt_tokens(network, prompt)
+        return embed_batches(
+            lengths(tokens),
+            self._limits,
+            lambda batch: network.text_vectors(features(network, [tokens[at] for at in batch]), prompt_tokens),
+            dim=self.dim,
+            unit_length=self._row.similarity == "cosine",
+        )
 
-    def _features(self, tokens: Sequence[Sequence[int]]) -> Features:
-        import torch
 
-        padding = self._network.tokenizer.pad_token_id or 0
-        features = {"input_ids": pad(tokens, padding), "attention_mask": pad([[1] * len(row) for row in tokens], 0)}
-        return {name: torch.from_numpy(values).to(self._network.device) for name, values in features.items()}
+def load_encoder(
+    row: EncoderRow, device: str, dtype: Dtype, *, token_budget: int
+) -> Callable[[Prompts], TransformerEncoder]:
+    """Load what a row names, and return its encoder for any prompts.
+
+    Raises:
+        ConfigError, DataError: a checkpoint isn't there or doesn't fit its row.
+    """
+    network = load_network(row, device, dtype)
+    documents = load_network(row.of_documents(), device, dtype) if row.document_model else None
+    return lambda prompts: TransformerEncoder(row, network, prompts, token_budget, documents)
 
 
 def build_encoder(
     row: EncoderRow, *, task: str, device: str = "auto", dtype: Dtype | None = None, token_budget: int = 16_384
 ) -> TransformerEncoder:
-    """Load the encoder of a row.
+    """Load the encoder of a row for one task.
 
     Args:
         row: from the catalogue.
@@ -125,18 +131,8 @@ def build_encoder(
         token_budget: most padded tokens of a forward pass; a CPU takes no more than `devices.CPU_TOKENS`.
 
     Raises:
-        ConfigError, DataError: the checkpoint isn't there or doesn't fit its row.
+        ConfigError, DataError: see `load_encoder`.
     """
     device = best_device() if device == "auto" else device
-    network = load_network(row, device, dtype or row.resolved_dtype(device))
-    return TransformerEncoder(row, network, prompts_for(row, task), token_budget)
-
-
-def _missing_end(row: EncoderRow, network: Network) -> list[int]:
-    """Return the end token in a list if the row wants one that the tokenizer doesn't write by itself."""
-    end = network.tokenizer.eos_token_id
-    if not row.append_eos:
-        return []
-    if end is None:
-        raise ConfigError(f"encoder {row.name!r}: `append_eos`, and its tokenizer has no end token")
-    return [] if network.tokenizer("a")["input_ids"][-1] == end else [end]
+    load = load_encoder(row, device, dtype or row.resolved_dtype(device), token_budget=token_budget)
+    return load(prompts_for(row, task))

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from r2med_ray.errors import ConfigError
+from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.models.devices import Dtype
-from r2med_ray.models.pooling import POOLINGS
+from r2med_ray.models.pooling import POOLINGS, without_prompt
 from r2med_ray.models.rows import EncoderRow
 from r2med_ray.models.sources import locate
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 Features: TypeAlias = Mapping[str, "Tensor"]
-"""`input_ids`, `attention_mask` and what else the tokenizer gives: int64 of shape (B, T)."""
+"""`input_ids`, `attention_mask` and what else the tokenizer gives: int64 of shape (B, T), padded on the right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +28,9 @@ class Network:
     tokenizer: Any
     """A fast tokenizer of transformers."""
 
-    text_vectors: Callable[[Features], "Tensor"]
-    """To float32 of shape (B, D), of whatever length the checkpoint gives them."""
+    text_vectors: Callable[[Features, int], "Tensor"]
+    """To float32 of shape (B, D), of whatever length the checkpoint gives them. The second argument says how many
+    tokens a prompt takes at the start of each text, for checkpoints that leave it out when they pool."""
 
     token_vectors: Callable[[Features], "Tensor"]
     """To the last hidden states, shape (B, T, hidden size)."""
@@ -42,32 +43,64 @@ class Network:
 
 
 def load_network(row: EncoderRow, device: str, dtype: Dtype) -> Network:
-    """Load an encoder's checkpoint for inference.
+    """Load the checkpoint that reads a row's queries, for inference.
 
     Raises:
-        ConfigError, DataError: see `sources.locate`; or `pooling: model` doesn't fit the checkpoint.
+        ConfigError, DataError: see `sources.locate`; or the checkpoint doesn't fit its row.
     """
+    if row.pooling == "encode":
+        raise ConfigError(f"encoder {row.name!r}: `pooling: encode` gives vectors of whole texts only")
     folder = locate(row.model, row.revision)
     load = _sentence_transformer if row.pooling == "model" else _backbone
     return load(folder, row, device, dtype)
 
 
-def _backbone(folder: Path, row: EncoderRow, device: str, dtype: Dtype) -> Network:
-    from transformers import AutoModel, AutoTokenizer
+def load_model(folder: Path, row: EncoderRow, dtype: Dtype) -> Any:
+    """Load the network of a checkpoint's `config.json`, every weight of which must be there.
 
-    trust = row.trust_remote_code
-    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust)
-    model = AutoModel.from_pretrained(folder, dtype=dtype, trust_remote_code=trust).to(device).eval()
+    Raises:
+        DataError: transformers would fill weights with random numbers.
+    """
+    from transformers import AutoModel
+
+    model, report = AutoModel.from_pretrained(
+        folder, dtype=dtype, trust_remote_code=row.trust_remote_code, output_loading_info=True
+    )
+    missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
+    if missing:
+        raise DataError(
+            f"encoder {row.name!r}: {len(missing)} weights of {type(model).__name__} are not in {folder}, "
+            f"e.g. {missing[0]!r}"
+        )
+    return model
+
+
+def _backbone(folder: Path, row: EncoderRow, device: str, dtype: Dtype) -> Network:
+    import torch
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=row.trust_remote_code)
+    model = load_model(folder, row, dtype).to(device).eval()
     model.config.use_cache = False  # a causal model would keep the keys and values of every layer
+    if row.attention == "bidirectional":
+        model.config.is_causal = False  # what transformers asks whenever it makes a causal mask
     pool = POOLINGS[row.pooling]
+    precision = torch.autocast(device.partition(":")[0], torch.float16, enabled=row.autocast)
 
     def token_vectors(features: Features) -> "Tensor":
-        states: Tensor = model(**features).last_hidden_state
+        with precision:
+            states: Tensor = model(**features).last_hidden_state
         return states
+
+    def text_vectors(features: Features, prompt_tokens: int) -> "Tensor":
+        mask_BT = features["attention_mask"]
+        if row.exclude_prompt_from_pooling:
+            mask_BT = without_prompt(mask_BT, prompt_tokens)
+        return pool(token_vectors(features).float(), mask_BT)
 
     return Network(
         tokenizer=tokenizer,
-        text_vectors=lambda features: pool(token_vectors(features).float(), features["attention_mask"]),
+        text_vectors=text_vectors,
         token_vectors=token_vectors,
         dim=model.config.hidden_size,
         max_length=longest_input(tokenizer, model),
@@ -77,6 +110,7 @@ def _backbone(folder: Path, row: EncoderRow, device: str, dtype: Dtype) -> Netwo
 
 def _sentence_transformer(folder: Path, row: EncoderRow, device: str, dtype: Dtype) -> Network:
     from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
     if not (folder / "modules.json").is_file():
         raise ConfigError(
@@ -86,15 +120,48 @@ def _sentence_transformer(folder: Path, row: EncoderRow, device: str, dtype: Dty
     model: Any = SentenceTransformer(
         str(folder), device=device, trust_remote_code=row.trust_remote_code, model_kwargs={"dtype": dtype}
     ).eval()
-    if not all(getattr(module, "include_prompt", True) for module in model):
-        raise ConfigError(f"encoder {row.name!r}: its checkpoint pools without the prompt, which is not supported")
+    if isinstance(model[0], StaticEmbedding):
+        return _static_embedding(model, device)
     require_plain_text(model[0], row.name)
+    if row.exclude_prompt_from_pooling:
+        model.set_pooling_include_prompt(False)
+
+    def text_vectors(features: Features, prompt_tokens: int) -> "Tensor":
+        vectors: Tensor = model({**features, "prompt_length": prompt_tokens})["sentence_embedding"]
+        return vectors.float()
+
     return Network(
         tokenizer=model.tokenizer,
-        text_vectors=lambda features: model(dict(features))["sentence_embedding"].float(),
+        text_vectors=text_vectors,
         token_vectors=lambda features: model[0](dict(features))["token_embeddings"],
         dim=int(model.get_embedding_dimension() or model[0].get_embedding_dimension()),
         max_length=longest_input(model.tokenizer, model[0].model),
+        device=device,
+    )
+
+
+def _static_embedding(model: Any, device: str) -> Network:
+    """A table of token vectors, whose mean is the text's; without special tokens."""
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer: Any = PreTrainedTokenizerFast(tokenizer_object=model[0].tokenizer)  # type: ignore[no-untyped-call]
+    tokenizer.backend_tokenizer.post_processor = None
+
+    def text_vectors(features: Features, prompt_tokens: int) -> "Tensor":
+        mask_BT = features["attention_mask"].bool()
+        ends_B = mask_BT.sum(dim=1).cumsum(dim=0)
+        starts_B = ends_B.roll(1)
+        starts_B[0] = 0
+        texts = {"input_ids": features["input_ids"][mask_BT], "offsets": starts_B}
+        vectors: Tensor = model(texts)["sentence_embedding"]
+        return vectors.float()
+
+    return Network(
+        tokenizer=tokenizer,
+        text_vectors=text_vectors,
+        token_vectors=lambda features: model[0].embedding.weight[features["input_ids"]],
+        dim=model[0].get_embedding_dimension(),
+        max_length=tokenizer.model_max_length,
         device=device,
     )
 

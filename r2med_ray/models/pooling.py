@@ -27,6 +27,16 @@ def last(tokens_BTD: "Tensor", mask_BT: "Tensor") -> "Tensor":
     return _at(tokens_BTD, mask_BT.shape[1] - 1 - mask_BT.flip(1).argmax(dim=1))
 
 
+def without_prompt(mask_BT: "Tensor", prompt_tokens: int) -> "Tensor":
+    """Return the mask without the first `prompt_tokens` tokens; a text that is nothing else keeps its mask.
+
+    Padding must stand on the right.
+    """
+    rest_BT = mask_BT.clone()
+    rest_BT[:, :prompt_tokens] = 0
+    return rest_BT.where(rest_BT.any(dim=1, keepdim=True), mask_BT)
+
+
 def _at(tokens_BTD: "Tensor", positions_B: "Tensor") -> "Tensor":
     index_B1D = positions_B[:, None, None].expand(-1, 1, tokens_BTD.shape[2])
     return tokens_BTD.gather(1, index_B1D).squeeze(1)

@@ -10,9 +10,11 @@ import importlib.util
 from functools import cache
 from pathlib import Path
 
-from r2med_ray.errors import ConfigError, DataError
+from r2med_ray.errors import ConfigError, NotAtHand
 
 PACKAGE = "package:"
+HUB_TIMEOUT_S = 10.0
+CONFIGURATIONS = ("config.json", "adapter_config.json", "modules.json")
 _FOLDER_STARTS = ("/", "./", "../", "~")
 _IDENTITY_SUFFIXES = (".safetensors", ".bin", ".json", ".txt", ".model", ".py")
 _OTHER_FRAMEWORKS = ["*.onnx", "onnx/*", "openvino/*", "coreml/*", "*.h5", "*.msgpack", "*.ot", "*.gguf"]
@@ -28,14 +30,68 @@ def locate(model: str, revision: str | None) -> Path:
 
     Raises:
         ConfigError: a Hub model has no revision, or a package or a folder has no checkpoint.
-        DataError: the model is neither cached nor to be had; says which snapshot to put where.
+        NotAtHand: the model is neither cached nor to be had; says which snapshot to put where.
     """
     if not model.startswith(PACKAGE) and not is_folder(model):
         return _snapshot(model, revision)
     folder = _package_folder(model) if model.startswith(PACKAGE) else Path(model).expanduser()
-    if not (folder / "config.json").is_file():
+    if not any((folder / name).is_file() for name in CONFIGURATIONS):
         raise ConfigError(f"model {model!r}: {folder} holds no checkpoint, for it has no config.json")
     return folder
+
+
+def require_at_hand(model: str, revision: str | None, *, ask_hub: bool) -> None:
+    """Check that `locate` would find a checkpoint; nothing is downloaded.
+
+    Args:
+        model: spelled as for `locate`.
+        revision: its commit on the Hub.
+        ask_hub: also ask the Hub whether it would give the files, where they are not in the cache.
+
+    Raises:
+        ConfigError, NotAtHand: as `locate`.
+    """
+    if model.startswith(PACKAGE) or is_folder(model):
+        locate(model, revision)
+        return
+    from huggingface_hub import snapshot_download
+
+    revision = _pinned(model, revision)
+    try:
+        snapshot_download(model, revision=revision, local_files_only=True, ignore_patterns=_OTHER_FRAMEWORKS)
+    except OSError as problem:
+        if not ask_hub or not _hub_gives(model, revision):
+            raise NotAtHand(f"{model} at {revision[:12]}", _how_to_get(model, revision)) from problem
+
+
+def hub_answers() -> bool:
+    """Ask the Hub once whether it is there; where it isn't, this process looks no further than the cache.
+
+    Each look-up would try for half a minute otherwise, and a benchmark has hundreds.
+    """
+    from huggingface_hub import constants
+    from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]
+    from huggingface_hub.utils import get_session  # type: ignore[attr-defined]
+
+    if constants.HF_HUB_OFFLINE:
+        return False
+    try:
+        get_session().head(constants.ENDPOINT, timeout=HUB_TIMEOUT_S)
+    except HTTPError:
+        constants.HF_HUB_OFFLINE = True
+        return False
+    return True
+
+
+def _hub_gives(model: str, revision: str) -> bool:
+    """Ask the Hub for the heads of a few small files, which it refuses where a licence has to be accepted first."""
+    from huggingface_hub import snapshot_download
+
+    try:
+        snapshot_download(model, revision=revision, allow_patterns=["*config.json"], dry_run=True)
+    except OSError:
+        return False
+    return True
 
 
 def identity(model: str, revision: str | None) -> dict[str, str]:
@@ -93,7 +149,7 @@ def _snapshot(model: str, revision: str | None) -> Path:
             problem = error
             continue
         return Path(folder)
-    raise DataError(_how_to_get(model, revision)) from problem
+    raise NotAtHand(f"{model} at {revision[:12]}", _how_to_get(model, revision)) from problem
 
 
 def _how_to_get(model: str, revision: str) -> str:

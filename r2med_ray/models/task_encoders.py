@@ -1,8 +1,10 @@
 """One model in memory, with the prompts of whichever task is asked for."""
 
-from r2med_ray.models.encoders import TransformerEncoder
-from r2med_ray.models.networks import load_network
-from r2med_ray.models.rows import EncoderRow, prompts_for
+from collections.abc import Callable
+
+from r2med_ray.models.encoders import load_encoder
+from r2med_ray.models.remote_code import load_remote_code
+from r2med_ray.models.rows import EncoderRow, Prompts, prompts_for
 from r2med_ray.protocols import Encoder
 
 
@@ -19,10 +21,12 @@ class TaskEncoders:
     """
 
     def __init__(self, row: EncoderRow, *, device: str, token_budget: int) -> None:
+        load = load_remote_code if row.pooling == "encode" else load_encoder
         self._row = row
-        self._network = load_network(row, device, row.resolved_dtype(device))
-        self._token_budget = token_budget
+        self._with_prompts: Callable[[Prompts], Encoder] = load(
+            row, device, row.resolved_dtype(device), token_budget=token_budget
+        )
 
     def for_task(self, task: str) -> Encoder:
         """Return the encoder with a task's prompts."""
-        return TransformerEncoder(self._row, self._network, prompts_for(self._row, task), self._token_budget)
+        return self._with_prompts(prompts_for(self._row, task))

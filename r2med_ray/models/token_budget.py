@@ -1,15 +1,20 @@
 """Micro-batches by token count: which texts go through a model together, and what happens if they don't fit.
 
-Shape letters: B texts of a micro-batch, T tokens of its longest text.
+Shape letters: B texts of a micro-batch, T tokens of its longest text, N texts of all, D embedding size.
 """
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from r2med_ray.errors import DataError
 from r2med_ray.models.devices import BatchLimits
+from r2med_ray.types import FloatMatrix
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MIN_EFFICIENCY = 0.95
 """Least share of real tokens in a micro-batch of more than `few` padded tokens."""
@@ -46,6 +51,43 @@ def pad(rows: Sequence[Sequence[int]], value: int) -> npt.NDArray[np.int64]:
     for filled_T, row in zip(padded_BT, rows, strict=True):
         filled_T[: len(row)] = row
     return padded_BT
+
+
+def embed_batches(
+    lengths: Sequence[int],
+    limits: BatchLimits,
+    vectors_of: Callable[[list[int]], "Tensor"],
+    *,
+    dim: int,
+    unit_length: bool,
+) -> FloatMatrix:
+    """Return float32 of shape (N, D), row i for the text at position i, collected on the vectors' device.
+
+    Args:
+        lengths: tokens of each text.
+        limits: of a micro-batch.
+        vectors_of: positions of a micro-batch to its vectors, shape (B, D).
+        dim: D.
+        unit_length: whether the vectors are divided by their length.
+    """
+    import torch
+
+    if not lengths:
+        return np.empty((0, dim), dtype=np.float32)
+    parts: list[tuple[list[int], Tensor]] = []
+
+    def forward(batch: list[int]) -> None:
+        vectors_BD = vectors_of(batch).float()
+        parts.append((batch, torch.nn.functional.normalize(vectors_BD) if unit_length else vectors_BD))
+
+    with torch.inference_mode():
+        run_batches(plan_batches(lengths, limits), forward)
+        vectors_ND = torch.empty((len(lengths), dim), dtype=torch.float32)
+        vectors_ND[[position for batch, _ in parts for position in batch]] = torch.cat(
+            [vectors_BD for _, vectors_BD in parts]
+        ).cpu()
+    encoded: FloatMatrix = vectors_ND.numpy()
+    return encoded
 
 
 def run_batches(batches: Sequence[list[int]], forward: Callable[[list[int]], None]) -> None:

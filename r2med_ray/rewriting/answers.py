@@ -13,6 +13,8 @@ A reasoning writer whose end is unknown gets the strict reading: chat templates 
 a text without any tag is as likely to be reasoning that was cut as an answer. Blanks, stop tokens and refusals
 are no answer. The published protocol of R2MED (`src/base.py` of its repository, 62b7074) takes the whole
 text where the marker is absent; under `r2med` that happens here too, and is flagged all the same.
+
+A server that takes reasoning and answer apart leaves no markers; `joined` puts them back, so that there is one rule.
 """
 
 import re
@@ -85,6 +87,15 @@ FORMATS: Registry[AnswerFormat] = Registry(
             ),
         ),
         (
+            "harmony",
+            AnswerFormat(
+                writers=("gpt-oss-*",),
+                reasoning=True,
+                thought_start="<|channel|>analysis<|message|>",
+                answer_start="<|channel|>final<|message|>",
+            ),
+        ),
+        (
             "plain",
             AnswerFormat(
                 writers=("qwen-7b", "qwen-32b", "qwen-72b", "llama-70b", "gpt4", "o3-mini", "demo-writer"),
@@ -97,7 +108,7 @@ FORMATS: Registry[AnswerFormat] = Registry(
 )
 
 _STOP_TOKENS = re.compile(
-    r"(?:\s|</s>|<\|im_end\|>|<\|endoftext\|>|<\|eot_id\|>|<\|end_of_text\|>|<｜end▁of▁sentence｜>)+\Z"
+    r"(?:\s|</s>|<\|im_end\|>|<\|return\|>|<\|endoftext\|>|<\|eot_id\|>|<\|end_of_text\|>|<｜end▁of▁sentence｜>)+\Z"
 )
 _REFUSAL = re.compile(
     r"(?:I(?:['’]m| am) sorry,? (?:but )?)?I(?:['’]m| am)? (?:cannot|can['’]t|unable to|not able to) "
@@ -125,17 +136,31 @@ def format_of(writer: str) -> AnswerFormat:
     return next(rows, FORMATS["plain"])
 
 
-def read_answer(raw: str | None, writer: str, *, finish_reason: str | None = None, compat: Compat = "none") -> Answer:
+def joined(reasoning: str, answer: str, form: AnswerFormat) -> str:
+    """Return the one text of a model whose server took reasoning and answer apart.
+
+    A server without an answer has met no marker, so none is put in: the reasoning was cut, or was all there is.
+    """
+    if not reasoning:
+        return answer
+    thought = f"{form.thought_start}{reasoning}"
+    return f"{thought}{form.answer_start}{answer}{form.answer_end}" if answer else thought
+
+
+def read_answer(
+    raw: str | None, writer: str | AnswerFormat, *, finish_reason: str | None = None, compat: Compat = "none"
+) -> Answer:
     """Cut the answer out of a model's output.
 
     Args:
         raw: the output; None is an output without text.
-        writer: name of the model, e.g. "r1-qwen-32b"; underscores stand for dashes.
-        finish_reason: "stop" or "length" as the engine said it; None where nobody knows, as in published files.
+        writer: name of the model, e.g. "r1-qwen-32b", where underscores stand for dashes; or its format.
+        finish_reason: "stop", "length" or "content_filter" as the server said it; None where nobody knows, as in
+            published files.
         compat: "r2med" takes the published way: first marker wins, the whole text where there is none.
     """
     output = raw or ""
-    row = format_of(writer)
+    row = writer if isinstance(writer, AnswerFormat) else format_of(writer)
     before, start, after = output.partition(row.answer_start)
     body, end, _ = after.partition(row.answer_end) if row.answer_end else (after, "", "")
     closed = bool(start) and (bool(end) or not row.answer_end)
@@ -149,7 +174,7 @@ def read_answer(raw: str | None, writer: str, *, finish_reason: str | None = Non
         text = ""
     else:
         text = _trim(output)
-    refused = _REFUSAL.fullmatch(_trim(text)) is not None
+    refused = finish_reason == "content_filter" or _REFUSAL.fullmatch(_trim(text)) is not None
 
     flag: Flag = "none"
     if finish_reason == "length":

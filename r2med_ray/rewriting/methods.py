@@ -1,7 +1,7 @@
 """The rewriting methods: what their text is, and how it is meant to be used.
 
-Names are those of the published generation files. How a text enters the query of a retriever is decided in
-`retrieval.query_construction`, by the name of the method.
+Names of published methods are those of the published generation files. How a text enters the query of a retriever is
+decided in `retrieval.query_construction`, by the name of the method; a method of ours is used like a published one.
 """
 
 from dataclasses import dataclass
@@ -17,6 +17,11 @@ class Method:
     """How the text is meant to be used."""
 
     source: str
+    like: str = ""
+    """The published method whose text is used in the same way, where it isn't one itself."""
+
+    needs_candidates: bool = False
+    """Whether the model is shown what a first search found."""
 
 
 METHODS: Registry[Method] = Registry(
@@ -41,6 +46,7 @@ METHODS: Registry[Method] = Registry(
             Method(
                 use="a passage corrected from the candidates of a first search, used like that of hyde",
                 source="Shen et al. 2024, arXiv 2304.14233",
+                needs_candidates=True,
             ),
         ),
         (
@@ -55,6 +61,30 @@ METHODS: Registry[Method] = Registry(
             Method(
                 use="the answer of a model trained to search while it reasons, used like the passage of hyde",
                 source="Jin et al. 2025, arXiv 2503.09516",
+            ),
+        ),
+        (
+            "reason",
+            Method(
+                use="an analysis of what a relevant document has to say, used like the passage of hyde",
+                source="the reasoning queries of BRIGHT, Su et al. 2024, arXiv 2407.12883",
+                like="hyde",
+            ),
+        ),
+        (
+            "keywords",
+            Method(
+                use="the terms that a relevant document is likely to hold, joined to the text of the query",
+                source="Jagerman et al. 2023, arXiv 2305.03653",
+                like="query2doc",
+            ),
+        ),
+        (
+            "diagnoses",
+            Method(
+                use="the conditions that explain the query, likeliest first, joined to its text",
+                source="keywords, asked for as a differential diagnosis",
+                like="query2doc",
             ),
         ),
     ],

@@ -3,16 +3,26 @@
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from typing import Any
 
-from r2med_ray.capacity import CPUS_FOR_READING, CPUS_OF_AN_INGRESS, ClusterCapacity, Pool, require_language_model
+from r2med_ray.artifacts import fingerprint
+from r2med_ray.capacity import (
+    CPUS_FOR_READING,
+    CPUS_OF_AN_INGRESS,
+    ClusterCapacity,
+    Pool,
+    Pools,
+    require_language_model,
+)
 from r2med_ray.config import LanguageModelResources
+from r2med_ray.errors import CapacityError, NotAtHand
 from r2med_ray.models import sources
 from r2med_ray.models.chat import ChatModel
 from r2med_ray.models.llm_rows import LanguageModelRow
 from r2med_ray.protocols import ChatPrompt, Completion, TextGenerator
 from r2med_ray.serving.llm_app import Engine, serve_language_model
-from r2med_ray.serving.serve_session import start_serve
+from r2med_ray.serving.serve_session import HttpAddress, start_serve
 
 
 class LanguageModels:
@@ -20,63 +30,109 @@ class LanguageModels:
 
     Args:
         prefix: of the names of its applications.
-        resources: ports, and what an engine reserves.
-        pool: CPUs and GPUs of each of an engine's workers.
+        resources: ports, and memory of an engine.
+        pools: what an engine's workers reserve, and what the other stages do.
         capacity: what the cluster has.
+        before_start: called before an engine starts, to end what it would wait for.
     """
 
-    def __init__(self, prefix: str, resources: LanguageModelResources, pool: Pool, capacity: ClusterCapacity) -> None:
+    def __init__(
+        self,
+        prefix: str,
+        resources: LanguageModelResources,
+        pools: Pools,
+        capacity: ClusterCapacity,
+        before_start: Callable[[], None] = lambda: None,
+    ) -> None:
         self._prefix = prefix
         self._resources = resources
-        self._pool = pool
+        self._pools = pools
         self._capacity = capacity
-        self._servers: dict[str, ExitStack] = {}
-        self._addresses: dict[str, str] = {}
-        self._workers: dict[str, int] = {}
+        self._before_start = before_start
+        self._wanted: dict[str, Engine] = {}
+        self._running: dict[str, tuple[ExitStack, str]] = {}
         self._turn = threading.Lock()
 
-    def generator(self, row: LanguageModelRow, base_url: str | None = None) -> TextGenerator:
+    def generator(self, row: LanguageModelRow) -> TextGenerator:
         """Return a generator; nothing runs before its first prompt.
 
         Raises:
-            CapacityError: the model is to be served, and the cluster can't ever hold it.
             ConfigError: a service without an address.
         """
-        if base_url or row.base_url or row.kind == "openai":
-            return ChatModel(row, base_url=base_url)
-        workers = row.min_replicas * _engine(row, self._resources, self._pool).workers
-        require_language_model(row.name, workers, self._pool, self._capacity)
-        self._workers[row.served_as] = workers
-        return ServedModel(row, lambda: self._address(row))
+        return ServedModel(row, lambda: self._address(row)) if row.is_served else ChatModel(row)
+
+    def require(self, row: LanguageModelRow) -> None:
+        """Count on a model that will have to write.
+
+        Raises:
+            NotAtHand: the cluster can never hold it; says what its workers reserve and what the cluster has.
+        """
+        if not row.is_served:
+            return
+        engine = self._engine(row)
+        try:
+            require_language_model(row.name, engine.min_workers, self._pools, self._capacity)
+        except CapacityError as error:
+            each = f"{engine.gpus:g} GPU" if engine.gpus else f"{engine.cpus:g} CPU"
+            raise NotAtHand(f"{engine.min_workers} × {each} for {row.name}", str(error)) from error
+        self._wanted[_key(engine)] = engine
+
+    def start_proxy(self) -> HttpAddress | None:
+        """Start Serve, or join it, with the ports that the models counted on need; Serve can't open them later."""
+        is_needed = bool(self._wanted)
+        return start_serve(http=is_needed, host=self._resources.host, port=self._resources.port)
 
     def fit_beside(self, pool: Pool) -> bool:
-        """Say whether the cluster has room for all models that were asked for and one actor of another pool."""
-        workers = sum(self._workers.values())
-        cpus = workers * self._pool.cpus + len(self._workers) * CPUS_OF_AN_INGRESS + CPUS_FOR_READING
-        gpus = workers * self._pool.gpus
-        return cpus + pool.cpus <= self._capacity.cpus and gpus + pool.gpus <= self._capacity.gpus
+        """Say whether the cluster has room for all models that are counted on and one actor of another pool."""
+        cpus, gpus = pool.cpus + CPUS_FOR_READING, pool.gpus
+        for engine in self._wanted.values():
+            cpus += engine.min_workers * engine.cpus + CPUS_OF_AN_INGRESS
+            gpus += engine.min_workers * engine.gpus
+        return cpus <= self._capacity.cpus and gpus <= self._capacity.gpus
+
+    def make_room(self, pool: Pool) -> None:
+        """End the models unless the cluster has room for an actor of another pool beside them."""
+        if not self.fit_beside(pool):
+            self.release()
 
     def release(self) -> None:
-        """End the applications that were started here; their replicas are free for what follows."""
+        """End the applications that were started here; what they reserved is free for what follows."""
         with self._turn:
-            for server in self._servers.values():
+            for server, _ in self._running.values():
                 server.close()
-            self._servers = {}
-            self._addresses = {}
+            self._running = {}
 
     def _address(self, row: LanguageModelRow) -> str:
         """Start a model's application, or return the address of the one that is running."""
+        self.require(row)
+        engine = self._engine(row)
         with self._turn:
-            if row.served_as not in self._addresses:
-                resources = self._resources
-                address = start_serve(http=True, host=resources.host, port=resources.port)
-                assert address is not None
+            if _key(engine) not in self._running:
+                self._before_start()
+                proxy = self.start_proxy()
+                assert proxy is not None
                 server = ExitStack()
-                name = f"{self._prefix}-{row.name}"
-                engine = _engine(row, resources, self._pool)
-                self._addresses[row.served_as] = server.enter_context(serve_language_model(name, engine, address))
-                self._servers[row.served_as] = server
-            return self._addresses[row.served_as]
+                address = server.enter_context(serve_language_model(f"{self._prefix}-{row.name}", engine, proxy))
+                self._running[_key(engine)] = server, address
+            return self._running[_key(engine)][1]
+
+    def _engine(self, row: LanguageModelRow) -> Engine:
+        pool = self._pools.language_model
+        is_local = sources.is_folder(row.model) or row.model.startswith(sources.PACKAGE)
+        revision = {"revision": row.revision} if row.revision else {}
+        dtype = {} if row.dtype == "auto" else {"dtype": row.dtype}
+        return Engine(
+            name=row.served_as,
+            source=str(sources.locate(row.model, None)) if is_local else row.model,
+            arguments={**revision, **dtype, "trust_remote_code": row.trust_remote_code, **row.engine},
+            min_replicas=row.min_replicas,
+            max_replicas=row.max_replicas,
+            in_flight_per_replica=row.in_flight_per_replica,
+            cpus=pool.cpus,
+            gpus=pool.gpus,
+            accelerator=row.accelerator if pool.gpus else None,
+            kv_cache_gib=self._resources.kv_cache_gib,
+        )
 
 
 class ServedModel:
@@ -99,26 +155,10 @@ class ServedModel:
         self, prompts: Sequence[ChatPrompt], *, keep: Callable[[int, Completion], None] | None = None
     ) -> list[Completion]:
         """Return one completion per prompt, in order; see `protocols.TextGenerator`."""
-        return ChatModel(self._row, base_url=self._address()).generate(prompts, keep=keep) if prompts else []
+        if not prompts:
+            return []
+        return ChatModel(self._row.filling_replicas(), base_url=self._address()).generate(prompts, keep=keep)
 
 
-def _engine(row: LanguageModelRow, resources: LanguageModelResources, pool: Pool) -> Engine:
-    source = str(sources.locate(row.model, row.revision)) if _is_local(row.model) else row.model
-    revision = {"revision": row.revision} if row.revision else {}
-    dtype = {} if row.dtype == "auto" else {"dtype": row.dtype}
-    return Engine(
-        name=row.served_as,
-        source=source,
-        arguments={**revision, **dtype, "trust_remote_code": row.trust_remote_code, **row.engine},
-        min_replicas=row.min_replicas,
-        max_replicas=row.max_replicas,
-        in_flight_per_replica=row.in_flight_per_replica,
-        cpus=pool.cpus,
-        gpus=pool.gpus,
-        accelerator=row.accelerator if pool.gpus else None,
-        kv_cache_gib=resources.kv_cache_gib,
-    )
-
-
-def _is_local(model: str) -> bool:
-    return sources.is_folder(model) or model.startswith(sources.PACKAGE)
+def _key(engine: Engine) -> str:
+    return fingerprint(asdict(engine))

@@ -5,6 +5,7 @@ It needs the extra `llm` (on GPUs) or `llm-cpu`; nothing here is imported by a b
 
 import contextlib
 import logging
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,7 +38,7 @@ class Engine:
 
     min_replicas: int = 1
     max_replicas: int = 1
-    in_flight_per_replica: int = 32
+    in_flight_per_replica: int = 256
     """Requests that a replica works on at once; above it Serve adds a replica, up to `max_replicas`."""
 
     cpus: float = 1.0
@@ -55,7 +56,13 @@ class Engine:
     @property
     def workers(self) -> int:
         """How many workers share one replica's weights."""
-        return int(str(self.arguments.get("tensor_parallel_size", 1)))
+        sizes = (self.arguments.get(name, 1) for name in ("tensor_parallel_size", "pipeline_parallel_size"))
+        return math.prod(int(str(size)) for size in sizes)
+
+    @property
+    def min_workers(self) -> int:
+        """How many workers there must be for the model to answer."""
+        return max(1, self.min_replicas) * self.workers
 
 
 @contextlib.contextmanager
@@ -104,6 +111,7 @@ def _application(engine: Engine) -> serve.Application:
             runtime_env={"env_vars": _environment(engine)},
             log_engine_metrics=False,
             deployment_config={
+                "ray_actor_options": {"num_cpus": 0},  # Ray adds them to the first bundle, one where none is said
                 "autoscaling_config": {
                     "min_replicas": engine.min_replicas,
                     "max_replicas": engine.max_replicas,

@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from r2med_ray.models.cross_encoders import CrossEncoderScorer
-from r2med_ray.models.devices import best_dtype, set_threads
-from r2med_ray.models.rows import RerankerRow
+from r2med_ray.models.devices import set_threads
+from r2med_ray.models.reranker_rows import RerankerRow
 from r2med_ray.models.sources import locate
 from tests.benchmarks.bench_e0_padding import r2med_lengths
 from tests.benchmarks.bench_e1_encode import ROW, print_seconds, seconds_per_round, texts_of, times_as_fast
@@ -71,13 +71,14 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.threads:
         set_threads(arguments.threads)
-    device, dtype = arguments.device, best_dtype(arguments.device)
+    device = arguments.device
     of_queries = make_pairs(*((2, 4) if arguments.small else (20, 20)))
     pairs = [pair for of_query in of_queries for pair in of_query]
     with tempfile.TemporaryDirectory() as folder:
         save_checkpoint(Path(folder))
         theirs = CrossEncoder(folder, device=device, max_length=LONGEST, activation_fn=torch.nn.Identity())
         row = RerankerRow(name="bench", kind="cross-encoder", model=folder, max_length=LONGEST)
+        dtype = row.resolved_dtype(device)
         ours = CrossEncoderScorer(row, device=device)
         checked = pairs[:CHECKED_PAIRS]
         alone = np.array([theirs.predict([pair])[0] for pair in checked])

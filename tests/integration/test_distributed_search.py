@@ -79,6 +79,24 @@ def test_bm05_bm25_over_shard_actors_equals_one_index_bit_for_bit(
     retriever.close()
 
 
+@pytest.mark.parametrize("documents_per_shard", [80, 12], ids=["1 shard", "7 shards"])
+def test_the_published_bm25_is_cut_in_file_order_over_shard_actors(
+    cluster: ClusterCapacity, store: ArtifactStore, documents_per_shard: int
+) -> None:
+    task = demo_task(store, documents_per_shard)
+    file_order = [document.doc_id for document in whole(store, task)]
+    tokenize_corpora(store, [task], "r2med", ONE, no_progress_timeout_s=60)
+    retriever = open_lexical(store, task, BM25_ROWS["bm25-r2med"], "r2med", SMALL, drop_identical_ids=False)
+    everything, cut = (retriever.retrieve(task.queries, k=k).rankings for k in (80, 70))
+    retriever.close()
+
+    # every document is ranked, those without a shared term with 0; of these the first rows of the file fill 70 places
+    for query_id, ranking in everything.items():
+        scores = dict(ranking)
+        kept = sorted(file_order, key=lambda doc_id: scores[doc_id], reverse=True)[:70]
+        assert cut[query_id] == tuple(hit for hit in ranking if hit.doc_id in kept)
+
+
 @pytest.fixture(scope="module")
 def encoded(cluster: ClusterCapacity, store: ArtifactStore) -> tuple[Task, Encoding]:
     """A task of three shards whose vectors Ray Data has made."""

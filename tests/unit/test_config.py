@@ -97,6 +97,29 @@ def test_rows_of_ones_own_are_found_beside_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("rewriter", "message"),
+    [
+        ("{method: hyde}", "give either `llm: MODEL` or `generations: NAME`"),
+        ("{method: hyde, llm: m, generations: m}", "give either `llm: MODEL` or `generations: NAME`"),
+        ("{method: hyde, generations: m, samples: 2}", "`samples` is for texts yet to be written"),
+        ("{method: hyde, llm: m, base_url: host:80}", "systems.0.rewriter.base_url"),
+        ("{method: lamer, llm: m, candidates: {retriver: bm25}}", "Did you mean 'retriever'"),
+    ],
+)
+def test_a_rewriter_that_makes_no_sense_is_refused(tmp_path: Path, rewriter: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_config(write(tmp_path), [f"systems.0.rewriter={rewriter}"])
+
+
+def test_a_rewriter_has_a_writer_either_way(tmp_path: Path) -> None:
+    live = load_config(write(tmp_path), ["systems.0.rewriter={method: lamer, llm: m, candidates: {retriever: bm25}}"])
+    replayed = load_config(write(tmp_path), ["systems.0.rewriter={method: hyde, generations: gpt4}"])
+
+    rewriters = [config.systems[0].rewriter for config in (live, replayed)]
+    assert [rewriter and rewriter.writer for rewriter in rewriters] == ["m", "gpt4"]
+
+
+@pytest.mark.parametrize(
     "path", sorted((Path(__file__).parents[2] / "jobs").glob("*.yaml")), ids=lambda path: path.name
 )
 def test_every_shipped_benchmark_file_is_valid(path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog import load_catalog
+from r2med_ray.models.networks import load_network
 
 
 def write(folder: Path, text: str) -> Path:
@@ -14,16 +15,27 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_the_shipped_rows_have_the_published_keys_and_are_pinned():
+def test_every_retriever_and_reranker_of_r2med_that_runs_here_has_its_row():
     catalog = load_catalog()
 
-    published = {row.published for row in [*catalog.encoders.values(), *catalog.rerankers.values()]} - {None}
-    assert published == {
-        *("contriever", "bge", "e5", "sfr", "bmr-410m", "bmr-2b", "bmr-7b"),
-        *("bge-reranker", "monobert"),
-    }
-    assert [row.name for row in catalog.encoders.values() if row.revision is None] == ["all-MiniLM-L6-v2"]
-    assert [row.name for row in catalog.rerankers.values() if row.revision is None] == ["maxsim-minilm"]
+    published = [row.published for row in catalog.encoders.values() if row.published]
+    assert " ".join(sorted(published)) == (
+        "bge bmr-2b bmr-410m bmr-7b contriever e5 grit inst-l inst-xl medcpt nv sfr"
+    )
+    assert {row.published for row in catalog.rerankers.values()} >= {"bge-reranker", "monobert"}
+
+
+def test_encoders_are_pinned_but_for_those_whose_commit_is_the_users():
+    encoders = load_catalog().encoders.values()
+
+    unpinned = [row.name for row in encoders if row.revision is None and not row.model.startswith("package:")]
+    assert unpinned == ["rader-gte-qwen2-7b", "reason-embed-qwen3-8b"]
+    assert all(row.document_revision for row in encoders if row.document_model)
+
+
+def test_a_row_without_a_commit_says_what_to_give():
+    with pytest.raises(ConfigError, match=r"'hanhainebula/.*' has no revision.* give `revision:`, the commit"):
+        load_network(load_catalog().encoders["reason-embed-qwen3-8b"], "cpu", "float32")
 
 
 def test_rows_follow_the_published_protocol():
@@ -33,7 +45,38 @@ def test_rows_follow_the_published_protocol():
     assert (encoders["bge-large-en-v1.5"].pooling, encoders["bge-large-en-v1.5"].max_length) == ("cls", 512)
     lengths = [encoders[name].max_length for name in ("bmretriever-410m", "bmretriever-2b", "bmretriever-7b")]
     assert lengths == [512, 1024, 2048]
+    assert (encoders["gritlm-7b"].query_max_length, encoders["gritlm-7b"].max_length) == (512, 2048)
+    assert (encoders["nv-embed-v2"].pooling, encoders["nv-embed-v2"].max_length) == ("encode", 4096)
     assert load_catalog().rerankers["monobert-large"].score_class == 1
+
+
+def test_the_published_precision_holds_under_r2med_alone():
+    encoders = load_catalog().encoders
+    published = {row.published: row.under("r2med") for row in encoders.values() if row.published}
+
+    in_float32 = ["contriever", "medcpt", "inst-l", "inst-xl", "bge", "e5", "sfr", "bmr-410m", "bmr-2b", "bmr-7b"]
+    assert [published[key].dtype for key in in_float32] == ["float32"] * 10
+    assert [key for key, row in published.items() if row.autocast] == ["bmr-410m", "bmr-2b", "bmr-7b"]
+    assert (published["grit"].dtype, published["nv"].dtype) == ("bfloat16", "float16")
+    assert {row.under("none").dtype for row in encoders.values()} == {"auto", "float16", "float32"}
+    assert encoders["contriever"].under("none").dtype == "auto"
+
+
+def test_a_generated_text_gets_the_query_prompt_where_r2meds_code_gives_it_one():
+    encoders = load_catalog().encoders.values()
+
+    with_prompt = {row.published for row in encoders if row.expansion_prompt == "query"}
+    assert with_prompt == {"inst-l", "inst-xl", "grit", "nv"}
+
+
+def test_r2med_reads_medcpts_queries_with_the_article_encoder():
+    row = load_catalog().encoders["medcpt"]
+    published = row.under("r2med")
+
+    assert (row.model, row.document_model) == ("ncbi/MedCPT-Query-Encoder", "ncbi/MedCPT-Article-Encoder")
+    assert (published.model, published.document_model) == ("ncbi/MedCPT-Article-Encoder", "")
+    assert published.of_documents().revision == row.of_documents().revision == published.revision
+    assert (row.query_max_length, published.query_max_length) == (64, 512)
 
 
 def test_a_file_of_ones_own_adds_rows(tmp_path: Path):
@@ -45,6 +88,7 @@ def test_a_file_of_ones_own_adds_rows(tmp_path: Path):
           - {name: local, model: ./weights/v1, pooling: mean, max_length: 128}
           - {name: told, model: o/m, pooling: last, max_length: 9, query_prompt: "{instruction}", instructions: mine}
           - {name: five, model: o/m, pooling: last, max_length: 9, query_prompt: "{instruction}", instructions: r2med}
+          - {name: both, model: ./q, document_model: ./d, pooling: cls, max_length: 9, document_instructions: mine}
         rerankers:
           - {name: late, kind: maxsim, encoder: local}
         """,
@@ -55,6 +99,8 @@ def test_a_file_of_ones_own_adds_rows(tmp_path: Path):
     assert catalog.encoders["local"].model == str(tmp_path / "weights" / "v1")
     assert catalog.encoders["told"].instructions == {"default": "Find it"}
     assert "Biology" in catalog.encoders["five"].instructions
+    assert catalog.encoders["both"].document_model == str(tmp_path / "d")
+    assert catalog.encoders["both"].document_instructions == {"default": "Find it"}
     assert catalog.rerankers["late"].encoder == "local"
     assert "all-MiniLM-L6-v2" in catalog.encoders
 

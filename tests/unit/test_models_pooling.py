@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from r2med_ray.models.pooling import cls, last, mean
+from r2med_ray.models.pooling import cls, last, mean, without_prompt
 
 # Two texts of two and three tokens, D = 2. Padding holds 99, which must never show.
 TOKENS = torch.tensor(
@@ -33,3 +33,11 @@ def test_last_is_the_last_real_token():
 @pytest.mark.parametrize("pool", [mean, cls, last])
 def test_one_token_is_its_own_pool(pool: object):
     assert pool(TOKENS[:1, :1], RIGHT[:1, :1]).tolist() == [[1.0, 2.0]]  # type: ignore[operator]
+
+
+def test_a_prompt_is_left_out_unless_nothing_else_is_there():
+    masks = torch.tensor([[1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]])
+
+    # Two tokens of prompt: the first text has no more than these.
+    assert without_prompt(masks, 2).tolist() == [[1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 1]]
+    assert without_prompt(masks, 0).tolist() == masks.tolist()

@@ -2,15 +2,16 @@
 
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 
 from r2med_ray.config import FusionConfig
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.pipeline import System, run_system
+from r2med_ray.protocols import Candidates
 from r2med_ray.ranking import best
-from r2med_ray.types import Corpus, DocId, Document, Query, Run, ScoredDoc, Task
+from r2med_ray.types import Corpus, DocId, Document, Query, QueryId, Run, ScoredDoc, Task
 from tests.fakes import SharedWords
 
 DOCUMENTS = {
@@ -84,3 +85,23 @@ def test_importing_the_flow_loads_neither_ray_nor_torch() -> None:
     assert (
         subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "[]\n"
     )
+
+
+class Reversed:
+    """A reranker that turns the head around."""
+
+    def score_all(self, work: Sequence[Candidates]) -> dict[QueryId, list[float]]:
+        return {item.query.query_id: [float(rank) for rank in range(len(item.documents))] for item in work}
+
+
+@pytest.mark.parametrize("keep_below", [True, False])
+def test_reranking_never_changes_recall_at_its_depth(keep_below: bool) -> None:
+    first = Fixed(d1=3, d2=2, d3=1)
+    parts = system(first, reranker=Reversed(), rerank_depth=2, keep_below=keep_below)
+    measures = [Measure.parse("R@2"), Measure.parse("R@3")]
+
+    before = run_system(TASK, system(first), measures, fetch).evaluation.means
+    after = run_system(TASK, parts, measures, fetch)
+
+    assert after.evaluation.means["R@2"] == before["R@2"]
+    assert [hit.doc_id for hit in after.run.rankings["q1"]] == ["d2", "d1", *(["d3"] if keep_below else [])]

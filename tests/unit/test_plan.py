@@ -53,3 +53,19 @@ def test_shards_are_counted_by_what_is_stored_and_what_is_missing(tmp_path: Path
     assert "terms for bm25, Demo-Posts: 0 + 2" in text
     assert "vectors for all-MiniLM-L6-v2, Demo-Posts: 0 + 2" in text
     assert "encode    1 × 1.5 CPU" in text
+
+
+def test_what_is_not_on_this_machine_is_listed_with_what_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "empty"))
+    systems = [
+        {"name": "b", "retriever": "bm25"},
+        {"name": "bge", "retriever": "bge-large-en-v1.5"},
+        {"name": "h", "retriever": "bm25", "rewriter": {"method": "hyde", "generations": "gpt4"}},
+    ]
+    text = plan(ArtifactStore(str(tmp_path / "store")), "Demo-Posts", systems=systems)
+
+    assert "needs BAAI/bge-large-en-v1.5 at d4aa6901d3a4: bge on Demo-Posts" in text
+    assert "needs hyde/gpt4/query_with_hydoc.jsonl: h on Demo-Posts" in text
+    assert "needs" not in plan(ArtifactStore(str(tmp_path / "store")), "Demo-Posts")

@@ -1,6 +1,6 @@
 import pytest
 
-from r2med_ray.rewriting.answers import format_of, read_answer
+from r2med_ray.rewriting.answers import FORMATS, joined, read_answer
 
 THINKER = "r1-qwen-32b"
 
@@ -88,6 +88,7 @@ def test_a_stop_token_after_the_answer_is_removed():
         ),
         ("qwen-3b-ins", "<think>a</think>\n<answer> b\nc </answer> <answer>d</answer>", "b\nc", "a</think>"),
         ("qwen3_32b", "<think>a</think>b", "b", "a"),
+        ("gpt-oss-20b", "<|channel|>analysis<|message|>a<|channel|>final<|message|>b", "b", "a"),
     ],
 )
 @pytest.mark.parametrize("compat", ["none", "r2med"])
@@ -103,34 +104,23 @@ def test_an_answer_that_was_opened_and_not_closed_is_kept_and_flagged():
     assert (answer.text, answer.flag) == ("b", "no closing tag")
 
 
-@pytest.mark.parametrize(
-    ("writer", "raw", "text", "flag"),
-    [
-        (THINKER, " <think>a\nb ", " <think>a\nb ", "no closing tag"),
-        (THINKER, "<think>a</think>\n", "", "empty"),
-        (THINKER, "<think>a</think>b\n</think> c ", "b\n</think> c", "none"),
-        ("huatuo-o1-8b", "a", "a", "no closing tag"),
-        ("sky-32b", "<|begin_of_solution|> b", "<|begin_of_solution|> b", "no closing tag"),
-        ("qwen-7b-ins", "<answer>b", "<answer>b", "no closing tag"),
-        ("gpt4", " b \n", " b \n", "none"),
-        ("gpt4", "<think>a</think>b", "<think>a</think>b", "none"),
-        ("gpt4", "I'm sorry, but I can't assist with that.", "I'm sorry, but I can't assist with that.", "refusal"),
-        ("gpt4", "", "", "empty"),
-    ],
-)
-def test_r06_compat_takes_the_whole_text_where_the_marker_is_absent_and_flags_it(writer, raw, text, flag):
-    answer = read_answer(raw, writer, compat="r2med")
+@pytest.mark.parametrize("name", [*FORMATS])
+def test_what_a_server_took_apart_is_joined_and_cut_again(name):
+    form = FORMATS[name]
 
-    assert (answer.text, answer.flag) == (text, flag)
+    whole = read_answer(joined("a", "b", form), form, finish_reason="stop")
+    assert (whole.text, whole.reasoning_text, whole.flag) == ("b", "a", "none")
+    cut = read_answer(joined("a", "", form), form, finish_reason="length")
+    assert (cut.text, cut.reasoning_text, cut.flag) == ("", "a", "cut at limit")
+    unended = read_answer(joined("a", "", form), form, finish_reason="stop")
+    assert (unended.text, unended.flag) == ("", "no closing tag")
 
 
-def test_the_writers_that_the_published_protocol_calls_reasoning():
-    # base.py:3-4 of the R2MED repository at 62b7074
-    reasoning = [
-        "r1-llama-8b", "r1-qwen-32b", "r1-llama-70b", "qwq-32b", "huatuo-o1-8b", "huatuo-o1-70b", "sky-32b",
-        "qwen3-32b", "qwen3-8b", "qwen-7b-ins", "qwen-3b-ins", "r1_llama_70b", "demo-reasoner",
-    ]  # fmt: skip
-    plain = ["qwen-7b", "qwen-32b", "qwen-72b", "llama-70b", "gpt4", "o3-mini", "o3_mini", "demo-writer", "my-model"]
+def test_a_server_that_takes_nothing_apart_changes_nothing():
+    assert joined("", "<think>a</think>b", FORMATS["think"]) == "<think>a</think>b"
 
-    assert [format_of(writer).reasoning for writer in reasoning] == [True] * len(reasoning)
-    assert [format_of(writer).reasoning for writer in plain] == [False] * len(plain)
+
+def test_what_a_filter_stopped_is_a_refusal():
+    answer = read_answer("Moths circle", "gpt4", finish_reason="content_filter")
+
+    assert (answer.text, answer.flag) == ("", "refusal")

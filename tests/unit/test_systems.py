@@ -6,7 +6,8 @@ import pytest
 
 from r2med_ray.config import parse_config
 from r2med_ray.errors import ConfigError
-from r2med_ray.systems import DenseStage, LexicalStage, resolve
+from r2med_ray.stages import DenseStage, LexicalStage
+from r2med_ray.systems import resolve
 from r2med_ray.types import Corpus, Task
 
 BM25 = {"name": "b", "retriever": "bm25"}
@@ -113,8 +114,9 @@ def test_a_system_reads_as_the_flow() -> None:
         pytest.param({**BM25, "retriever": "bm25-r2med"}, "r2med", "bm25", id="bm25"),
         pytest.param({**BM25, "retriever": "bge-large-en-v1.5"}, "r2med", "bge", id="bge"),
         pytest.param(
-            {**BM25, "retriever": "bge-large-en-v1.5"}, "none", None, id="only-under-the-published-protocol"
+            {**BM25, "retriever": "bge-large-en-v1.5"}, "none", "BAAI/bge-large-en-v1.5", id="mteb-without-compat"
         ),
+        pytest.param({**BM25, "retriever": {"model": "bm25-r2med", "k1": 1.2}}, "r2med", None, id="changed"),
         pytest.param(BM25, "r2med", None, id="another-bm25"),
         pytest.param(MINILM, "r2med", None, id="never-published"),
     ],

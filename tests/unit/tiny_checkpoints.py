@@ -1,5 +1,6 @@
 """Checkpoints with random weights and a real tokenizer, saved to a folder; and a network that can be watched."""
 
+import json
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -7,6 +8,8 @@ from typing import Any
 
 import torch
 import transformers
+from safetensors.torch import save_file
+from tokenizers.processors import TemplateProcessing
 
 from r2med_ray.models.networks import Features, Network
 from r2med_ray.models.sources import locate
@@ -29,22 +32,52 @@ def tokenizer(*, max_length: int = 512, end: str | None = None) -> Any:
     return loaded
 
 
-def save(folder: Path, model_class: str, config: Any, tokens: Any) -> Path:
-    torch.manual_seed(0)
+def save(folder: Path, model_class: str, config: Any, tokens: Any, seed: int = 0) -> Path:
+    torch.manual_seed(seed)
     getattr(transformers, model_class)(config).save_pretrained(folder)
     tokens.save_pretrained(folder)
     return folder
 
 
-def bert(folder: Path, *, positions: int = 512, max_length: int = 512) -> Path:
+def bert(folder: Path, *, positions: int = 512, max_length: int = 512, seed: int = 0) -> Path:
     config = transformers.BertConfig(**SMALL, max_position_embeddings=positions)
-    return save(folder, "BertModel", config, tokenizer(max_length=max_length))
+    return save(folder, "BertModel", config, tokenizer(max_length=max_length), seed)
 
 
 def llama(folder: Path) -> Path:
     """A causal model with rotary positions; `[unused0]` is its end token, which the tokenizer doesn't write."""
     config = transformers.LlamaConfig(**SMALL, max_position_embeddings=512)
     return save(folder, "LlamaModel", config, tokenizer(end="[unused0]"))
+
+
+def word_pieces(*, template: str, end: str, padding_side: str = "right") -> Any:
+    """MiniLM's word pieces for a language model: `template` says which special tokens stand around a text ($A)."""
+    backend = transformers.AutoTokenizer.from_pretrained(MINILM).backend_tokenizer
+    specials = [(token, backend.token_to_id(token)) for token in ("[CLS]", "[unused0]", "[unused1]")]
+    backend.post_processor = TemplateProcessing(single=template, special_tokens=specials)
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        pad_token="[PAD]",
+        eos_token=end,
+        extra_special_tokens=["[unused1]"],
+        padding_side=padding_side,
+        model_max_length=512,
+    )
+
+
+def language_model(folder: Path, architecture: str, tokens: Any) -> Path:
+    """A causal model of any architecture, e.g. `Mistral`, with the texts' tokens as they are given."""
+    heads = {"num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 512}
+    config = getattr(transformers, f"{architecture}Config")(**SMALL, **heads)
+    return save(folder, f"{architecture}Model", config, tokens)
+
+
+def t5(folder: Path) -> Path:
+    """The encoder of a T5, whose tokenizer ends every text with its end token."""
+    config = transformers.T5Config(
+        vocab_size=VOCABULARY, d_model=32, d_kv=16, d_ff=64, num_layers=2, num_heads=2, initializer_factor=5.0
+    )
+    return save(folder, "T5EncoderModel", config, word_pieces(template="$A [unused0]", end="[unused0]"))
 
 
 def classifier(folder: Path, *, classes: int = 1, positions: int = 512, max_length: int = 512) -> Path:
@@ -55,7 +88,7 @@ def classifier(folder: Path, *, classes: int = 1, positions: int = 512, max_leng
 def watched_network(see: Callable[[Features], None], tokens: Any) -> Network:
     """A network whose text vector is (number of tokens, sum of their ids); `see` is shown every micro-batch."""
 
-    def text_vectors(features: Features) -> torch.Tensor:
+    def text_vectors(features: Features, prompt_tokens: int) -> torch.Tensor:
         see(features)
         mask_BT = features["attention_mask"]
         return torch.stack([mask_BT.sum(dim=1), (features["input_ids"] * mask_BT).sum(dim=1)], dim=1).float()
@@ -68,3 +101,48 @@ def watched_network(see: Callable[[Features], None], tokens: Any) -> Network:
         max_length=tokens.model_max_length,
         device="cpu",
     )
+
+
+REMOTE_CODE = '''
+import torch
+from transformers import AutoTokenizer, PretrainedConfig, PreTrainedModel
+
+
+class OwnConfig(PretrainedConfig):
+    model_type = "own"
+
+    def __init__(self, vocab_size=8, hidden_size=4, **kwargs):
+        super().__init__(**kwargs)
+        self.vocab_size, self.hidden_size = vocab_size, hidden_size
+
+
+class OwnModel(PreTrainedModel):
+    config_class = OwnConfig
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.table = torch.nn.Embedding(config.vocab_size, config.hidden_size)
+        self.calls = []
+        self.post_init()
+
+    def encode(self, prompts, instruction="", max_length=4096):
+        """The mean of the tokens of the texts, without those of the instruction."""
+        self.calls.append((list(prompts), instruction, max_length))
+        tokens = AutoTokenizer.from_pretrained(self.config._name_or_path)
+        skipped = len(tokens.tokenize(instruction))
+        rows = [tokens(instruction + prompt, truncation=True, max_length=max_length).input_ids for prompt in prompts]
+        return torch.stack([self.table(torch.tensor(row[skipped + 1 :])).mean(dim=0) for row in rows])
+'''
+
+
+def remote_code(folder: Path) -> Path:
+    """A checkpoint whose own code has `encode(prompts, instruction, max_length)`, as NV-Embed's has."""
+    folder.mkdir(parents=True)
+    (folder / "modeling_own.py").write_text(REMOTE_CODE, encoding="utf-8")
+    classes = {"AutoConfig": "modeling_own.OwnConfig", "AutoModel": "modeling_own.OwnModel"}
+    config = {"model_type": "own", "vocab_size": VOCABULARY, "hidden_size": 4, "auto_map": classes}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    torch.manual_seed(0)
+    save_file({"table.weight": torch.randn(VOCABULARY, 4)}, folder / "model.safetensors", metadata={"format": "pt"})
+    tokenizer().save_pretrained(folder)
+    return folder

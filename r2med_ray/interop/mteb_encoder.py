@@ -1,0 +1,155 @@
+"""Models of mteb in our pipeline: its encoders as `Encoder`; and our pair scorers as its cross-encoders.
+
+Shape letters: Q queries, B texts of a call, D embedding size.
+"""
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from r2med_ray.errors import ConfigError
+from r2med_ray.interop.mteb_tasks import import_mteb, mteb_task
+from r2med_ray.protocols import PairScorer
+from r2med_ray.reporting.mteb_results import ORGANISATION
+from r2med_ray.types import Document, FloatMatrix
+
+COSINE = ("cosine", None)
+"""Scoring functions that mean cosine: mteb takes it where a model names none."""
+
+
+class MtebEncoder:
+    """An encoder of mteb, with the prompts that mteb chooses for a task.
+
+    Args:
+        model: an `mteb.EncoderProtocol`, e.g. `mteb.get_model(name, revision=...)`. In an actor, load it there.
+        task: our name or MTEB's; of a task that mteb doesn't know, the model is told the name.
+        batch_size: texts of a forward pass, as mteb's own default.
+
+    Raises:
+        ConfigError: mteb is not installed, or the model compares its vectors by something else than cosine or inner
+            product.
+    """
+
+    def __init__(self, model: Any, task: str, *, batch_size: int = 32) -> None:
+        similarity = model.mteb_model_meta.similarity_fn_name
+        if similarity not in (*COSINE, "dot"):
+            raise ConfigError(
+                f"{model.mteb_model_meta.name}: compares vectors by {similarity}; an index needs cosine or dot"
+            )
+        self.dot = similarity == "dot"
+        self._model = model
+        self._metadata = task_metadata(task)
+        self._batch_size = batch_size
+        self._dim: int = self.encode_plain(["dimension"]).shape[1]
+
+    @property
+    def dim(self) -> int:
+        return self._dim
+
+    def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
+        """Return float32 of shape (Q, D), row i for texts[i], encoded as a query."""
+        return self._encode({"id": _numbers(texts), "text": list(texts)}, "query")
+
+    def encode_documents(self, documents: Sequence[Document]) -> FloatMatrix:
+        """Return float32 of shape (B, D), row i for documents[i], encoded as a document."""
+        columns = {
+            "id": [document.doc_id for document in documents],
+            "title": [document.title for document in documents],
+            "text": [document.text for document in documents],
+        }
+        return self._encode(columns, "document")
+
+    def encode_plain(self, texts: Sequence[str]) -> FloatMatrix:
+        """Return float32 of shape (B, D), encoded as neither query nor document; the task may still set a prompt."""
+        return self._encode({"text": list(texts)}, None)
+
+    def _encode(self, columns: dict[str, list[str]], side: str | None) -> FloatMatrix:
+        from datasets import Dataset
+        from mteb._create_dataloaders import create_dataloader
+        from mteb.types import PromptType
+
+        if not columns["text"]:
+            return np.empty((0, self.dim), np.float32)
+        prompt_type = PromptType(side) if side else None
+        batches = create_dataloader(
+            Dataset.from_dict(columns),
+            task_metadata=self._metadata,
+            prompt_type=prompt_type,
+            batch_size=self._batch_size,
+        )
+        encoded = self._model.encode(
+            batches,
+            task_metadata=self._metadata,
+            hf_split="test",
+            hf_subset="default",
+            prompt_type=prompt_type,
+            batch_size=self._batch_size,
+            show_progress_bar=False,
+        )
+        on_cpu = encoded if isinstance(encoded, np.ndarray) else encoded.detach().float().cpu()
+        vectors_BD: FloatMatrix = np.ascontiguousarray(on_cpu, np.float32)
+        return vectors_BD if self.dot else _unit(vectors_BD)
+
+
+class MtebCrossEncoder:
+    """A pair scorer of ours as mteb's `CrossEncoderProtocol`, for a task after `convert_to_reranking`.
+
+    Call the task's `load_data` before its first stage: mteb unloads what `evaluate` loaded, and what
+    `convert_to_reranking` then loads of R2MED's tasks it can't read (`'NoneType' object is not iterable`, 2.26.24).
+
+    Args:
+        scorer: e.g. `models.pair_scorers.build_pair_scorer(row, catalog)`.
+        name: name of its row.
+        revision: of its weights.
+    """
+
+    def __init__(self, scorer: PairScorer, name: str, revision: str) -> None:
+        import_mteb()
+        from mteb.models import ModelMeta
+
+        self._scorer = scorer
+        self.mteb_model_meta = ModelMeta.create_empty(
+            {
+                "name": f"{ORGANISATION}/{name.replace('/', '_')}",
+                "revision": revision,
+                "model_type": ["cross-encoder"],
+            }
+        )
+
+    def predict(self, inputs1: Any, inputs2: Any, **_: Any) -> FloatMatrix:
+        """Return float32 of shape (B,), one score per pair of a query and a document."""
+        queries = [text for batch in inputs1 for text in batch["text"]]
+        documents = [text for batch in inputs2 for text in batch["text"]]
+        return np.array(self._scorer.score_pairs(list(zip(queries, documents, strict=True))), np.float32)
+
+
+def task_metadata(task: str) -> Any:
+    """Return what mteb says about a task, or the least that its models need to hear about one of our own."""
+    import_mteb()
+    from mteb.abstasks.task_metadata import TaskMetadata
+
+    with contextlib.suppress(ConfigError):
+        return mteb_task(task).metadata
+    return TaskMetadata(
+        name=task,
+        description=f"{task}, a collection outside MTEB",
+        dataset={"path": "outside/mteb", "revision": "none"},
+        type="Retrieval",
+        category="t2t",
+        modalities=["text"],
+        eval_splits=["test"],
+        eval_langs=["eng-Latn"],
+        main_score="ndcg_at_10",
+    )
+
+
+def _numbers(texts: Sequence[str]) -> list[str]:
+    return [str(number) for number in range(len(texts))]
+
+
+def _unit(vectors_BD: FloatMatrix) -> FloatMatrix:
+    lengths_B1 = np.linalg.norm(vectors_BD, axis=1, keepdims=True)
+    unit_BD: FloatMatrix = np.divide(vectors_BD, lengths_B1, out=np.zeros_like(vectors_BD), where=lengths_B1 > 0)
+    return unit_BD

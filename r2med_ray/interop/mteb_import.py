@@ -1,0 +1,164 @@
+"""MTEB's result files: read, listed, and set beside the results of a benchmark here.
+
+Read are the files of mteb 1.11 to 2.26 (`scores` by split) and those before (splits at the top), one file or a folder
+such as a clone of github.com/embeddings-benchmark/results. Only retrieval is compared: one split, one subset.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from r2med_ray.errors import ConfigError, DataError
+from r2med_ray.evaluation.measures import Measure
+from r2med_ray.evaluation.published import PublishedScore
+from r2med_ray.interop.mteb_tasks import R2MED_TASKS
+from r2med_ray.registry import nearest
+from r2med_ray.reporting.mteb_results import MEASURE_OF_KEY, MODEL_META
+
+_KEY = re.compile(r"([a-z_]+?)(?:_at_|@)(\d+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MtebResult:
+    """One file: one model on one task."""
+
+    path: Path
+    model: str
+    revision: str
+    """Of the model; empty where the file stands in no folder of mteb's."""
+
+    task: str
+    """Our name."""
+
+    dataset_revision: str
+    mteb_version: str | None
+    scores: Mapping[str, float]
+    """Measure, spelled as here (`nDCG@10`) → value on the scale 0 to 1."""
+
+    def published(self) -> tuple[PublishedScore, ...]:
+        """Return its figures as rows of the table of published scores."""
+        source = f"{self.path.name}, mteb {self.mteb_version or 'not stated'}, model revision {self.revision or '?'}"
+        return tuple(
+            PublishedScore(
+                family="mteb", retriever=self.model, task=self.task, measure=name, value=value, source=source
+            )
+            for name, value in self.scores.items()
+        )
+
+
+def read_mteb_results(
+    place: Path, tasks: Mapping[str, str] = R2MED_TASKS, *, split: str = "test"
+) -> tuple[MtebResult, ...]:
+    """Read a file, or every file of a folder that has the name of one of the tasks; sorted by model and task.
+
+    Args:
+        place: a file, or a folder with `<model>/<revision>/<task>.json` anywhere below it.
+        tasks: MTEB's name → ours; files of other tasks are not looked at.
+        split: whose scores are taken.
+
+    Raises:
+        ConfigError: there is nothing to read.
+        DataError: a file is no result, is of another task than its name says, or has scores that can't be compared.
+    """
+    if place.is_dir():
+        paths = [path for name in tasks for path in place.rglob(f"{name}.json")]
+        if not paths:
+            raise ConfigError(
+                f"{place}: no result of {len(tasks)} tasks; expected a file like {next(iter(tasks))}.json"
+            )
+    elif place.is_file():
+        paths = [place]
+    else:
+        raise ConfigError(f"{place}: no such file or folder")
+    results = [_read(path, tasks, split) for path in paths]
+    return tuple(sorted(results, key=lambda result: (result.model, result.revision, result.task)))
+
+
+def measure_of(key: str) -> Measure | None:
+    """Return the measure of a key, `ndcg_at_10` or `NDCG@10`; None for what is not compared, e.g. `main_score`."""
+    match = _KEY.fullmatch(key)
+    name = MEASURE_OF_KEY.get(match[1].lower()) if match else None
+    return Measure(name, int(match[2])) if match and name else None
+
+
+def _read(path: Path, tasks: Mapping[str, str], split: str) -> MtebResult:
+    values = _object(path)
+    task = values.get("task_name", values.get("mteb_dataset_name"))
+    if not isinstance(task, str):
+        raise DataError(f"{path}: no result of mteb; expected `task_name` (or `mteb_dataset_name` before mteb 1.11)")
+    if task not in tasks:
+        raise DataError(f"{path}: is of the task {task!r}, wanted {', '.join(tasks)}.{nearest(task, tasks)}")
+    model, revision = _model(path)
+    return MtebResult(
+        path=path,
+        model=model,
+        revision=revision,
+        task=tasks[task],
+        dataset_revision=str(values.get("dataset_revision", "not stated")),
+        mteb_version=values.get("mteb_version"),
+        scores=dict(_scores(path, _entry(path, values, split))),
+    )
+
+
+def _object(path: Path) -> Mapping[str, Any]:
+    try:
+        values = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: not JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise DataError(f"{path}: expected a JSON object, got {type(values).__name__}")
+    return values
+
+
+def _entry(path: Path, values: Mapping[str, Any], split: str) -> Mapping[str, Any]:
+    """Return the one set of scores of a split."""
+    splits = values.get("scores", values)
+    entries = splits.get(split)
+    entries = entries if isinstance(entries, list) else [entries]
+    if len(entries) != 1 or not isinstance(entries[0], dict):
+        raise DataError(f"{path}: expected one subset in the split {split!r}; it has {', '.join(map(str, splits))}")
+    entry: Mapping[str, Any] = entries[0]
+    return entry
+
+
+def _scores(path: Path, entry: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    found = False
+    for key, value in entry.items():
+        measure = measure_of(key)
+        if measure is None:
+            continue
+        found = True
+        if not isinstance(value, int | float) or not math.isfinite(value) or not 0 <= value <= 1:
+            raise DataError(f"{path}: {key} is {value!r}; expected a number from 0 to 1")
+        yield str(measure), float(value)
+    if not found:
+        raise DataError(f"{path}: no retrieval measures, such as ndcg_at_10")
+
+
+def _model(path: Path) -> tuple[str, str]:
+    """Return name and revision: what `model_meta.json` beside the file says, else what the folders are called."""
+    meta = path.with_name(MODEL_META)
+    if meta.is_file():
+        values = _object(meta)
+        return str(values.get("name")), str(values.get("revision"))
+    folder = path.parent
+    if "__" in folder.parent.name:
+        return folder.parent.name.replace("__", "/", 1), folder.name
+    return path.stem, ""
+
+
+def known_tasks(names: Sequence[str], tasks: Mapping[str, str]) -> dict[str, str]:
+    """Return those of the tasks that are named, in either spelling; all of them where none is.
+
+    Raises:
+        ConfigError: a name is none of theirs; gives the nearest.
+    """
+    spellings = {spelling: mteb for mteb, ours in tasks.items() for spelling in (mteb, ours)}
+    for name in names:
+        if name not in spellings:
+            raise ConfigError(f"unknown task {name!r}.{nearest(name, spellings)} Known: {', '.join(tasks.values())}")
+    return {mteb: ours for mteb, ours in tasks.items() if not names or {mteb, ours} & set(names)}

@@ -1,0 +1,76 @@
+"""Runs tasks of mteb with a first stage of a benchmark file, and keeps mteb's own results."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from r2med_ray.artifacts import ArtifactStore
+from r2med_ray.config import load_config
+from r2med_ray.errors import ConfigError
+from r2med_ray.interop.in_process import open_in_process
+from r2med_ray.interop.mteb_search import MtebSearch, Opener
+from r2med_ray.interop.mteb_tasks import import_mteb, mteb_task
+from r2med_ray.registry import nearest
+from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem, resolve
+
+
+def run_mteb(
+    config: Path,
+    system: str,
+    tasks: Sequence[str],
+    output: Path,
+    *,
+    overrides: Sequence[str] = (),
+    address: str | None = None,
+    store: str = "store",
+) -> Any:
+    """Evaluate and return mteb's `ModelResult`.
+
+    Args:
+        config: a benchmark file; its own tasks are not read.
+        system: one of its systems, which is a retriever and nothing else.
+        tasks: of mteb, by our names or MTEB's.
+        output: folder of an `mteb.ResultCache`; results of the same system and settings are written anew.
+        overrides: `key=value` over the file.
+        address: of a cluster, see `distributed.session.connect`; None works in this process.
+        store: folder or URI of the artefacts of a cluster's work.
+
+    Raises:
+        ConfigError: mteb is not installed, a name is unknown, or the system is more than a retriever.
+    """
+    mteb = import_mteb()
+    benchmark = resolve(load_config(config, overrides))
+    chosen = _retriever_alone(benchmark, system)
+    found = [mteb_task(name) for name in tasks]
+    with ExitStack() as stack:
+        opener = _opener(benchmark, chosen, address, ArtifactStore(store), stack)
+        search = MtebSearch(chosen.first_stages[0], opener)
+        return mteb.evaluate(search, found, cache=mteb.ResultCache(output), overwrite_strategy="always")
+
+
+def _retriever_alone(benchmark: ResolvedBenchmark, name: str) -> ResolvedSystem:
+    systems = {system.name: system for system in benchmark.systems}
+    if name not in systems:
+        raise ConfigError(f"unknown system {name!r}.{nearest(name, systems)} Known: {', '.join(systems)}")
+    system = systems[name]
+    if system.config.fusion or system.config.rewriter or system.config.reranker:
+        raise ConfigError(f"system {name!r} is {system.describe()}; mteb can run a system that is one retriever")
+    return system
+
+
+def _opener(
+    benchmark: ResolvedBenchmark, system: ResolvedSystem, address: str | None, store: ArtifactStore, stack: ExitStack
+) -> Opener:
+    """Return what indexes a corpus, here or on a cluster that is left when the stack is closed."""
+    resources = benchmark.config.resources
+    if address is None:
+        return lambda stage, documents, task: open_in_process(stage, documents, task, resources)
+    from r2med_ray.assembly import Assembly
+    from r2med_ray.capacity import size_pools
+    from r2med_ray.distributed.session import connect
+    from r2med_ray.interop.on_cluster import OnCluster
+
+    capacity = stack.enter_context(connect(address))
+    assembly = stack.enter_context(Assembly(benchmark, store, size_pools(resources, capacity), capacity))
+    return OnCluster(benchmark, system, store, assembly).open

@@ -1,0 +1,81 @@
+"""What mteb hands over, in this package's words: tasks by name, documents and queries as mteb makes their texts."""
+
+import importlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from r2med_ray.corpus.catalog import TASKS
+from r2med_ray.errors import ConfigError, DataError
+from r2med_ray.registry import nearest
+from r2med_ray.reporting.mteb_results import mteb_task_name
+from r2med_ray.types import Document, Query
+
+R2MED_TASKS: Mapping[str, str] = {
+    mteb_task_name(row.name, row.suite): row.name for row in TASKS.values() if row.suite == "R2MED"
+}
+"""MTEB's name of each task of R2MED → ours."""
+
+
+def import_mteb() -> Any:
+    """Return the module `mteb`, which takes seconds to import.
+
+    Raises:
+        ConfigError: it is not installed; says how to install it.
+    """
+    try:
+        return importlib.import_module("mteb")
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"{error}; MTEB is an extra: pip install 'r2med-ray[mteb]'") from error
+
+
+def mteb_task(name: str) -> Any:
+    """Return a task of mteb by its name, or by ours, e.g. `R2MEDBiologyRetrieval` or `Biology`.
+
+    Raises:
+        ConfigError: mteb has no such task; gives the nearest.
+    """
+    mteb = import_mteb()
+    wanted = mteb_task_name(name, "R2MED") if name in R2MED_TASKS.values() else name
+    try:
+        return mteb.get_task(wanted)
+    except KeyError as error:
+        raise ConfigError(f"mteb {mteb.__version__} has no task {name!r}.{nearest(name, R2MED_TASKS)}") from error
+
+
+def our_name(mteb_name: str) -> str:
+    """Return our name of a task of R2MED, by which rows choose instructions; any other task keeps its own."""
+    return R2MED_TASKS.get(mteb_name, mteb_name)
+
+
+def read_corpus(corpus: Iterable[Mapping[str, Any]]) -> list[Document]:
+    """Return the documents of a corpus of mteb, with columns id, text and, where there is one, title.
+
+    The text is what mteb gives its own models: title, blank, text, without white space around them. Where an id
+    comes twice the last text stands at the first one's place, as in the dict that mteb's loader of R2MED fills.
+
+    Raises:
+        DataError: a document has no text; names its id.
+    """
+    documents: dict[str, Document] = {}
+    for row in corpus:
+        doc_id, text = row["id"], row.get("text")
+        if not isinstance(text, str):
+            raise DataError(f"document {doc_id!r}: expected a text, got {type(text).__name__}")
+        title = row.get("title")
+        documents[doc_id] = Document(doc_id=doc_id, text=f"{title} {text}".strip() if title else text.strip())
+    return list(documents.values())
+
+
+def read_queries(queries: Iterable[Mapping[str, Any]]) -> list[Query]:
+    """Return queries of mteb, with columns id, text and, where there is one, instruction, which follows the text.
+
+    Raises:
+        DataError: a query is a conversation, or no text at all; names its id.
+    """
+    found = []
+    for row in queries:
+        query_id, text, instruction = row["id"], row["text"], row.get("instruction")
+        if not isinstance(text, str):
+            raise DataError(f"query {query_id!r}: expected a text, got {type(text).__name__}")
+        found.append(Query(query_id=query_id, text=text if instruction is None else f"{text} {instruction}"))
+    return found

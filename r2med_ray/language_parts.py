@@ -1,0 +1,197 @@
+"""Whatever asks a language model: rewriters, search agents and rerankers, and the searches that these make."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib import resources
+from pathlib import Path
+from typing import TypeAlias
+
+from r2med_ray.artifacts import ArtifactStore, fingerprint
+from r2med_ray.config import RewriterConfig
+from r2med_ray.corpus.catalog import TASKS, fetcher
+from r2med_ray.corpus.loading import fetch_documents
+from r2med_ray.models.catalog import Catalog
+from r2med_ray.models.llm_reranker_rows import LlmRerankerRow
+from r2med_ray.models.llm_rows import LanguageModelRow
+from r2med_ray.protocols import ChatPrompt, Completion, QueryRewriter
+from r2med_ray.retrieval.llm_reranking import PLACES, LlmReranker, LlmReranking
+from r2med_ray.retrieval.stored import StoredReranker
+from r2med_ray.rewriting.answers import FORMATS, joined, read_answer
+from r2med_ray.rewriting.generations import StoredGenerator
+from r2med_ray.rewriting.live import LiveRewriter
+from r2med_ray.rewriting.prompts import DEFAULT, PromptTask, load_prompt
+from r2med_ray.rewriting.replay import ReplayRewriter
+from r2med_ray.rewriting.search_agents import CONDENSE_PLACES, START_PLACES, FoundPassage, SearchAgent
+from r2med_ray.serving.language_models import LanguageModels
+from r2med_ray.stages import FirstStage
+from r2med_ray.systems import ResolvedSystem
+from r2med_ray.templates import Template, load_template
+from r2med_ray.types import DocId, Document, Query, QueryId, Run, Task
+
+Search: TypeAlias = Callable[[Task, FirstStage, Sequence[Query], int], Run]
+"""Returns what a first stage finds in a task's corpus, up to a depth."""
+
+RERANK_PROMPTS = Path(str(resources.files("r2med_ray.retrieval"))) / "prompts"
+REWRITE_PROMPTS = Path(str(resources.files("r2med_ray.rewriting"))) / "prompts"
+
+
+class LanguageParts:
+    """Builds what asks a language model.
+
+    Args:
+        catalog: has the models.
+        store: keeps what they write.
+        models: starts those that are to be served.
+        search: answers the searches of LameR and of agents.
+        device: what encoders compute on, which is part of what names their answers.
+    """
+
+    def __init__(
+        self, catalog: Catalog, store: ArtifactStore, models: LanguageModels, search: Search, *, device: str
+    ) -> None:
+        self._catalog = catalog
+        self._store = store
+        self._models = models
+        self._search = search
+        self._device = device
+
+    def rewriter(self, task: Task, system: ResolvedSystem) -> QueryRewriter | None:
+        """Return what changes a system's queries.
+
+        Raises:
+            ConfigError: a prompt, a generation set or a setting is wrong.
+            NotAtHand: the generation set is not here.
+        """
+        config = system.config.rewriter
+        if config is None:
+            return None
+        if config.llm is None:
+            return ReplayRewriter(config, folder=task.folder, compat=system.compat, fetch=fetcher(task))
+        row = self._language_model(config.llm).with_sampling(
+            temperature=config.temperature, max_tokens=config.max_tokens
+        )
+        generator = StoredGenerator(self._models.generator(row, config.base_url), self._store)
+        if config.agent:
+            return self._agent(task, system, config, row, generator)
+        return LiveRewriter(
+            config,
+            generator,
+            load_prompt(config.method, _prompt_task(task), config.prompts),
+            answer_format=row.answer_format,
+            find_candidates=self._candidates(task, system) if config.candidates else None,
+            compat=system.compat,
+        )
+
+    def write(self, work: Sequence[tuple[Task, QueryRewriter]]) -> int:
+        """Have the texts of all rewriters written that need no search, as one stream per language model.
+
+        Returns:
+            How many texts were written.
+
+        Raises:
+            StageError: a model failed for good; names the queries. What was written until then is kept.
+        """
+        streams: dict[str, tuple[StoredGenerator, list[ChatPrompt]]] = {}
+        for task, rewriter in work:
+            if isinstance(rewriter, LiveRewriter) and not rewriter.config.candidates:
+                asked = fingerprint([rewriter.config.base_url, dict(rewriter.generator.inputs())])
+                streams.setdefault(asked, (rewriter.generator, []))[1].extend(
+                    replace(prompt, unit=f"{task.name}, {prompt.unit}") for prompt in rewriter.prompts(task.queries)
+                )
+        missing = [(generator, prompts, generator.unfinished(prompts)) for generator, prompts in streams.values()]
+        for generator, prompts, unfinished in missing:
+            if unfinished:
+                generator.generate(prompts)
+        return sum(unfinished for _, _, unfinished in missing)
+
+    def reranker(self, row: LlmRerankerRow) -> StoredReranker:
+        """Return a reranker that asks a language model what it hasn't asked it before."""
+        model = self._language_model(row.language_model)
+        generator = StoredGenerator(self._models.generator(model), self._store)
+        shipped = RERANK_PROMPTS / f"{row.strategy}{'-think' if row.think else ''}.txt"
+        template = load_template(Path(row.prompt) if row.prompt else shipped, PLACES)
+        settings = LlmReranking(**row.settings())
+        inputs = {"generator": dict(generator.inputs()), "prompt": template.digest, **row.settings()}
+        read = partial(_answer, model.answer_format)
+        return StoredReranker(
+            self._store,
+            inputs,
+            lambda: LlmReranker(generator, read, template, settings),
+            sees_scores=row.show_scores,
+        )
+
+    def _language_model(self, name: str) -> LanguageModelRow:
+        return self._catalog.language_models[name]
+
+    def _agent(
+        self,
+        task: Task,
+        system: ResolvedSystem,
+        config: RewriterConfig,
+        row: LanguageModelRow,
+        generator: StoredGenerator,
+    ) -> SearchAgent:
+        assert config.agent is not None
+        stage = system.tool
+        assert stage is not None
+        return SearchAgent(
+            config,
+            generator,
+            partial(self._look_up, task, stage, config.agent.depth),
+            tool=stage.inputs(task, self._device),
+            start=_prompt(config.method, START_PLACES, config.prompts),
+            condense=_prompt("condense", CONDENSE_PLACES, config.prompts),
+            store=self._store,
+            answer_format=row.answer_format,
+            in_place=row.kind == "vllm",
+            compat=system.compat,
+        )
+
+    def _candidates(
+        self, task: Task, system: ResolvedSystem
+    ) -> Callable[[Sequence[Query]], Mapping[QueryId, Sequence[str]]]:
+        config, stage = system.config.rewriter, system.tool
+        assert config is not None
+        assert config.candidates is not None
+        assert stage is not None
+        depth = config.candidates.depth
+
+        def find(queries: Sequence[Query]) -> dict[QueryId, list[str]]:
+            found = self._find(task, stage, queries, depth)
+            return {query.query_id: [text for _, text in hits] for query, hits in zip(queries, found, strict=True)}
+
+        return find
+
+    def _look_up(
+        self, task: Task, stage: FirstStage, depth: int, requests: Sequence[str]
+    ) -> list[list[FoundPassage]]:
+        queries = [Query(query_id=f"request {number}", text=text) for number, text in enumerate(requests)]
+        return self._find(task, stage, queries, depth)
+
+    def _find(self, task: Task, stage: FirstStage, queries: Sequence[Query], depth: int) -> list[list[FoundPassage]]:
+        run = self._search(task, stage, queries, depth)
+        rankings = [run.rankings[query.query_id] for query in queries]
+        documents = self._documents(task, {hit.doc_id for ranking in rankings for hit in ranking})
+        return [[(hit.doc_id, documents[hit.doc_id].content) for hit in ranking] for ranking in rankings]
+
+    def _documents(self, task: Task, doc_ids: Iterable[DocId]) -> Mapping[DocId, Document]:
+        return fetch_documents(self._store, task.corpus, doc_ids)
+
+
+def _prompt_task(task: Task) -> PromptTask:
+    if task.name not in TASKS:
+        return PromptTask(names=(task.name,))
+    row = TASKS[task.name]
+    return PromptTask(names=(row.name, *row.aliases), family=row.family)
+
+
+def _prompt(method: str, places: Sequence[str], folder: str | None) -> Template:
+    root = REWRITE_PROMPTS if folder is None else Path(folder).expanduser()
+    return load_template(root / method / f"{DEFAULT}.txt", places)
+
+
+def _answer(answer_format: str, completion: Completion) -> str:
+    form = FORMATS[answer_format]
+    raw = joined(completion.reasoning, completion.text, form)
+    return read_answer(raw, form, finish_reason=completion.finish_reason).text

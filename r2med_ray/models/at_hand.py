@@ -1,0 +1,86 @@
+"""Whether what a model needs is at hand before anything starts: its checkpoints, its key, a device that holds it."""
+
+import shutil
+import subprocess
+from collections.abc import Mapping
+
+from r2med_ray.errors import NotAtHand
+from r2med_ray.models.api_calls import api_key
+from r2med_ray.models.catalog import Catalog
+from r2med_ray.models.rows import Row
+from r2med_ray.models.sources import require_at_hand
+
+CHECKPOINTS: Mapping[str, str] = {
+    "model": "revision",
+    "document_model": "document_revision",
+    "adapter": "adapter_revision",
+}
+"""Key of a row that names a checkpoint → the key with its commit."""
+
+
+class ModelsAtHand:
+    """Answers for the rows of a catalogue; what a model lacks is found out once.
+
+    Args:
+        catalog: has the encoders that rerankers name.
+        memory_gb: of the device that a model gets; None where it is not known, and then it is not asked for.
+        device: `cpu` or `cuda`.
+        ask_hub: also ask the Hub for what is not cached.
+    """
+
+    def __init__(self, catalog: Catalog, *, memory_gb: float | None, device: str, ask_hub: bool) -> None:
+        self._catalog = catalog
+        self._memory_gb = memory_gb
+        self._device = device
+        self._ask_hub = ask_hub
+        self._missing: dict[str, NotAtHand | None] = {}
+
+    def require(self, row: object) -> None:
+        """Check a row; one that is none of the catalogue's, such as BM25's, needs nothing.
+
+        Raises:
+            NotAtHand: names what is missing.
+            ConfigError: a row has no revision, or names a folder without a checkpoint.
+        """
+        if not isinstance(row, Row):
+            return
+        if row.name not in self._missing:
+            try:
+                self._check(row)
+            except NotAtHand as error:
+                self._missing[row.name] = error
+            else:
+                self._missing[row.name] = None
+        if missing := self._missing[row.name]:
+            raise NotAtHand(missing.what, str(missing))
+
+    def _check(self, row: Row) -> None:
+        if encoder := getattr(row, "encoder", None):
+            self._check(self._catalog.encoders[encoder])
+        elif hasattr(row, "key_variable"):
+            api_key(row.key_variable)
+        else:
+            for model, revision in CHECKPOINTS.items():
+                if name := getattr(row, model, None):
+                    require_at_hand(name, getattr(row, revision), ask_hub=self._ask_hub)
+            self._require_memory(row)
+
+    def _require_memory(self, row: Row) -> None:
+        if self._memory_gb is not None and row.memory_gb > self._memory_gb:
+            node = "" if self._device == "cuda" else " or a node"
+            raise NotAtHand(
+                f"a GPU{node} with {row.memory_gb:g} GB",
+                f"{row.name} takes about {row.memory_gb:g} GB, and the device {self._device!r} has "
+                f"{self._memory_gb:.1f}",
+            )
+
+
+def gpu_memory_gb() -> float | None:
+    """Return the memory of this machine's smallest GPU as its driver states it; None where it has no GPU."""
+    command = shutil.which("nvidia-smi")
+    if command is None:
+        return None
+    asked = [command, "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
+    answer = subprocess.run(asked, capture_output=True, text=True, check=False)
+    sizes = [float(line) for line in answer.stdout.split() if answer.returncode == 0]
+    return min(sizes) / 1024 if sizes else None

@@ -1,0 +1,64 @@
+"""What a language model is asked: prompt files, one per method and family of tasks, filled in literally.
+
+    prompts/<method>/<family>.txt       families: qa, evidence, case; default is for every other
+
+The files are templates with the place `{query}` and, for methods that show the model what a first search found,
+`{candidates}`. A folder of one's own has the same shape. R2MED's repository will do as well; see `published_prompts`.
+"""
+
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import NamedTuple
+
+from r2med_ray.errors import ConfigError
+from r2med_ray.registry import nearest
+from r2med_ray.rewriting.methods import METHODS, spelled
+from r2med_ray.rewriting.published_prompts import PUBLISHED_FILE, published_prompt
+from r2med_ray.templates import Template, load_template
+
+SHIPPED = Path(str(resources.files("r2med_ray.rewriting"))) / "prompts"
+DEFAULT = "default"
+
+
+class PromptTask(NamedTuple):
+    """What the choice of a prompt needs to know of a task."""
+
+    names: tuple[str, ...]
+    """Its name, and the older ones that R2MED's tables use."""
+
+    family: str = DEFAULT
+
+
+def load_prompt(method: str, task: PromptTask, folder: str | Path | None = None) -> Template:
+    """Return the prompt of a method for a task.
+
+    Args:
+        method: a name of `METHODS`.
+        task: chooses the file.
+        folder: with prompts of one's own, or R2MED's repository; the shipped ones where it is left out.
+
+    Raises:
+        ConfigError: there is no such prompt, or its version or a place is missing or unknown; names file and line.
+    """
+    root = SHIPPED if folder is None else Path(folder).expanduser()
+    method = spelled(method)
+    places = ("query", "candidates") if METHODS[method].needs_candidates else ("query",)
+    if (root / PUBLISHED_FILE).is_file():
+        return published_prompt(root, method, task.names, places)
+    return load_template(_find(root, method, task.family), places)
+
+
+def numbered(passages: Sequence[str], words: int) -> str:
+    """Return passages as R2MED shows them to LameR: each on a line `[i]. `, i from 1, cut to its first words."""
+    return "".join(f"\n[{i}]. {' '.join(passage.split()[:words])}" for i, passage in enumerate(passages, start=1))
+
+
+def _find(root: Path, method: str, family: str) -> Path:
+    for path in (root / method / f"{family}.txt", root / method / f"{DEFAULT}.txt"):
+        if path.is_file():
+            return path
+    known = sorted(path.name for path in root.glob("*") if path.is_dir())
+    if method in known:
+        raise ConfigError(f"{root / method}: there is neither {family}.txt nor {DEFAULT}.txt")
+    raise ConfigError(f"{root}: no prompts for {method!r}.{nearest(method, known)} Known: {', '.join(known)}")

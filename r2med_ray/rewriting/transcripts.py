@@ -1,0 +1,70 @@
+"""Conversations with a search agent: what it wrote, what it asked for, what it was shown, and how it ended."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Literal, TypeAlias
+
+from r2med_ray.artifacts import ArtifactKey, ArtifactStore
+from r2med_ray.types import DocId, QueryId
+
+FILE = "transcript.json"
+MALFORMED = "malformed request"
+
+Ended: TypeAlias = Literal["answered", "turn limit", "token limit", "time limit"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Turn:
+    """What the model wrote, and what it was shown for it."""
+
+    text: str
+    finish_reason: str
+    tokens: int
+    request: str | None = None
+    found: list[DocId] = field(default_factory=list)
+    shown: str | None = None
+    """What the model reads before it goes on; None where it has ended."""
+
+    problem: bool = False
+    """Whether `shown` says what is wrong with the turn."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Transcript:
+    """A whole conversation."""
+
+    query_id: QueryId
+    turns: list[Turn] = field(default_factory=list)
+    ended: Ended | None = None
+
+    @property
+    def requests(self) -> int:
+        """Turns that asked for something, or failed to."""
+        return sum(turn.request is not None or turn.problem for turn in self.turns)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that the model has written."""
+        return sum(turn.tokens for turn in self.turns)
+
+    def has(self, reason: str) -> bool:
+        """Say whether a turn was malformed, or the conversation ended in a certain way."""
+        return any(turn.problem for turn in self.turns) if reason == MALFORMED else self.ended == reason
+
+
+def keep_transcript(store: ArtifactStore, key: ArtifactKey, transcript: Transcript) -> None:
+    """Store a conversation that has ended."""
+    content = json.dumps(asdict(transcript), ensure_ascii=False, indent=1)
+    with store.create(key) as writer:
+        writer.write(FILE, content.encode("utf-8", "surrogatepass"))
+
+
+def stored_transcript(store: ArtifactStore, key: ArtifactKey) -> Transcript:
+    """Read a stored conversation.
+
+    Raises:
+        ArtifactError: it is not there, or is damaged.
+    """
+    values = json.loads(store.get(key).read(FILE).to_pybytes().decode("utf-8", "surrogatepass"))
+    turns = [Turn(**turn) for turn in values["turns"]]
+    return Transcript(query_id=values["query_id"], turns=turns, ended=values["ended"])

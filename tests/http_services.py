@@ -1,0 +1,207 @@
+"""A real HTTP server on loopback that answers like an OpenAI-compatible service, after whatever trouble it is told.
+
+    with Service(embeddings) as service:
+        service.trouble(refuse(429, retry_after="0"), garbage())     # the next two requests; then `embeddings`
+        ... AsyncOpenAI(base_url=service.url) ...
+        service.requests[0].body["input"]
+
+An answer is a function that gets a `Request` and returns a `Reply`.
+"""
+
+import contextlib
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, TypeAlias
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    path: str
+    headers: dict[str, str]
+    """Names in lower case."""
+
+    content: bytes
+
+    @property
+    def body(self) -> Any:
+        return json.loads(self.content)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    content: bytes
+    status: int = 200
+    content_type: str = "application/json"
+    headers: dict[str, str] = field(default_factory=dict)
+    bytes_sent: int | None = None
+    """The connection closes after so many bytes of a longer `content`."""
+
+    after_s: float = 0.0
+    stalls_s: float = 0.0
+    """A pause in the middle of `content`."""
+
+
+Answer: TypeAlias = Callable[[Request], Reply]
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+
+class Service:
+    """Serves until the block ends; `url` is what a client takes as its base."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.requests: list[Request] = []
+        self.most_at_once = 0
+        self._trouble: deque[Answer] = deque()
+        self._at_once = 0
+        self._lock = threading.Lock()
+        self._server = _Server(("127.0.0.1", 0), self._handler())
+        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
+
+    def trouble(self, *answers: Answer) -> None:
+        """Give the next requests these answers, in their order of arrival."""
+        self._trouble.extend(answers)
+
+    def forget(self) -> None:
+        """Forget requests and trouble that is still to come."""
+        self.requests.clear()
+        self._trouble.clear()
+
+    def __enter__(self) -> "Service":
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def _reply(self, request: Request) -> Reply:
+        with self._lock:
+            self.requests.append(request)
+            self._at_once += 1
+            self.most_at_once = max(self.most_at_once, self._at_once)
+            answer = self._trouble.popleft() if self._trouble else self.answer
+        try:
+            reply = answer(request)
+            time.sleep(reply.after_s)
+            return reply
+        finally:
+            with self._lock:
+                self._at_once -= 1
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        service = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                content = self.rfile.read(int(self.headers["content-length"]))
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                reply = service._reply(Request(path=self.path, headers=headers, content=content))
+                with contextlib.suppress(ConnectionError):  # a client that gave up
+                    self._send(reply)
+                self.close_connection = reply.bytes_sent is not None
+
+            def _send(self, reply: Reply) -> None:
+                self.send_response(reply.status)
+                for name, value in {"content-type": reply.content_type, **reply.headers}.items():
+                    self.send_header(name, value)
+                self.send_header("content-length", str(len(reply.content)))
+                self.end_headers()
+                content, middle = reply.content[: reply.bytes_sent], len(reply.content) // 2
+                self.wfile.write(content[:middle])
+                self.wfile.flush()
+                time.sleep(reply.stalls_s)
+                self.wfile.write(content[middle:])
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        return Handler
+
+
+def as_json(value: Any, **changes: Any) -> Reply:
+    return replace(Reply(content=json.dumps(value).encode()), **changes)
+
+
+def refuse(status: int, message: str = "no", *, retry_after: str | None = None) -> Answer:
+    """An error in OpenAI's shape."""
+    headers = {} if retry_after is None else {"retry-after": retry_after}
+    return lambda request: as_json({"error": {"message": message}}, status=status, headers=headers)
+
+
+def garbage(content: str = "<html>Bad gateway</html>", content_type: str = "text/html") -> Answer:
+    return lambda request: Reply(content=content.encode(), content_type=content_type)
+
+
+def half(answer: Answer) -> Answer:
+    """The first half of an answer's bytes, and then a closed connection."""
+
+    def cut(request: Request) -> Reply:
+        reply = answer(request)
+        return replace(reply, bytes_sent=len(reply.content) // 2)
+
+    return cut
+
+
+def stalling(answer: Answer, seconds: float) -> Answer:
+    """The first half of an answer's bytes, a pause, and the rest."""
+    return lambda request: replace(answer(request), stalls_s=seconds)
+
+
+def slow(answer: Answer, seconds: float) -> Answer:
+    return lambda request: replace(answer(request), after_s=seconds)
+
+
+def embeddings(vector_of: Callable[[str], Sequence[float]]) -> Answer:
+    """An embedding service: `vector_of` each text, and one token per character."""
+
+    def answer(request: Request) -> Reply:
+        texts = request.body["input"]
+        data = [
+            {"object": "embedding", "index": index, "embedding": list(vector_of(text))}
+            for index, text in enumerate(texts)
+        ]
+        return as_json({"object": "list", "data": data, "usage": {"total_tokens": sum(map(len, texts))}})
+
+    return answer
+
+
+def completions(answer_to: Callable[[str], str], finish_reason: str = "stop") -> Answer:
+    """A chat service: `answer_to` the last message; one token per character. Streams where it is asked to."""
+
+    def answer(request: Request) -> Reply:
+        prompt = request.body["messages"][-1]["content"]
+        text = answer_to(prompt)
+        usage = {"prompt_tokens": len(prompt), "completion_tokens": len(text), "total_tokens": len(prompt + text)}
+        if not request.body.get("stream"):
+            message = {"role": "assistant", "content": text}
+            return as_json(_completion("chat.completion", {"message": message}, finish_reason) | {"usage": usage})
+        chunks = [_completion("chat.completion.chunk", {"delta": {"content": part}}, None) for part in text]
+        chunks.append(_completion("chat.completion.chunk", {"delta": {}}, finish_reason) | {"usage": usage})
+        return events(*map(json.dumps, chunks), "[DONE]")
+
+    return answer
+
+
+def events(*data: str) -> Reply:
+    """Server-sent events, one per text."""
+    content = "".join(f"data: {text}\n\n" for text in data)
+    return Reply(content=content.encode(), content_type="text/event-stream")
+
+
+def _completion(kind: str, choice: dict[str, Any], finish_reason: str | None) -> dict[str, Any]:
+    choices = [{"index": 0, "finish_reason": finish_reason, **choice}]
+    return {"id": "x", "object": kind, "created": 0, "model": "m", "choices": choices}

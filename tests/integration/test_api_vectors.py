@@ -1,0 +1,93 @@
+"""An embedding service through Ray: one actor asks it, every answer is kept, and the cost is added up."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
+
+from r2med_ray.artifacts import ArtifactStore
+from r2med_ray.capacity import ClusterCapacity, size_pools
+from r2med_ray.config import ResourcesConfig
+from r2med_ray.corpus.catalog import resolve_tasks
+from r2med_ray.corpus.loading import load_task, read_shard
+from r2med_ray.distributed.api_vectors import ApiParts
+from r2med_ray.distributed.stage_parts import Asked, Workplace
+from r2med_ray.errors import StageError
+from r2med_ray.models.api_calls import CallPolicy
+from r2med_ray.models.api_encoders import ApiEncoder
+from r2med_ray.models.api_rows import ApiEncoderRow
+from r2med_ray.stages import ApiStage
+from tests.http_services import Reply, Request, Service, embeddings, refuse
+
+pytestmark = pytest.mark.ray
+
+SERVING = embeddings(lambda text: [1.0, len(text), text.count("e")])
+
+
+def row(service: Service, folder: Path) -> ApiEncoderRow:
+    words = Tokenizer(WordLevel({"?": 0}, unk_token="?"))
+    words.pre_tokenizer = WhitespaceSplit()
+    words.save(str(folder / "tokenizer.json"))
+    return ApiEncoderRow(
+        name="served",
+        model="m",
+        base_url=service.url,
+        dimension=3,
+        tokenizer=str(folder),
+        max_length=1000,
+        max_input_tokens=1000,
+        batch_tokens=100_000,
+        batch_texts=10,
+        calls=CallPolicy(max_in_flight=2, attempts=2, base_wait_s=0.01),
+        usd_per_million_tokens=1000,
+    )
+
+
+def test_a_failed_stage_keeps_its_answers_and_the_next_run_pays_for_the_rest_alone(
+    cluster: ClusterCapacity, tmp_path: Path
+) -> None:
+    store = ArtifactStore(str(tmp_path / "store"))
+    [source] = resolve_tasks(["Demo-Cases"])
+    task = load_task(source, store, documents_per_shard=40)
+    last = [document for shard in task.corpus.shards for document in read_shard(store, shard).documents][-1].content
+
+    def not_the_last(request: Request) -> Reply:
+        return refuse(500, "broken")(request) if last in request.body["input"] else SERVING(request)
+
+    with Service(not_the_last) as service:
+        stage = ApiStage(row=row(service, tmp_path), index="Flat", compat="none", drop_identical_ids=False)
+        resources = ResourcesConfig()
+        parts = ApiParts(Workplace(store=store, pools=size_pools(resources, cluster), resources=resources))
+        asked = [Asked(task=task, stage=stage, queries=task.queries)]
+        with pytest.raises(StageError, match="HTTP 500: broken"):
+            parts.prepare(asked)
+        # 80 documents, 10 to a request: the last of 8 requests fails, twice.
+        assert len(service.requests) == 9
+
+        service.forget()
+        service.answer = SERVING
+        (_, _, corpora), (_, _, queries) = parts.prepare(asked)
+        tokens = sum(map(len, service.requests[0].body["input"]))
+        assert corpora.usage == {"sent": 10, "stored": 30, "tokens": tokens, "requests": 1, "repeated": 0}
+        # 1000 dollars a million tokens.
+        assert f"${tokens / 1000:.4f}" in corpora.cost
+        assert queries.usage["sent"] == len({query.text for query in task.queries})
+        assert service.most_at_once <= 2
+
+        service.forget()
+        assert [report.cost for _, _, report in parts.prepare(asked)] == ["", ""]
+        retriever = parts.open(task, stage)
+        run = retriever.retrieve(task.queries, k=80)
+        retriever.close()
+        assert service.requests == []
+
+    with Service(SERVING) as service:
+        encoder = ApiEncoder(row(service, tmp_path), ArtifactStore(str(tmp_path / "plain")))
+        queries_QD = encoder.encode_queries([query.text for query in task.queries])
+        documents = [document for shard in task.corpus.shards for document in read_shard(store, shard).documents]
+        scores_QN = queries_QD @ encoder.encode_documents(documents).T
+    best = [run.rankings[query.query_id][0].score for query in task.queries]
+    np.testing.assert_allclose(best, scores_QN.max(axis=1), rtol=1e-6)

@@ -1,0 +1,156 @@
+"""Whether a model could be used, found out without loading or downloading it."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from r2med_ray.errors import NotAtHand
+from r2med_ray.indexing.bm25 import BM25_ROWS
+from r2med_ray.models.at_hand import ModelsAtHand, gpu_memory_gb
+from r2med_ray.models.catalog import load_catalog
+
+CATALOG = load_catalog()
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture(autouse=True)
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    return tmp_path / "hub"
+
+
+def models(memory_gb: float | None = None, device: str = "cpu") -> ModelsAtHand:
+    return ModelsAtHand(CATALOG, memory_gb=memory_gb, device=device, ask_hub=False)
+
+
+def test_a_checkpoint_that_is_not_cached_is_needed_by_name_and_commit():
+    with pytest.raises(NotAtHand) as failure:
+        models().require(CATALOG.encoders["bge-large-en-v1.5"])
+
+    assert failure.value.what == "BAAI/bge-large-en-v1.5 at d4aa6901d3a4"
+    assert "hf download BAAI/bge-large-en-v1.5" in str(failure.value)
+
+
+def test_the_models_inside_the_package_and_bm25_need_nothing():
+    models().require(CATALOG.encoders["all-MiniLM-L6-v2"])
+    models().require(CATALOG.rerankers["maxsim-minilm"])
+    models().require(BM25_ROWS["bm25"])
+    models().require(None)
+
+
+def test_both_checkpoints_of_a_model_are_needed(empty_cache: Path):
+    row = CATALOG.encoders["medcpt"]
+    (empty_cache / f"models--{row.model.replace('/', '--')}" / "snapshots" / str(row.revision)).mkdir(parents=True)
+
+    with pytest.raises(NotAtHand) as failure:
+        models().require(row)
+
+    assert failure.value.what.startswith("ncbi/MedCPT-Article-Encoder at ")
+
+
+def test_a_service_needs_its_key(monkeypatch: pytest.MonkeyPatch):
+    row = CATALOG.api_encoders["text-embedding-3-large"]
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(NotAtHand) as failure:
+        models().require(row)
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    models().require(row)
+
+    assert failure.value.what == "OPENAI_API_KEY"
+
+
+@pytest.mark.parametrize(("device", "needs"), [("cuda", "a GPU with 0.5 GB"), ("cpu", "a GPU or a node with 0.5 GB")])
+def test_a_model_needs_a_device_that_holds_it(device: str, needs: str):
+    row = CATALOG.encoders["all-MiniLM-L6-v2"]
+    assert row.memory_gb == 0.5
+    models(0.5, device).require(row)
+    with pytest.raises(NotAtHand) as failure:
+        models(0.4, device).require(row)
+
+    assert failure.value.what == needs
+
+
+def test_the_smallest_gpu_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert gpu_memory_gb() is None
+
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho 81559\necho 24576\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin")
+
+    # 24,576 MiB
+    assert gpu_memory_gb() == 24.0
+
+
+class Hub(BaseHTTPRequestHandler):
+    """Answers as the Hub does for `open/model`; whoever asks for `gated/model` has not accepted its licence."""
+
+    def do_GET(self) -> None:
+        found = (
+            [{"type": "file", "path": "config.json", "size": 2, "oid": "0" * 40}] if "/tree/" in self.path else None
+        )
+        body = json.dumps(found).encode()
+        self.send_response(200 if found else 404)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_HEAD(self) -> None:
+        gated = self.path.startswith("/gated/")
+        self.send_response(403 if gated else 200)
+        for name, value in (("ETag", '"0"'), ("X-Repo-Commit", COMMIT), ("Content-Length", "2")):
+            self.send_header(name, value)
+        if gated:
+            self.send_header("X-Error-Code", "GatedRepo")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def ask(endpoint: str, home: Path) -> str:
+    """What a process says of two models that are not cached, and whether it was told to be offline."""
+    program = f"""
+from huggingface_hub import constants
+from r2med_ray.errors import NotAtHand
+from r2med_ray.models.sources import hub_answers, require_at_hand
+answers = hub_answers()
+print(answers, constants.HF_HUB_OFFLINE)
+for model in ("open/model", "gated/model"):
+    try:
+        require_at_hand(model, "{COMMIT}", ask_hub=answers)
+    except NotAtHand as error:
+        print("needs", error.what)
+    else:
+        print(model, "is given")
+"""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    environment |= {"HF_ENDPOINT": endpoint, "HF_HOME": str(home)}
+    return subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_the_hub_is_asked_whether_it_would_give_a_model_and_nothing_is_downloaded(tmp_path: Path):
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    said = ask(f"http://127.0.0.1:{server.server_port}", tmp_path)
+    server.shutdown()
+    server.server_close()
+
+    assert said.splitlines() == ["True False", "open/model is given", f"needs gated/model at {COMMIT[:12]}"]
+    assert not list(tmp_path.rglob("config.json"))
+
+
+def test_without_a_hub_the_process_looks_no_further_than_the_cache(tmp_path: Path):
+    said = ask("http://127.0.0.1:9", tmp_path)
+
+    assert said.splitlines()[:2] == ["False True", f"needs open/model at {COMMIT[:12]}"]

@@ -1,0 +1,108 @@
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from r2med_ray.errors import ConfigError
+from r2med_ray.models.catalog import load_catalog
+from r2med_ray.models.llm_rows import LanguageModelRow
+from r2med_ray.rewriting.answers import FORMATS, format_of
+
+REVISION = "0123456789abcdef0123456789abcdef01234567"
+
+
+def row(**values):
+    return LanguageModelRow(**{"name": "m", "model": "org/m", "revision": REVISION} | values)
+
+
+def test_the_shipped_rows_have_r2meds_keys():
+    rows = load_catalog().language_models
+
+    assert {row.published for row in rows.values()} - {None} == {
+        *("qwen-7b", "qwen-32b", "qwen-72b", "llama-70b", "r1-qwen-32b", "r1-llama-70b", "huatuo-o1-70b"),
+        *("qwq-32b", "qwen3-32b", "gpt4", "o3-mini"),
+    }
+    assert all(row.published in (None, row.name) for row in rows.values())
+
+
+def test_a_shipped_row_has_the_answer_format_that_its_name_gets_when_its_texts_are_replayed():
+    for row in load_catalog().language_models.values():
+        assert FORMATS[row.answer_format] is format_of(row.name), row.name
+
+
+def test_the_published_services_are_sampled_as_published():
+    rows = load_catalog().language_models
+
+    # generate_hypothetical_doc.py: local models 0.7 and 10,240 tokens, gpt4 0.8 and 0.8; o3-mini takes no temperature
+    local = rows["qwen-72b"].sampling
+    assert (local.temperature, local.top_p, local.max_tokens) == (0.7, None, 10240)
+    assert (rows["gpt4"].sampling.temperature, rows["gpt4"].sampling.top_p) == (0.8, 0.8)
+    assert (rows["o3-mini"].sampling.temperature, rows["o3-mini"].token_limit) == (None, "max_completion_tokens")
+
+
+def test_a_hub_model_is_yours_to_pin():
+    with pytest.raises(ConfigError, match="has no revision"):
+        load_catalog().language_models["qwen-7b"].generation_inputs()
+
+
+def test_what_changes_a_text_changes_the_inputs_and_what_changes_the_speed_does_not():
+    base = row(engine={"max_model_len": 4096}).generation_inputs()
+    same = [
+        row(engine={"max_model_len": 4096, "tensor_parallel_size": 4}, max_replicas=8),
+        row(engine={"max_model_len": 4096}, base_url="http://here/v1", calls={"max_in_flight": 1}),
+    ]
+    other = [
+        row(engine={"max_model_len": 8192}),
+        row(engine={"max_model_len": 4096, "quantization": "fp8"}),
+        row(engine={"max_model_len": 4096}, revision="f" * 40),
+        row(engine={"max_model_len": 4096}, system_prompt=None),
+        row(engine={"max_model_len": 4096}, body={"top_k": 20}),
+        row(engine={"max_model_len": 4096}, dtype="float16"),
+        row(engine={"max_model_len": 4096}).with_sampling(temperature=0.0),
+        row(engine={"max_model_len": 4096}).with_sampling(max_tokens=5),
+    ]
+
+    assert [changed.generation_inputs() for changed in same] == [base, base]
+    inputs = [base, *(changed.generation_inputs() for changed in other)]
+    assert all(inputs[i] != inputs[j] for i in range(len(inputs)) for j in range(i))
+
+
+def test_a_service_is_named_by_what_it_calls_its_model():
+    assert row(kind="openai", model="gpt-4o-2024-11-20", revision=None).generation_inputs()["model"] == {
+        "model": "gpt-4o-2024-11-20",
+        "revision": None,
+    }
+
+
+def test_requests_call_a_folder_by_the_rows_name():
+    assert row().served_as == "org/m"
+    assert row(model="/models/m").served_as == "m"
+    assert row(served_name="mine").served_as == "mine"
+
+
+def test_none_keeps_the_rows_sampling():
+    assert row().with_sampling().sampling == row().sampling
+    assert row().with_sampling(temperature=0.0).sampling.temperature == 0.0
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"kind": "openai", "engine": {"max_model_len": 1}}, "`engine` is for kind 'vllm'"),
+        ({"min_replicas": 3, "max_replicas": 2}, "max_replicas 2 is below min_replicas 3"),
+        ({"base_url": "localhost:8000"}, "base_url"),
+        ({"key_variable": "sk-secret"}, "key_variable"),
+    ],
+)
+def test_a_row_that_makes_no_sense_is_refused(values, message):
+    with pytest.raises(ValidationError, match=message):
+        row(**values)
+
+
+def test_a_file_of_ones_own_adds_a_model(tmp_path: Path):
+    path = tmp_path / "models.yaml"
+    path.write_text("language_models:\n  - {name: mine, model: ./weights, calls: {max_in_flight: 4}}\n")
+
+    mine = load_catalog(path).language_models["mine"]
+
+    assert (mine.model, mine.calls.max_in_flight, mine.calls.timeout_s) == (str(tmp_path / "weights"), 4, 1800)
