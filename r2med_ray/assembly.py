@@ -21,6 +21,7 @@ from r2med_ray.models.at_hand import ModelsAtHand
 from r2med_ray.models.catalog import Catalog
 from r2med_ray.models.devices import prepare_worker
 from r2med_ray.models.llm_reranker_rows import LlmRerankerRow
+from r2med_ray.models.llm_rows import LanguageModelRow
 from r2med_ray.models.pair_scorers import build_pair_scorer, scoring_inputs
 from r2med_ray.models.reranker_rows import RerankerRow
 from r2med_ray.pipeline import System
@@ -76,7 +77,9 @@ class Assembly:
         self._servers = ExitStack()
         self._served: dict[str, Reranker] = {}
         prefix = f"r2med-{benchmark.config.name}"
-        self._language_models = LanguageModels(prefix, self._resources.language_model, pools.language_model, capacity)
+        self._language_models = LanguageModels(
+            prefix, self._resources.language_model, pools, capacity, self._make_room_for_language_model
+        )
         self._language = LanguageParts(
             benchmark.catalog, store, self._language_models, self._search, device=pools.encode.device
         )
@@ -89,19 +92,21 @@ class Assembly:
     ) -> None:
         self.release()
         self._language_models.release()
-        self._servers.close()
+        self._end_scorers()
 
     def assembled(self, task: Task, resolved: ResolvedSystem) -> Assembled:
         """Return a system's parts for one task, and what they wait for.
 
         Raises:
-            NotAtHand: a language model that has to write for it is not here.
+            NotAtHand: a language model that has to write for it is not here, or a model that would use its texts.
         """
         system = self.system(task, resolved)
         rewriter = system.rewriter
         unwritten = rewriter.unfinished(task.queries) if isinstance(rewriter, LiveRewriter | SearchAgent) else 0
+        self.release()
         if unwritten:
-            self._require(resolved.language_model)
+            for row in (resolved.language_model, *(stage.row for stage in resolved.first_stages), resolved.reranker):
+                self._require(row)
         return Assembled(task=task, resolved=resolved, system=system, unwritten=unwritten)
 
     def system(self, task: Task, system: ResolvedSystem) -> System:
@@ -131,25 +136,24 @@ class Assembly:
         if not unwritten:
             return []
         began = time.monotonic()
-        corpora = [
-            Asked(task=item.task, stage=stage, queries=())
-            for item in unwritten
-            for stage in (*item.resolved.first_stages, *((item.resolved.tool,) if item.resolved.tool else ()))
-        ]
-        texts = sum(item.unwritten for item in unwritten)
         rewriters = [(item.task, item.system.rewriter) for item in unwritten if item.system.rewriter]
+        tools = [(item.task, item.resolved.tool) for item in unwritten if item.resolved.tool]
+        first_stages = [(item.task, stage) for item in unwritten for stage in item.resolved.first_stages]
         done: list[Done] = []
         if self._language_models.fit_beside(self._pools.encode):
             with ThreadPoolExecutor(max_workers=1) as beside:
                 written = beside.submit(self._language.write, rewriters)
-                done += self._stages.prepare(corpora)
+                done += self._prepare_corpora([*tools, *first_stages])
                 written.result()
         else:
+            done += self._prepare_corpora(tools)
             self._language.write(rewriters)
         for item in unwritten:
             if item.resolved.tool and item.system.rewriter:
                 item.system.rewriter.rewrite(item.task.queries)
+                self.release()
         self._language_models.release()
+        texts = sum(item.unwritten for item in unwritten)
         report = StageReport(documents=texts, stored_before=0, seconds=time.monotonic() - began)
         return [*done, ("rewrite", f"{texts} texts", report)]
 
@@ -190,12 +194,22 @@ class Assembly:
         """Answer questions that a language model has, or is shown the answers of."""
         retriever = self._retriever(task, stage)
         if not retriever.is_stored(queries, k=depth):
+            self._require(stage.row)
+            if stage.needs_model:
+                self._language_models.make_room(self._pools.encode)
             self._stages.prepare([Asked(task=task, stage=stage, queries=tuple(queries))])
         return retriever.retrieve(queries, k=depth)
 
+    def _prepare_corpora(self, wanted: Sequence[tuple[Task, FirstStage]]) -> list[Done]:
+        return self._stages.prepare([Asked(task=task, stage=stage, queries=()) for task, stage in wanted])
+
     def _require(self, row: object) -> None:
+        if isinstance(row, LlmRerankerRow):
+            self._require(self._benchmark.catalog.language_models[row.language_model])
         if self._models:
             self._models.require(row)
+        if isinstance(row, LanguageModelRow):
+            self._language_models.require(row)
 
     def _retriever(self, task: Task, stage: FirstStage) -> StoredRetriever:
         inputs = stage.inputs(task, self._pools.encode.device)
@@ -211,7 +225,7 @@ class Assembly:
 
     def _reranker(self, row: RerankerRow | LlmRerankerRow) -> Reranker:
         if isinstance(row, LlmRerankerRow):
-            return self._language.reranker(row)
+            return self._language.reranker(row, self._require)
         inputs = scoring_inputs(row, self._benchmark.catalog, device=self._pools.rerank.device)
         return StoredReranker(self._store, inputs, partial(self._serving, row))
 
@@ -224,11 +238,21 @@ class Assembly:
                 _build_scorer, row, self._benchmark.catalog, pool.device, resources.token_budget, pool.threads
             )
             application = f"r2med-{self._benchmark.config.name}-{row.name}"
+            self._language_models.make_room(pool)
+            self._language_models.start_proxy()
             handle = self._servers.enter_context(
                 serve_pair_scorer(application, build, resources, cpus=pool.cpus, gpus=pool.gpus)
             )
             self._served[row.name] = ServedReranker(handle, resources)
         return self._served[row.name]
+
+    def _make_room_for_language_model(self) -> None:
+        if not self._language_models.fit_beside(self._pools.rerank):
+            self._end_scorers()
+
+    def _end_scorers(self) -> None:
+        self._servers.close()
+        self._served = {}
 
 
 def _build_scorer(row: RerankerRow, catalog: Catalog, device: str, token_budget: int, threads: int) -> PairScorer:

@@ -11,7 +11,8 @@ from pathlib import Path
 from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.assembly import Assembled, Assembly
 from r2med_ray.capacity import ClusterCapacity, Pools, size_pools
-from r2med_ray.config import TaskConfig, load_config
+from r2med_ray.config import TaskConfig
+from r2med_ray.config_files import load_config
 from r2med_ray.corpus.catalog import TaskRow
 from r2med_ray.corpus.loading import fetch_documents, load_task
 from r2med_ray.corpus.sources import TaskSource

@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from r2med_ray.config import ResourcesConfig
 from r2med_ray.errors import CapacityError
+from r2med_ray.resources import ResourcesConfig
 
 CPUS_FOR_READING = 0.5
 """Left free beside a pool: Ray Data reads with tasks, which would wait for ever behind actors that hold every CPU

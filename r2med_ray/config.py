@@ -5,25 +5,15 @@
 Names of tasks and models are checked against the catalogues by `plan`, before anything starts.
 """
 
-import difflib
-from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from r2med_ray.errors import ConfigError
+from r2med_ray.resources import Frozen, ResourcesConfig
 from r2med_ray.types import Compat
 
-Auto = Literal["auto"]
 
-
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
-class TaskConfig(_Frozen):
+class TaskConfig(Frozen):
     """A collection outside the catalogue."""
 
     path: str
@@ -39,7 +29,7 @@ class TaskConfig(_Frozen):
     """The qrels to use, where the layout has several (`qrels/test.tsv`), or the domain (`biology` of BRIGHT)."""
 
 
-class RetrieverConfig(_Frozen):
+class RetrieverConfig(Frozen):
     """A first stage: `model` names a row of the catalogue; the rest overrides that row."""
 
     model: str
@@ -71,7 +61,7 @@ def _as_retriever(value: Any) -> Any:
 RetrieverField = Annotated[RetrieverConfig, BeforeValidator(_as_retriever)]
 
 
-class FusionConfig(_Frozen):
+class FusionConfig(Frozen):
     """How several first stages become one ranking."""
 
     method: Literal["rrf", "minmax", "zscore", "nano"] = "rrf"
@@ -87,7 +77,7 @@ class FusionConfig(_Frozen):
     """One weight per retriever; equal where it is left out."""
 
 
-class CandidatesConfig(_Frozen):
+class CandidatesConfig(Frozen):
     """What a first search for the query as it is shows the language model (lamer)."""
 
     retriever: RetrieverField
@@ -100,7 +90,7 @@ class CandidatesConfig(_Frozen):
     it fits, and counts the query in the report."""
 
 
-class SearchAgentConfig(_Frozen):
+class SearchAgentConfig(Frozen):
     """What a language model that searches while it reasons may do."""
 
     retriever: RetrieverField
@@ -122,7 +112,7 @@ class SearchAgentConfig(_Frozen):
     """After this long no conversation of a task begins another search."""
 
 
-class RewriterConfig(_Frozen):
+class RewriterConfig(Frozen):
     """A change of the query: `llm` has a language model write texts, `generations` replays earlier ones."""
 
     method: str
@@ -171,14 +161,14 @@ class RewriterConfig(_Frozen):
         return self.llm or self.generations or ""
 
 
-class RerankerConfig(_Frozen):
+class RerankerConfig(Frozen):
     """Reorders the head of the ranking; what is below `depth` keeps its order."""
 
     model: str
     depth: int = Field(default=100, ge=1)
 
 
-class SystemConfig(_Frozen):
+class SystemConfig(Frozen):
     """One row of the leaderboard."""
 
     name: str = Field(pattern=r"^\S+$")
@@ -209,86 +199,7 @@ class SystemConfig(_Frozen):
         return self.retrievers or ((self.retriever,) if self.retriever else ())
 
 
-class EncodeResources(_Frozen):
-    """The actors that hold an encoder."""
-
-    actors: int | Auto = "auto"
-    """How many at most; `auto` takes what the cluster has free beside one CPU for reading."""
-
-    cpus: Annotated[float, Field(gt=0)] | Auto = "auto"
-    """CPUs an actor reserves; torch uses as many threads, rounded up. `auto` is 1, or what a small machine has."""
-
-    gpus: float | Auto = "auto"
-    """GPUs an actor reserves; `auto` is 1 where the cluster has any."""
-
-    token_budget: int = Field(default=16_384, ge=1)
-    """Padded tokens of one forward pass."""
-
-    dtype: Literal["float32", "bfloat16", "float16"] | Auto = "auto"
-    """Overrides the model row; `auto` keeps it."""
-
-
-class SearchResources(_Frozen):
-    """The actors that hold index shards; each owns one shard or more."""
-
-    actors: int | Auto = "auto"
-    cpus: float = Field(default=0.25, ge=0)
-    gpus: float = Field(default=0.0, ge=0)
-
-
-class RerankResources(_Frozen):
-    """The Ray Serve deployment of a reranker."""
-
-    replicas: int = Field(default=1, ge=1)
-    cpus: Annotated[float, Field(ge=0)] | Auto = "auto"
-    """CPUs a replica reserves; `auto` is 1, or half of a smaller machine."""
-
-    gpus: float | Auto = "auto"
-    token_budget: int = Field(default=16_384, ge=1)
-    max_in_flight: int = Field(default=16, ge=1)
-    """Requests a job keeps open at once; a queue longer than that waits in the driver."""
-
-    timeout_s: float = Field(default=600.0, gt=0)
-    """How long one request may take, the wait in the queue included."""
-
-    retries: int = Field(default=3, ge=0)
-
-
-class LanguageModelResources(_Frozen):
-    """The vLLM engines that the job starts behind Ray Serve; what a model needs beside is in its row."""
-
-    cpus: float = Field(default=1.0, gt=0)
-    """CPUs that each worker of an engine reserves; a replica has `tensor_parallel_size` of them."""
-
-    gpus: float | Auto = "auto"
-    """GPUs that each worker reserves; `auto` is 1 where the cluster has any. Without, vLLM computes on the CPU."""
-
-    kv_cache_gib: int = Field(default=4, ge=1)
-    """Memory for keys and values of an engine on the CPU; on a GPU it is `gpu_memory_utilization` of the row."""
-
-    host: str = "127.0.0.1"
-    """Address that Serve's HTTP proxies bind to."""
-
-    port: int | None = Field(default=None, ge=1, le=65535)
-    """Their port; a free one on one machine, Serve's 8000 on several."""
-
-
-class ResourcesConfig(_Frozen):
-    shards: int | None = Field(default=None, ge=1)
-    """Shards per corpus. Left out: as many as `documents_per_shard` gives."""
-
-    documents_per_shard: int = Field(default=25_000, ge=1)
-    """Unit of encoding, indexing and resuming. Depends on the corpus, never on the cluster."""
-
-    encode: EncodeResources = EncodeResources()
-    search: SearchResources = SearchResources()
-    rerank: RerankResources = RerankResources()
-    language_model: LanguageModelResources = LanguageModelResources()
-    no_progress_timeout_s: int = Field(default=7200, ge=0)
-    """Encoding fails after this long without a finished shard; Ray's own 30 minutes end a wait for spot GPUs."""
-
-
-class BenchmarkConfig(_Frozen):
+class BenchmarkConfig(Frozen):
     """Systems × tasks, and how they are measured."""
 
     name: str = Field(pattern=r"^[\w.-]+$")
@@ -341,96 +252,3 @@ class BenchmarkConfig(_Frozen):
                     "give `depth: 101` there, or `safeguard: drop`"
                 )
         return self
-
-
-def load_config(path: Path, overrides: Iterable[str] = ()) -> BenchmarkConfig:
-    """Read a benchmark file and apply `key=value` overrides (dotted keys, YAML values, list positions).
-
-    Raises:
-        ConfigError: the file can't be read, or says something wrong; every problem is listed.
-    """
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: {error}") from error
-    if not isinstance(values, dict):
-        raise ConfigError(f"{path}: expected keys like `name:` and `systems:`, got {type(values).__name__}")
-    for override in overrides:
-        _override(values, override)
-    if values.get("models") is not None:
-        values["models"] = str((path.parent / str(values["models"])).absolute())
-    return parse_config(values, source=str(path))
-
-
-def parse_config(values: Mapping[str, Any], *, source: str = "config") -> BenchmarkConfig:
-    """Check a benchmark given as plain values."""
-    try:
-        return BenchmarkConfig.model_validate(values)
-    except ValidationError as error:
-        problems = "\n".join(f"  {_describe(problem)}" for problem in error.errors())
-        raise ConfigError(f"{source}:\n{problems}") from error
-
-
-def _override(values: dict[str, Any], override: str) -> None:
-    dotted, equals, text = override.partition("=")
-    if not equals or not dotted:
-        raise ConfigError(f"--set {override!r}: expected key=value, e.g. resources.encode.actors=2")
-    *parents, last = dotted.split(".")
-    target: Any = values
-    for step in parents:
-        if isinstance(target, list):
-            target = target[_position(step, target, override)]
-        else:
-            target = target.setdefault(step, {})
-        if not isinstance(target, dict | list):
-            raise ConfigError(f"--set {override!r}: {step!r} holds {target!r}, which has no keys")
-    value = yaml.safe_load(text)
-    if isinstance(target, list):
-        target[_position(last, target, override)] = value
-    else:
-        target[last] = value
-
-
-def _position(step: str, items: list[Any], override: str) -> int:
-    if not step.isdecimal() or int(step) >= len(items):
-        raise ConfigError(f"--set {override!r}: {step!r} is no position in a list of {len(items)}")
-    return int(step)
-
-
-def _describe(problem: Any) -> str:
-    """Say where a value is, what it is, and what would be right."""
-    where = ".".join(str(step) for step in problem["loc"] if not _is_union_branch(step))
-    if problem["type"] == "extra_forbidden":
-        known = sorted(_known_keys(problem["loc"]))
-        close = difflib.get_close_matches(str(problem["loc"][-1]), known, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        return f"{where}: unknown key.{hint} Known: {', '.join(known)}"
-    message = problem["msg"].removeprefix("Value error, ")
-    if isinstance(problem["input"], dict | list | tuple):
-        return f"{where}: {message}" if where else message
-    return f"{where}: {message}, got {problem['input']!r}"
-
-
-def _is_union_branch(step: object) -> bool:
-    return isinstance(step, str) and (step.startswith(("function-", "literal[")) or step in _BRANCHES)
-
-
-_MODELS: tuple[type[_Frozen], ...] = (
-    BenchmarkConfig, SystemConfig, TaskConfig, RetrieverConfig, FusionConfig, CandidatesConfig,
-    SearchAgentConfig, RewriterConfig, RerankerConfig, ResourcesConfig, EncodeResources, SearchResources,
-    RerankResources, LanguageModelResources,
-)  # fmt: skip
-_BRANCHES = {"str", "int", "float", *(model.__name__ for model in _MODELS)}
-
-_MODEL_OF_KEY: dict[str, type[_Frozen]] = {
-    "systems": SystemConfig, "tasks": TaskConfig, "retriever": RetrieverConfig, "retrievers": RetrieverConfig,
-    "fusion": FusionConfig, "rewriter": RewriterConfig, "candidates": CandidatesConfig, "agent": SearchAgentConfig,
-    "reranker": RerankerConfig,
-    "resources": ResourcesConfig, "encode": EncodeResources, "search": SearchResources,
-    "rerank": RerankResources, "language_model": LanguageModelResources,
-}  # fmt: skip
-
-
-def _known_keys(location: tuple[Any, ...]) -> Iterable[str]:
-    parents = [step for step in location[:-1] if step in _MODEL_OF_KEY]
-    return (_MODEL_OF_KEY[parents[-1]] if parents else BenchmarkConfig).model_fields

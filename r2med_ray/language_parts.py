@@ -66,12 +66,10 @@ class LanguageParts:
         config = system.config.rewriter
         if config is None:
             return None
-        if config.llm is None:
+        row = system.language_model
+        if row is None:
             return ReplayRewriter(config, folder=task.folder, compat=system.compat, fetch=fetcher(task))
-        row = self._language_model(config.llm).with_sampling(
-            temperature=config.temperature, max_tokens=config.max_tokens
-        )
-        generator = StoredGenerator(self._models.generator(row, config.base_url), self._store)
+        generator = StoredGenerator(self._models.generator(row), self._store)
         if config.agent:
             return self._agent(task, system, config, row, generator)
         return LiveRewriter(
@@ -95,7 +93,7 @@ class LanguageParts:
         streams: dict[str, tuple[StoredGenerator, list[ChatPrompt]]] = {}
         for task, rewriter in work:
             if isinstance(rewriter, LiveRewriter) and not rewriter.config.candidates:
-                asked = fingerprint([rewriter.config.base_url, dict(rewriter.generator.inputs())])
+                asked = fingerprint([rewriter.config.llm, rewriter.config.base_url, dict(rewriter.generator.inputs())])
                 streams.setdefault(asked, (rewriter.generator, []))[1].extend(
                     replace(prompt, unit=f"{task.name}, {prompt.unit}") for prompt in rewriter.prompts(task.queries)
                 )
@@ -105,24 +103,25 @@ class LanguageParts:
                 generator.generate(prompts)
         return sum(unfinished for _, _, unfinished in missing)
 
-    def reranker(self, row: LlmRerankerRow) -> StoredReranker:
-        """Return a reranker that asks a language model what it hasn't asked it before."""
-        model = self._language_model(row.language_model)
+    def reranker(self, row: LlmRerankerRow, require: Callable[[LlmRerankerRow], None]) -> StoredReranker:
+        """Return a reranker that asks a language model what it hasn't asked it before.
+
+        Args:
+            row: the reranker.
+            require: called before the model is asked anything; raises where it is not at hand.
+        """
+        model = self._catalog.language_models[row.language_model]
         generator = StoredGenerator(self._models.generator(model), self._store)
         shipped = RERANK_PROMPTS / f"{row.strategy}{'-think' if row.think else ''}.txt"
         template = load_template(Path(row.prompt) if row.prompt else shipped, PLACES)
         settings = LlmReranking(**row.settings())
         inputs = {"generator": dict(generator.inputs()), "prompt": template.digest, **row.settings()}
-        read = partial(_answer, model.answer_format)
-        return StoredReranker(
-            self._store,
-            inputs,
-            lambda: LlmReranker(generator, read, template, settings),
-            sees_scores=row.show_scores,
-        )
 
-    def _language_model(self, name: str) -> LanguageModelRow:
-        return self._catalog.language_models[name]
+        def build() -> LlmReranker:
+            require(row)
+            return LlmReranker(generator, partial(_answer, model.answer_format), template, settings)
+
+        return StoredReranker(self._store, inputs, build, sees_scores=row.show_scores)
 
     def _agent(
         self,

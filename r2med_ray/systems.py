@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from r2med_ray.artifacts import Json
-from r2med_ray.config import BenchmarkConfig, RetrieverConfig, SystemConfig, TaskConfig
+from r2med_ray.config import BenchmarkConfig, RetrieverConfig, RewriterConfig, SystemConfig, TaskConfig
 from r2med_ray.corpus.catalog import TaskRow, select_tasks
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.published import mteb_models
@@ -28,7 +28,7 @@ class ResolvedSystem:
     first_stages: tuple[FirstStage, ...]
     reranker: RerankerRow | LlmRerankerRow | None
     language_model: LanguageModelRow | None = None
-    """What writes the texts of its rewriter, where they are yet to be written."""
+    """What writes the texts of its rewriter, with the rewriter's own sampling and address."""
 
     tool: FirstStage | None = None
     """What the rewriter's language model looks things up with, or is shown the finds of."""
@@ -112,9 +112,18 @@ def _system(system: SystemConfig, config: BenchmarkConfig, catalog: Catalog) -> 
         compat=compat,
         first_stages=tuple(_first_stage(stage, compat, config, catalog) for stage in system.first_stages),
         reranker=catalog.reranker(system.reranker.model) if system.reranker else None,
-        language_model=catalog.language_models[rewriter.llm] if rewriter and rewriter.llm else None,
+        language_model=_language_model(rewriter, catalog) if rewriter else None,
         tool=_first_stage(tool.retriever, compat, config, catalog) if tool else None,
     )
+
+
+def _language_model(rewriter: RewriterConfig, catalog: Catalog) -> LanguageModelRow | None:
+    """Return the row as the rewriter uses it."""
+    if rewriter.llm is None:
+        return None
+    row = catalog.language_models[rewriter.llm]
+    row = row.with_sampling(temperature=rewriter.temperature, max_tokens=rewriter.max_tokens)
+    return row.model_copy(update={"base_url": rewriter.base_url}) if rewriter.base_url else row
 
 
 def _first_stage(retriever: RetrieverConfig, compat: Compat, config: BenchmarkConfig, catalog: Catalog) -> FirstStage:

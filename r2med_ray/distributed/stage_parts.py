@@ -6,9 +6,9 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.capacity import Pools
-from r2med_ray.config import ResourcesConfig
 from r2med_ray.distributed.progress import StageReport
 from r2med_ray.protocols import Retriever
+from r2med_ray.resources import ResourcesConfig
 from r2med_ray.stages import FirstStage
 from r2med_ray.types import Query, Task
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
-from r2med_ray.config import ResourcesConfig
 from r2med_ray.errors import ConfigError
 from r2med_ray.indexing.bm25 import BM25Index
 from r2med_ray.indexing.dense import EXACT, DenseIndex
@@ -15,6 +14,7 @@ from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
 from r2med_ray.models.devices import best_device
 from r2med_ray.models.task_encoders import TaskEncoders
 from r2med_ray.protocols import Encoder
+from r2med_ray.resources import ResourcesConfig
 from r2med_ray.retrieval.query_construction import lexical_query, prepare_dense
 from r2med_ray.retrieval.search import PlainRetriever
 from r2med_ray.stages import DenseStage, FirstStage, LexicalStage

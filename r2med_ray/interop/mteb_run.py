@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from r2med_ray.artifacts import ArtifactStore
-from r2med_ray.config import load_config
+from r2med_ray.config_files import load_config
 from r2med_ray.errors import ConfigError
 from r2med_ray.interop.in_process import open_in_process
 from r2med_ray.interop.mteb_search import MtebSearch, Opener

@@ -1,1 +1,1 @@
-"""Everything that holds weights: rows of the catalogue, encoders, cross-encoders, late interaction."""
+"""Everything that holds weights or calls a model's API: rows of the catalogue, encoders, rerankers, chat."""

@@ -40,6 +40,11 @@ class LlmRerankerRow(Row):
             raise ValueError(f"step {self.step} would jump over candidates: at most the window, {self.window}")
         return self
 
+    @property
+    def how(self) -> str:
+        notes = {"thinks": self.think, "sees scores": self.show_scores, f"{self.passes} passes": self.passes > 1}
+        return ", ".join([self.strategy, *(note for note, holds in notes.items() if holds)])
+
     def settings(self) -> dict[str, Any]:
         """Return how the model is asked, as `retrieval.llm_reranking.LlmReranking` takes it."""
         fields = {"strategy", "window", "step", "passes", "show_scores", "passage_words", "seed"}

@@ -28,6 +28,10 @@ def _prompts(row: Row) -> str:
     return ", ".join(side for side in sides if getattr(row, f"{side}_prompt", None))
 
 
+def _is_elsewhere(row: Row) -> bool:
+    return bool(getattr(row, "base_url", None)) or hasattr(row, "language_model")
+
+
 def _revision(row: Row) -> str:
     if getattr(row, "base_url", None):
         return "the service's"
@@ -37,14 +41,17 @@ def _revision(row: Row) -> str:
     return row.revision[:12] if row.revision else "yours to pin"
 
 
+_NAMES = ("model", "encoder", "language_model")
+"""Keys of rows that say what is asked."""
+
 _CELLS: Mapping[str, Callable[[Row], str]] = {
     "name": lambda row: row.name,
-    "model": lambda row: getattr(row, "model", "") or getattr(row, "encoder", ""),
+    "model": lambda row: next(filter(None, (getattr(row, key, "") for key in _NAMES)), ""),
     "how": lambda row: row.how,
     "tokens": _max_length,
     "prompts": _prompts,
-    "licence": lambda row: row.license,
-    "memory": lambda row: "" if getattr(row, "base_url", None) else f"{row.memory_gb:g} GB",
+    "licence": lambda row: "" if hasattr(row, "language_model") else row.license,
+    "memory": lambda row: "" if _is_elsewhere(row) else f"{row.memory_gb:g} GB",
     "published as": lambda row: row.published or "",
     "revision": _revision,
 }

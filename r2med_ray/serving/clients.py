@@ -12,9 +12,9 @@ from ray.exceptions import RayActorError, RayTaskError
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError, ReplicaUnavailableError
 from ray.serve.handle import DeploymentHandle, DeploymentResponse
 
-from r2med_ray.config import RerankResources
 from r2med_ray.errors import DataError, StageError
 from r2med_ray.protocols import Candidates
+from r2med_ray.resources import RerankResources
 from r2med_ray.serving.reranker_app import Pair, PairScorerDeployment
 from r2med_ray.types import QueryId
 

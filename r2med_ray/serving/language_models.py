@@ -15,12 +15,12 @@ from r2med_ray.capacity import (
     Pools,
     require_language_model,
 )
-from r2med_ray.config import LanguageModelResources
 from r2med_ray.errors import CapacityError, NotAtHand
 from r2med_ray.models import sources
 from r2med_ray.models.chat import ChatModel
 from r2med_ray.models.llm_rows import LanguageModelRow
 from r2med_ray.protocols import ChatPrompt, Completion, TextGenerator
+from r2med_ray.resources import LanguageModelResources
 from r2med_ray.serving.llm_app import Engine, serve_language_model
 from r2med_ray.serving.serve_session import HttpAddress, start_serve
 

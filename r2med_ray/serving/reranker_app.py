@@ -15,9 +15,9 @@ from typing import TypeAlias
 from ray import serve
 from ray.serve.handle import DeploymentHandle
 
-from r2med_ray.config import RerankResources
 from r2med_ray.errors import DataError
 from r2med_ray.protocols import PairScorer
+from r2med_ray.resources import RerankResources
 from r2med_ray.serving.serve_session import start_serve
 
 Pair: TypeAlias = tuple[str, str]

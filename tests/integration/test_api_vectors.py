@@ -10,7 +10,6 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.capacity import ClusterCapacity, size_pools
-from r2med_ray.config import ResourcesConfig
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task, read_shard
 from r2med_ray.distributed.api_vectors import ApiParts
@@ -19,6 +18,7 @@ from r2med_ray.errors import StageError
 from r2med_ray.models.api_calls import CallPolicy
 from r2med_ray.models.api_encoders import ApiEncoder
 from r2med_ray.models.api_rows import ApiEncoderRow
+from r2med_ray.resources import ResourcesConfig
 from r2med_ray.stages import ApiStage
 from tests.http_services import Reply, Request, Service, embeddings, refuse
 

@@ -6,7 +6,7 @@ import transformers
 
 from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.capacity import ClusterCapacity, Pool, Pools
-from r2med_ray.config import parse_config
+from r2med_ray.config_files import parse_config
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task, read_shard
 from r2med_ray.distributed.checkpoint_vectors import LATE_INTERACTION, SPARSE, CheckpointEncoding, VectorKind

@@ -17,7 +17,7 @@ from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.assembly import Assembly
 from r2med_ray.capacity import ClusterCapacity, size_pools
 from r2med_ray.cli import app
-from r2med_ray.config import ResourcesConfig, parse_config
+from r2med_ray.config_files import parse_config
 from r2med_ray.corpus.catalog import TASKS
 from r2med_ray.errors import ConfigError
 from r2med_ray.evaluation.evaluate import evaluate
@@ -32,6 +32,7 @@ from r2med_ray.interop.on_cluster import OnCluster
 from r2med_ray.models.sources import locate
 from r2med_ray.models.task_encoders import TaskEncoders
 from r2med_ray.reporting.mteb_results import MEASURE_OF_KEY, export_mteb
+from r2med_ray.resources import ResourcesConfig
 from r2med_ray.systems import FirstStage, ResolvedBenchmark, resolve
 from r2med_ray.types import Document
 from tests.mteb_tasks import CORPUS, QRELS, QUERIES, OlderRetrieval, TinyRetrieval, table

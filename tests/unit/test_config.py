@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from r2med_ray.config import BenchmarkConfig, load_config, parse_config
+from r2med_ray.config import BenchmarkConfig
+from r2med_ray.config_files import load_config, parse_config
 from r2med_ray.errors import ConfigError
 
 VALID: dict[str, Any] = {"name": "x", "tasks": ["Demo-*"], "systems": [{"name": "b", "retriever": "bm25"}]}

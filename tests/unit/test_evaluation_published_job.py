@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from r2med_ray.config import load_config
+from r2med_ray.config_files import load_config
 from r2med_ray.evaluation.deviations import known_deviations
 from r2med_ray.evaluation.published import PublishedScore, mteb_models, published, published_score
 from r2med_ray.systems import resolve

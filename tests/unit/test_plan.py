@@ -7,7 +7,7 @@ import pytest
 
 from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.capacity import ClusterCapacity, size_pools
-from r2med_ray.config import parse_config
+from r2med_ray.config_files import parse_config
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task
 from r2med_ray.plan import make_plan

@@ -5,9 +5,18 @@ import re
 import textwrap
 from pathlib import Path
 
+import pytest
+import yaml
+
+from r2med_ray.config_files import parse_config
+from r2med_ray.models.catalog import load_catalog
+from r2med_ray.models.table import models_table
+from r2med_ray.systems import resolve
+
 REPOSITORY = Path(__file__).parents[2]
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-FLOW = ("pipeline", "systems", "capacity", "plan", "assembly", "benchmark", "cli")
+MAP = (REPOSITORY / "r2med_ray" / "MAP.md").read_text(encoding="utf-8")
+FLOW = ("pipeline", "stages", "systems", "capacity", "plan", "language_parts", "assembly", "benchmark", "cli")
 ROOMS = (
     "corpus",
     "models",
@@ -18,9 +27,24 @@ ROOMS = (
     "reporting",
     "distributed",
     "serving",
+    "interop",
 )
-CORE = ("types", "protocols", "config", "registry", "ranking", "artifacts", "jsonl", "errors")
-WIDTH = 27
+CORE = (
+    "types",
+    "protocols",
+    "config",
+    "config_files",
+    "resources",
+    "compat",
+    "registry",
+    "ranking",
+    "artifacts",
+    "jsonl",
+    "parquet",
+    "templates",
+    "errors",
+)
+WIDTH = 30
 
 
 def summary(path: Path) -> str:
@@ -30,8 +54,12 @@ def summary(path: Path) -> str:
     return text.split("\n\n")[0].replace("\n", " ").strip().rstrip(".").split(". ")[0]
 
 
-def tree() -> str:
-    """The package in the order of the flow, each module with its first sentence."""
+def tree(*, files: bool) -> str:
+    """The package in the order of the flow, each room and module with its first sentence.
+
+    Args:
+        files: with the modules of the rooms.
+    """
     package = REPOSITORY / "r2med_ray"
     lines = ["r2med_ray/"]
 
@@ -40,26 +68,40 @@ def tree() -> str:
 
     for name in FLOW:
         add(2, f"{name}.py", package / f"{name}.py")
-    for room in ROOMS:
-        lines.append("")
-        add(2, f"{room}/", package / room / "__init__.py")
-        for path in sorted((package / room).glob("*.py")):
-            if path.name != "__init__.py":
-                add(4, path.name, path)
     lines.append("")
+    for room in ROOMS:
+        add(2, f"{room}/", package / room / "__init__.py")
+        modules = [path for path in sorted((package / room).glob("*.py")) if path.name != "__init__.py"]
+        for path in modules if files else []:
+            add(4, path.name, path)
+        if files:
+            lines.append("")
+    if not files:
+        lines.append("")
     for name in CORE:
         add(2, f"{name}.py", package / f"{name}.py")
     return "\n".join(lines)
 
 
-def between(marker: str) -> str:
-    found = re.search(rf"<!-- {marker}:begin -->\n(.*?)\n?<!-- {marker}:end -->", README, re.DOTALL)
-    assert found, f"README.md has no {marker} block"
+def between(marker: str, text: str = README) -> str:
+    found = re.search(rf"<!-- {marker}:begin -->\n(.*?)\n?<!-- {marker}:end -->", text, re.DOTALL)
+    assert found, f"there is no {marker} block"
     return found.group(1)
 
 
-def test_the_readme_shows_the_tree_as_it_is() -> None:
-    assert between("tree") == f"```\n{tree()}\n```", f"put this between the markers:\n\n{tree()}"
+@pytest.mark.parametrize(
+    ("text", "files"), [pytest.param(README, False, id="README"), pytest.param(MAP, True, id="MAP")]
+)
+def test_the_tree_is_shown_as_it_is(text: str, files: bool) -> None:
+    expected = f"```\n{tree(files=files)}\n```"
+
+    assert between("tree", text) == expected, f"put this between the markers:\n\n{expected}"
+
+
+def test_the_table_of_models_is_the_catalogues() -> None:
+    expected = models_table(load_catalog()).strip()
+
+    assert between("models") == expected, f"put this between the markers:\n\n{expected}"
 
 
 def test_no_module_is_missing_from_the_tree() -> None:
@@ -93,3 +135,11 @@ def test_every_command_of_the_readme_is_run_somewhere() -> None:
 def test_every_file_that_the_readme_links_to_is_there() -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", README):
         assert (REPOSITORY / target).exists(), target
+
+
+def test_every_system_that_the_readme_shows_can_be_resolved() -> None:
+    blocks = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(systems:.*?)```", README, re.DOTALL)]
+
+    assert blocks
+    for block in blocks:
+        assert resolve(parse_config({"name": "readme", "tasks": ["Demo-*"], **block})).systems

@@ -142,7 +142,7 @@ def test_r02_r2meds_repository_is_read_under_old_names_and_not_executed(tmp_path
             ("PMC-Treatment", "PMC-Treat"),
             r"instrcution\.py:11: can't be read without running it: f'{TEXT}'",
         ),
-        ("query2doc", ("MedXpertQA-Exam",), r"instrcution\.py:12: the prompt has no place {TEXT}"),
+        ("query2doc", ("MedXpertQA-Exam",), r"instrcution\.py:13: the prompt has no place {TEXT}"),
         (
             "query2doc",
             ("PMCPatients",),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from r2med_ray.artifacts import ArtifactStore
-from r2med_ray.config import parse_config
+from r2med_ray.config_files import parse_config
 from r2med_ray.corpus.loading import load_task
 from r2med_ray.distributed.candidates import CandidatesParts
 from r2med_ray.errors import ConfigError, DataError

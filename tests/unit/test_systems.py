@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from r2med_ray.config import parse_config
+from r2med_ray.config_files import parse_config
 from r2med_ray.errors import ConfigError
 from r2med_ray.stages import DenseStage, LexicalStage
 from r2med_ray.systems import resolve
