@@ -26,6 +26,7 @@ from r2med_ray.models.pair_scorers import build_pair_scorer, scoring_inputs
 from r2med_ray.models.reranker_rows import RerankerRow
 from r2med_ray.pipeline import System
 from r2med_ray.protocols import PairScorer, Reranker, Retriever
+from r2med_ray.retrieval.query_construction import searches_of
 from r2med_ray.retrieval.stored import StoredReranker, StoredRetriever
 from r2med_ray.rewriting.live import LiveRewriter
 from r2med_ray.rewriting.search_agents import SearchAgent
@@ -118,6 +119,7 @@ class Assembly:
             retrievers=tuple(self._retriever(task, stage) for stage in system.first_stages),
             fusion=config.fusion,
             rewriter=self._language.rewriter(task, system),
+            combine=config.rewriter.combine if config.rewriter else "mean",
             reranker=self._reranker(system.reranker) if system.reranker else None,
             rerank_depth=config.reranker.depth if config.reranker else 0,
             keep_below=system.compat != "r2med",
@@ -164,10 +166,11 @@ class Assembly:
             NotAtHand: a model that would have to work for it is not here.
         """
         task, resolved, system = item.task, item.resolved, item.system
-        queries = system.rewriter.rewrite(task.queries).queries if system.rewriter else task.queries
+        rewritten = system.rewriter.rewrite(task.queries).queries if system.rewriter else task.queries
         asked = [
             Asked(task=task, stage=stage, queries=queries)
             for stage, retriever in zip(resolved.first_stages, system.retrievers, strict=True)
+            for queries in searches_of(rewritten, system.combine)
             if isinstance(retriever, StoredRetriever) and not retriever.is_stored(queries, k=system.depth)
         ]
         for stage in [first.stage for first in asked]:

@@ -36,6 +36,7 @@ from r2med_ray.reporting.record import (
 from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.tables import leaderboard_text
 from r2med_ray.reporting.write import write_report
+from r2med_ray.retrieval.query_construction import searches_of
 from r2med_ray.retrieval.stored import StoredRetriever
 from r2med_ray.stages import FirstStage
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem, resolve
@@ -230,9 +231,11 @@ def _result(benchmark: ResolvedBenchmark, store: ArtifactStore, task: Task, syst
 
 def _artifact_names(task: Task, system: System, outcome: Outcome) -> dict[str, str]:
     names = {"corpus": task.corpus.key}
-    for number, retriever in enumerate(system.retrievers, start=1):
+    searches = searches_of(outcome.rewriting.queries, system.combine)
+    asked = [(retriever, queries) for retriever in system.retrievers for queries in searches]
+    for number, (retriever, queries) in enumerate(asked, start=1):
         if isinstance(retriever, StoredRetriever):
-            names[f"run {number}"] = retriever.key(outcome.rewriting.queries, k=system.depth).name
+            names[f"run {number}"] = retriever.key(queries, k=system.depth).name
     return names
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from r2med_ray.resources import Frozen, ResourcesConfig
-from r2med_ray.types import Compat
+from r2med_ray.types import Combine, Compat
 
 
 class TaskConfig(Frozen):
@@ -131,6 +131,10 @@ class RewriterConfig(Frozen):
     samples: int = Field(default=1, ge=1)
     """Texts per query, with the seeds `seed`, `seed` + 1, ..."""
 
+    combine: Combine = "mean"
+    """How several texts of a query are used: `mean` asks for all of them at once (words together, vectors averaged),
+    `rrf` searches with each and fuses the rankings by reciprocal rank."""
+
     seed: int = 42
     temperature: float | None = Field(default=None, ge=0)
     """Overrides the model's row, as `max_tokens` does."""
@@ -150,7 +154,7 @@ class RewriterConfig(Frozen):
     def _one_source(self) -> "RewriterConfig":
         if (self.generations is None) == (self.llm is None):
             raise ValueError("give either `llm: MODEL` or `generations: NAME`")
-        live = {"base_url", "prompts", "samples", "seed", "temperature", "max_tokens", "candidates", "agent"}
+        live = {"base_url", "prompts", "samples", "combine", "seed", "temperature", "max_tokens", "candidates", "agent"}
         if self.generations and (given := sorted(live & self.model_fields_set)):
             raise ValueError(f"`{given[0]}` is for texts yet to be written, not for `generations`")
         return self

@@ -15,8 +15,9 @@ from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.referee import check_with_trec_eval
 from r2med_ray.protocols import QueryRewriter, Reranker, Retriever
 from r2med_ray.retrieval.fusion import fuse
+from r2med_ray.retrieval.query_construction import searches_of
 from r2med_ray.retrieval.reranking import head_ids, rerank
-from r2med_ray.types import DocId, Document, Rewriting, Run, Task
+from r2med_ray.types import Combine, DocId, Document, Query, Rewriting, Run, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,7 @@ class System:
     retrievers: tuple[Retriever, ...]
     fusion: FusionConfig | None = None
     rewriter: QueryRewriter | None = None
+    combine: Combine = "mean"
     reranker: Reranker | None = None
     rerank_depth: int = 0
     keep_below: bool = True
@@ -61,7 +63,8 @@ def run_system(
         StageError: reranking changed which documents are in the head, or a query's values are impossible.
     """
     rewriting = system.rewriter.rewrite(task.queries) if system.rewriter else Rewriting(queries=task.queries)
-    runs = [retriever.retrieve(rewriting.queries, k=system.depth) for retriever in system.retrievers]
+    searches = searches_of(rewriting.queries, system.combine)
+    runs = [_retrieve(retriever, searches, system.depth) for retriever in system.retrievers]
     run = fuse(runs, system.fusion, tag=system.name, k=system.depth) if system.fusion else runs[0]
     if system.reranker is not None:
         first, depth = run, system.rerank_depth
@@ -79,3 +82,8 @@ def run_system(
     check_with_trec_eval(run, task.qrels, evaluation)
     require_possible(evaluation.per_query, task.qrels, unit=f"{system.name} on {task.name}")
     return Outcome(rewriting=rewriting, run=Run(tag=system.name, rankings=run.rankings), evaluation=evaluation)
+
+
+def _retrieve(retriever: Retriever, searches: Sequence[Sequence[Query]], k: int) -> Run:
+    runs = [retriever.retrieve(queries, k=k) for queries in searches]
+    return fuse(runs, FusionConfig(), tag=runs[0].tag, k=k) if len(runs) > 1 else runs[0]

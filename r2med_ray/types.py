@@ -22,6 +22,9 @@ Qrels: TypeAlias = Mapping[QueryId, Mapping[DocId, int]]
 Compat: TypeAlias = Literal["none", "r2med"]
 """`r2med` reproduces the published protocol of R2MED, oddities included; `none` is the right way."""
 
+Combine: TypeAlias = Literal["mean", "rrf"]
+"""How several texts that were written for one query are used: in one search, or in one search each."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:

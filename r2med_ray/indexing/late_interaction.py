@@ -23,8 +23,12 @@ from r2med_ray.types import DocId, FloatMatrix, Ranking
 
 HalfMatrix: TypeAlias = npt.NDArray[np.float16]
 
-TOKENS_PER_BLOCK = 8192
-"""Document tokens that are held in float64 at once: 8 MiB at 128 dimensions. A longer document goes alone."""
+TOKENS_PER_BLOCK = 2048
+"""Document tokens that are held in float64 at once: 2 MiB at 128 dimensions. A longer document goes alone."""
+
+QUERY_TOKENS_AT_ONCE = 256
+"""Query tokens that are multiplied with a block at once: a core then computes twice what it does with the 20 tokens
+of one query."""
 
 
 class TokenVectors(NamedTuple):
@@ -126,21 +130,27 @@ class LateInteractionIndex:
     def search(self, queries: Sequence[TokenQuery], k: int) -> list[Ranking]:
         """Return up to k hits for each query, in the order of `ranking.best`."""
         scores_QN: FloatMatrix = np.zeros((len(queries), len(self._tokens.doc_ids)), np.float32)
-        transposed = [query.vectors.T.astype(np.float64) for query in queries]
-        for first, stop in self._blocks():
+        groups = [range(*run) for run in _runs(_offsets(queries), QUERY_TOKENS_AT_ONCE)]
+        joined = [np.concatenate([queries[q].vectors for q in group]).T.astype(np.float64) for group in groups]
+        for first, stop in _runs(self._tokens.offsets, TOKENS_PER_BLOCK):
             offsets = self._tokens.offsets[first : stop + 1]
             block_TD = self._tokens.vectors[offsets[0] : offsets[-1]].astype(np.float64)
-            for scores_N, query_DS, query in zip(scores_QN, transposed, queries, strict=True):
-                best_NS = np.maximum.reduceat(block_TD @ query_DS, offsets[:-1] - offsets[0])
-                scores_N[first:stop] = (best_NS * query.weights).sum(axis=1)
+            for group, queries_DS in zip(groups, joined, strict=True):
+                best_NS = np.maximum.reduceat(block_TD @ queries_DS, offsets[:-1] - offsets[0])
+                ends = _offsets([queries[q] for q in group])
+                for q, (left, right) in zip(group, pairwise(ends), strict=True):
+                    scores_QN[q, first:stop] = (best_NS[:, left:right] * queries[q].weights).sum(axis=1)
         return [best_of_scores(scores_N, self._tokens.doc_ids, k) for scores_N in scores_QN]
 
-    def _blocks(self) -> Iterator[tuple[int, int]]:
-        """Yield (first document, document behind the last) of blocks of whole documents."""
-        offsets = self._tokens.offsets
-        first = 0
-        while first < len(offsets) - 1:
-            stop = int(np.searchsorted(offsets, offsets[first] + TOKENS_PER_BLOCK, side="right")) - 1
-            stop = max(stop, first + 1)
-            yield first, stop
-            first = stop
+
+def _offsets(queries: Sequence[TokenQuery]) -> npt.NDArray[np.int64]:
+    return np.cumsum([0, *(len(query.vectors) for query in queries)])
+
+
+def _runs(offsets: npt.NDArray[np.int64], most: int) -> Iterator[tuple[int, int]]:
+    """Yield (first, behind the last) of runs of texts with no more than `most` tokens; a longer text goes alone."""
+    first = 0
+    while first < len(offsets) - 1:
+        fitting = int(np.searchsorted(offsets, offsets[first] + most, side="right")) - 1
+        yield first, max(fitting, first + 1)
+        first = max(fitting, first + 1)

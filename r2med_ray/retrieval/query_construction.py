@@ -22,6 +22,7 @@ Shape letters: Q queries, P parts of all queries, D embedding size.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -29,7 +30,7 @@ import numpy.typing as npt
 
 from r2med_ray.errors import DataError
 from r2med_ray.protocols import Encoder
-from r2med_ray.types import Compat, Document, Expansion, FloatMatrix, Query
+from r2med_ray.types import Combine, Compat, Document, Expansion, FloatMatrix, Query
 
 Prompt: TypeAlias = Literal["query", "document", "none"]
 ExpansionPrompt: TypeAlias = Literal["query", "none"]
@@ -44,6 +45,20 @@ class QueryPart(NamedTuple):
 
     text: str
     prompt: Prompt
+
+
+def searches_of(queries: Sequence[Query], combine: Combine) -> tuple[tuple[Query, ...], ...]:
+    """Return the sets of queries that a system searches with: one, or under `rrf` one per text.
+
+    The i-th search asks with each query's i-th text; a query that has fewer texts takes part as it is.
+    """
+    texts = max((len(query.expansions) for query in queries), default=0)
+    if combine == "mean" or texts < 2:
+        return (tuple(queries),)
+    return tuple(
+        tuple(replace(query, expansions=query.expansions[place : place + 1]) for query in queries)
+        for place in range(texts)
+    )
 
 
 def lexical_query(query: Query, compat: Compat) -> str:

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ from r2med_ray.evaluation.measures import Measure
 from r2med_ray.pipeline import System, run_system
 from r2med_ray.protocols import Candidates
 from r2med_ray.ranking import best
-from r2med_ray.types import Corpus, DocId, Document, Query, QueryId, Run, ScoredDoc, Task
+from r2med_ray.types import Corpus, DocId, Document, Expansion, Query, QueryId, Rewriting, Run, ScoredDoc, Task
 from tests.fakes import SharedWords
 
 DOCUMENTS = {
@@ -105,3 +106,39 @@ def test_reranking_never_changes_recall_at_its_depth(keep_below: bool) -> None:
 
     assert after.evaluation.means["R@2"] == before["R@2"]
     assert [hit.doc_id for hit in after.run.rankings["q1"]] == ["d2", "d1", *(["d3"] if keep_below else [])]
+
+
+class Samples:
+    """A rewriter that writes the same two texts for every query."""
+
+    def rewrite(self, queries: Sequence[Query]) -> Rewriting:
+        texts = (Expansion(text="mat", method="hyde"), Expansion(text="dog", method="hyde"))
+        return Rewriting(queries=tuple(replace(query, expansions=texts) for query in queries))
+
+
+class ByText:
+    """A retriever that gives each written text its own ranking, and several texts together a third one."""
+
+    RANKINGS: Mapping[tuple[str, ...], tuple[ScoredDoc, ...]] = {
+        ("mat",): (ScoredDoc("d1", 2.0), ScoredDoc("d3", 1.0)),
+        ("dog",): (ScoredDoc("d3", 9.0), ScoredDoc("d2", 8.0)),
+        ("mat", "dog"): (ScoredDoc("d2", 1.0),),
+    }
+
+    def retrieve(self, queries: Sequence[Query], *, k: int) -> Run:
+        texts = {query.query_id: tuple(expansion.text for expansion in query.expansions) for query in queries}
+        return Run(tag="x", rankings={query_id: self.RANKINGS[asked][:k] for query_id, asked in texts.items()})
+
+
+def test_samples_are_one_search_or_are_fused_by_reciprocal_rank() -> None:
+    together = run_system(TASK, system(ByText(), rewriter=Samples()), MEASURES, fetch)  # type: ignore[arg-type]
+    apart = run_system(
+        TASK,
+        system(ByText(), rewriter=Samples(), combine="rrf"),
+        MEASURES,
+        fetch,  # type: ignore[arg-type]
+    )
+
+    assert [hit.doc_id for hit in together.run.rankings["q1"]] == ["d2"]
+    # d3 1/62 + 1/61, d1 1/61, d2 1/62
+    assert [hit.doc_id for hit in apart.run.rankings["q1"]] == ["d3", "d1", "d2"]

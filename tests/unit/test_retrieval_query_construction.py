@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from r2med_ray.errors import DataError
-from r2med_ray.retrieval.query_construction import QueryPart, dense_query, lexical_query, prepare_dense
+from r2med_ray.retrieval.query_construction import QueryPart, dense_query, lexical_query, prepare_dense, searches_of
 from r2med_ray.types import Expansion, Query
 from tests.fakes import RecordingEncoder, WordCountEncoder
 
@@ -167,3 +167,21 @@ def test_an_encoder_that_loses_a_row_is_noticed():
 
     with pytest.raises(DataError, match=r"shape \(1, 1\) for 2 texts"):
         prepare_dense(queries, Forgetful("pain"), compat="none", expansion_prompt="none", cosine=False)
+
+
+def test_several_texts_are_one_search_or_one_search_each() -> None:
+    def written(*texts: str) -> tuple[Expansion, ...]:
+        return tuple(Expansion(text=text, method="hyde") for text in texts)
+
+    two = Query(query_id="1", text="rash", expansions=written("a", "b"))
+    one = Query(query_id="2", text="fever", expansions=written("c"))
+
+    assert searches_of([two, one], "mean") == ((two, one),)
+    first, second = searches_of([two, one], "rrf")
+    assert [query.expansions for query in first] == [written("a"), written("c")]
+    assert [query.expansions for query in second] == [written("b"), ()]
+
+
+@pytest.mark.parametrize("queries", [[], [Query(query_id="1", text="rash")]])
+def test_without_texts_there_is_one_search(queries: list[Query]) -> None:
+    assert searches_of(queries, "rrf") == (tuple(queries),)
