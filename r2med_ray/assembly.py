@@ -33,7 +33,7 @@ from r2med_ray.rewriting.search_agents import SearchAgent
 from r2med_ray.serving.clients import ServedReranker
 from r2med_ray.serving.language_models import LanguageModels
 from r2med_ray.serving.reranker_app import serve_pair_scorer
-from r2med_ray.stages import FirstStage
+from r2med_ray.stages.first_stage import FirstStage
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem
 from r2med_ray.types import Query, Run, Task
 
@@ -198,7 +198,7 @@ class Assembly:
         retriever = self._retriever(task, stage)
         if not retriever.is_stored(queries, k=depth):
             self._require(stage.row)
-            if stage.needs_model:
+            if not isinstance(stage, LexicalStage):  # whose terms are stored: it reserves nothing for a question
                 self._language_models.make_room(self._pools.encode)
             self._stages.prepare([Asked(task=task, stage=stage, queries=tuple(queries))])
         return retriever.retrieve(queries, k=depth)

@@ -38,7 +38,7 @@ from r2med_ray.reporting.tables import leaderboard_text
 from r2med_ray.reporting.write import write_report
 from r2med_ray.retrieval.query_construction import searches_of
 from r2med_ray.retrieval.stored import StoredRetriever
-from r2med_ray.stages import FirstStage
+from r2med_ray.stages.first_stage import FirstStage
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem, resolve
 from r2med_ray.types import Task
 

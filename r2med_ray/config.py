@@ -154,8 +154,8 @@ class RewriterConfig(Frozen):
     def _one_source(self) -> "RewriterConfig":
         if (self.generations is None) == (self.llm is None):
             raise ValueError("give either `llm: MODEL` or `generations: NAME`")
-        live = {"base_url", "prompts", "samples", "combine", "seed", "temperature", "max_tokens", "candidates", "agent"}
-        if self.generations and (given := sorted(live & self.model_fields_set)):
+        replayed = {"method", "generations", "on_unusable", "max_unusable"}
+        if self.generations and (given := sorted(self.model_fields_set - replayed)):
             raise ValueError(f"`{given[0]}` is for texts yet to be written, not for `generations`")
         return self
 

@@ -24,7 +24,7 @@ from r2med_ray.rewriting.prompts import DEFAULT, PromptTask, load_prompt
 from r2med_ray.rewriting.replay import ReplayRewriter
 from r2med_ray.rewriting.search_agents import CONDENSE_PLACES, START_PLACES, FoundPassage, SearchAgent
 from r2med_ray.serving.language_models import LanguageModels
-from r2med_ray.stages import FirstStage
+from r2med_ray.stages.first_stage import FirstStage
 from r2med_ray.systems import ResolvedSystem
 from r2med_ray.templates import Template, load_template
 from r2med_ray.types import DocId, Document, Query, QueryId, Run, Task
@@ -93,7 +93,9 @@ class LanguageParts:
         streams: dict[str, tuple[StoredGenerator, list[ChatPrompt]]] = {}
         for task, rewriter in work:
             if isinstance(rewriter, LiveRewriter) and not rewriter.config.candidates:
-                asked = fingerprint([rewriter.config.llm, rewriter.config.base_url, dict(rewriter.generator.inputs())])
+                asked = fingerprint(
+                    [rewriter.config.llm, rewriter.config.base_url, dict(rewriter.generator.inputs())]
+                )
                 streams.setdefault(asked, (rewriter.generator, []))[1].extend(
                     replace(prompt, unit=f"{task.name}, {prompt.unit}") for prompt in rewriter.prompts(task.queries)
                 )

@@ -18,7 +18,7 @@ from r2med_ray.models.at_hand import ModelsAtHand
 from r2med_ray.reporting.missing import Missing, needs
 from r2med_ray.reporting.record import MissingRecord
 from r2med_ray.rewriting.replay import ReplayRewriter
-from r2med_ray.stages import FirstStage
+from r2med_ray.stages.first_stage import FirstStage
 from r2med_ray.systems import ResolvedBenchmark
 from r2med_ray.types import Corpus
 

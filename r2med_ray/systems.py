@@ -15,7 +15,8 @@ from r2med_ray.models.llm_reranker_rows import LlmRerankerRow
 from r2med_ray.models.llm_rows import LanguageModelRow
 from r2med_ray.models.reranker_rows import RerankerRow
 from r2med_ray.rewriting.methods import spelled
-from r2med_ray.stages import Choice, FirstStage, resolve_stage
+from r2med_ray.stages.first_stage import Choice, FirstStage
+from r2med_ray.stages.kinds import resolve_stage
 from r2med_ray.types import Compat
 
 

@@ -121,9 +121,12 @@ def resolve_tasks(entries: Sequence[str | TaskConfig], *, download: bool = True)
 
 
 def fetcher(task: Task) -> Callable[[str], Path] | None:
-    """Return what gets further files of a task's repository, e.g. generated texts; None for a task of one's own."""
-    row = TASKS.get(task.name)
-    if row is None or row.hub is None:
+    """Return what gets further files of a task's repository, e.g. generated texts.
+
+    None for a task that has no repository to itself: one of one's own, whatever its name, the demo, and Nano sets.
+    """
+    row = next((row for row in _ROWS if (row.name, row.suite) == (task.name, task.suite)), None)
+    if row is None or row.hub is None or row.split is not None:
         return None
     revision = task.revision if _COMMIT.fullmatch(task.revision) else row.revision
     return partial(hub_file, row.hub, revision, folder=Path(task.folder))
@@ -142,11 +145,12 @@ def _named(entry: str) -> list[TaskRow]:
     suite, slash, pattern = entry.partition("/")
     if not slash:
         return [TASKS[name] for name in TASKS.matching(entry)]
-    members = [(row.name, row) for row in _ROWS if row.suite == suite]
+    members = {row.name: row for row in _ROWS if row.suite == suite}
     if not members:
         suites = sorted({row.suite for row in _ROWS})
         raise ConfigError(f"unknown suite {suite!r}.{nearest(suite, suites)} Known: {', '.join(suites)}")
-    within = Registry(f"task of {suite}", members, _ALIASES)
+    aliases = {alias: name for alias, name in _ALIASES.items() if name in members}
+    within = Registry(f"task of {suite}", members.items(), aliases)
     return [within[name] for name in within.matching(pattern)]
 
 

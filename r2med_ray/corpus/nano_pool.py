@@ -13,7 +13,7 @@ The corpus is streamed: held are the texts of what is judged for the queries, an
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from r2med_ray.corpus.ids import IdReader
 from r2med_ray.corpus.layouts import LAYOUTS
@@ -39,6 +39,9 @@ class NanoPool:
     lost_queries: int
     """Chosen queries that had no other positive."""
 
+    lost_exclusions: int
+    """Documents that a query excludes: a Nano set has no place for them, so they may be ranked."""
+
 
 def select_pool(
     source: TaskSource, *, num_queries: int = NUM_QUERIES, num_documents: int = NUM_DOCUMENTS
@@ -50,7 +53,8 @@ def select_pool(
     """
     layout, files = LAYOUTS[source.layout], source.files
     qrels, _ = read_qrels(files.qrels, layout, IdReader(files.qrels))
-    queries = _choose_queries(read_queries(files.queries, layout, IdReader(files.queries)), qrels, num_queries)
+    asked = read_queries(files.queries, layout, IdReader(files.queries))
+    queries = _choose_queries(asked, qrels, num_queries)
     positives = _judged(qrels, queries, relevant=True)
     wanted = [doc_id for of_query in positives.values() for doc_id in of_query]
     wanted += _in_turn([of_query for _, of_query in sorted(_judged(qrels, queries, relevant=False).items())])
@@ -67,6 +71,7 @@ def select_pool(
         qrels={query_id: grades for query_id, grades in kept.items() if grades},
         lost_positives=sum(map(len, positives.values())) - sum(map(len, kept.values())),
         lost_queries=sum(not grades for grades in kept.values()),
+        lost_exclusions=sum(len(chosen.keys() & query.excluded) for query in queries if kept[query.query_id]),
     )
 
 
@@ -75,7 +80,7 @@ def _choose_queries(queries: Iterable[Query], qrels: Qrels, limit: int) -> list[
     for query in queries:
         text = query.text.strip()
         if any(grade > 0 for grade in qrels.get(query.query_id, {}).values()) and text not in chosen:
-            chosen[text] = Query(query_id=query.query_id, text=text)
+            chosen[text] = replace(query, text=text)
     return list(itertools.islice(chosen.values(), limit))
 
 

@@ -18,6 +18,9 @@ HEADS = frozenset({"_id", "id", "qid", "q_id", "query-id", "query_id"})
 NOTHING = ["N/A"]
 """BRIGHT's list of no documents."""
 
+GREATEST_GRADE = 2**31 - 1
+"""So that sums of gains stay exact."""
+
 
 def read_documents(path: Path, layout: Layout, ids: IdReader) -> Iterator[Document]:
     """Yield the documents of JSON Lines or Parquet in their order. A title that is absent, null or blank is none.
@@ -178,12 +181,12 @@ def _text(value: object, where: str, field: str) -> str:
 
 
 def _grade(value: object, where: str) -> int:
-    """Return a grade: a whole number, be it written as 1, 1.0 or "1"."""
+    """Return a grade: a whole number of 32 bits, be it written as 1, 1.0 or "1"."""
     if isinstance(value, int | float | str) and not isinstance(value, bool):
         try:
             number = float(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             number = float("nan")
-        if number.is_integer():
+        if number.is_integer() and abs(number) <= GREATEST_GRADE:
             return int(number)
-    raise DataError(f"{where}: grade {value!r} is no whole number")
+    raise DataError(f"{where}: grade {value!r:.80} is no whole number up to {GREATEST_GRADE}")

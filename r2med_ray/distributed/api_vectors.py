@@ -12,7 +12,7 @@ from r2med_ray.distributed.stage_parts import Asked, Done, Workplace
 from r2med_ray.distributed.vectors import open_vectors
 from r2med_ray.models.api_encoders import ApiEncoder
 from r2med_ray.models.api_rows import ApiEncoderRow, cost_line
-from r2med_ray.stages import ApiStage
+from r2med_ray.stages.vectors import ApiStage
 from r2med_ray.types import FloatMatrix, Task
 
 logger = logging.getLogger(__name__)

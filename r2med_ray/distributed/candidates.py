@@ -6,7 +6,7 @@ from pathlib import Path
 from r2med_ray.distributed.stage_parts import Asked, Done, Workplace
 from r2med_ray.evaluation.trec import read_run
 from r2med_ray.retrieval.candidates import CandidatesRetriever, Lists, read_lists
-from r2med_ray.stages import CandidatesStage
+from r2med_ray.stages.candidates import CandidatesStage
 from r2med_ray.types import Task
 
 

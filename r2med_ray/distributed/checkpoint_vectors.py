@@ -19,7 +19,7 @@ from r2med_ray.models.late_interaction import LateInteractionEncoder
 from r2med_ray.models.sparse_encoders import SparseEncoder
 from r2med_ray.protocols import Index
 from r2med_ray.retrieval.query_parts import encode_parts
-from r2med_ray.stages import CheckpointStage
+from r2med_ray.stages.checkpoints import CheckpointStage
 from r2med_ray.types import Compat, CorpusShard, Query, Task
 
 Prepared = TypeVar("Prepared")

@@ -28,7 +28,8 @@ from r2med_ray.models.rows import EncoderRow
 from r2med_ray.models.task_encoders import TaskEncoders
 from r2med_ray.protocols import Encoder
 from r2med_ray.retrieval.query_construction import prepare_dense
-from r2med_ray.stages import FirstStage, VectorRow
+from r2med_ray.stages.first_stage import FirstStage
+from r2med_ray.stages.vectors import VectorRow
 from r2med_ray.types import Compat, CorpusShard, Query, Task
 
 

@@ -10,15 +10,11 @@ from r2med_ray.distributed.checkpoint_vectors import LATE_INTERACTION, SPARSE, C
 from r2med_ray.distributed.lexical import LexicalParts
 from r2med_ray.distributed.stage_parts import Asked, Done, RunningRetriever, StageParts, Workplace
 from r2med_ray.distributed.vectors import DenseParts
-from r2med_ray.stages import (
-    ApiStage,
-    CandidatesStage,
-    DenseStage,
-    FirstStage,
-    LateInteractionStage,
-    LexicalStage,
-    SparseStage,
-)
+from r2med_ray.stages.candidates import CandidatesStage
+from r2med_ray.stages.checkpoints import LateInteractionStage, SparseStage
+from r2med_ray.stages.first_stage import FirstStage
+from r2med_ray.stages.lexical import LexicalStage
+from r2med_ray.stages.vectors import ApiStage, DenseStage
 from r2med_ray.types import Task
 
 BuildParts: TypeAlias = Callable[[Workplace], StageParts[Any]]

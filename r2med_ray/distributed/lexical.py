@@ -20,7 +20,7 @@ from r2med_ray.indexing.keys import COUNTS_FILE, TERMS_FILE, skipped_rows, terms
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
 from r2med_ray.retrieval.file_order import Ties, row_id
 from r2med_ray.retrieval.query_construction import lexical_query
-from r2med_ray.stages import LexicalStage
+from r2med_ray.stages.lexical import LexicalStage
 from r2med_ray.types import Compat, Corpus, CorpusShard, Query, Task
 
 

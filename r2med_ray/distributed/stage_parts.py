@@ -9,7 +9,7 @@ from r2med_ray.capacity import Pools
 from r2med_ray.distributed.progress import StageReport
 from r2med_ray.protocols import Retriever
 from r2med_ray.resources import ResourcesConfig
-from r2med_ray.stages import FirstStage
+from r2med_ray.stages.first_stage import FirstStage
 from r2med_ray.types import Query, Task
 
 Held = TypeVar("Held", bound=FirstStage, covariant=True)

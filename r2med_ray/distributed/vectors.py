@@ -13,7 +13,7 @@ from r2med_ray.distributed.stage_parts import Asked, Done, Workplace
 from r2med_ray.indexing.dense import EXACT, DenseIndex
 from r2med_ray.indexing.embedding import read_vectors
 from r2med_ray.indexing.keys import ANN_FILE, QUERY_VECTORS_FILE, VECTORS_FILE, ann_key
-from r2med_ray.stages import DenseStage, VectorRow
+from r2med_ray.stages.vectors import DenseStage, VectorRow
 from r2med_ray.types import Compat, CorpusShard, FloatMatrix, Query, Task
 
 

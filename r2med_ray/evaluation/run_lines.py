@@ -34,8 +34,15 @@ _SCHEMA = pa.schema({"query_id": pa.string(), "doc_id": pa.string(), "score": pa
 
 
 def open_run(path: Path) -> BinaryIO:
-    """Open a run file for reading bytes, unpacked where its name ends in `.gz`."""
-    return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+    """Open a run file for reading bytes, unpacked where its name ends in `.gz`.
+
+    Raises:
+        DataError: there is no such file, or it may not be read.
+    """
+    try:
+        return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+    except OSError as error:
+        raise DataError(f"{path}: can't be opened: {error.strerror}") from error
 
 
 def read_tables(path: Path) -> Iterator[pa.Table]:

@@ -60,7 +60,7 @@ def read_qrels(path: Path) -> Qrels:
 
     Raises:
         DataError: a line is malformed, an id is no text, a grade is no whole number, a document has two grades for
-            one query, or there is no judgement.
+            one query, there is no judgement, or there is no such file.
     """
     qrels: dict[QueryId, dict[DocId, int]] = {}
     num_repeats = 0
@@ -110,6 +110,7 @@ def _run_lines(run: Run) -> Iterator[str]:
 
 def _judgements(path: Path) -> Iterator[tuple[int, QueryId, DocId, int]]:
     """Yield (line, query id, document id, grade)."""
+    open_run(path).close()
     _, first = next(read_lines(path), (0, ""))
     if first.lstrip().startswith("{"):
         yield from _json_judgements(path)

@@ -17,7 +17,9 @@ from r2med_ray.protocols import Encoder
 from r2med_ray.resources import ResourcesConfig
 from r2med_ray.retrieval.query_construction import lexical_query, prepare_dense
 from r2med_ray.retrieval.search import PlainRetriever
-from r2med_ray.stages import DenseStage, FirstStage, LexicalStage
+from r2med_ray.stages.first_stage import FirstStage
+from r2med_ray.stages.lexical import LexicalStage
+from r2med_ray.stages.vectors import DenseStage
 from r2med_ray.types import Document, FloatMatrix, Query
 
 Shards: TypeAlias = Sequence[Sequence[Document]]

@@ -5,7 +5,6 @@ such as a clone of github.com/embeddings-benchmark/results. Only retrieval is co
 """
 
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from r2med_ray.interop.mteb_tasks import R2MED_TASKS
 from r2med_ray.registry import nearest
 from r2med_ray.reporting.mteb_results import MEASURE_OF_KEY, MODEL_META
 
-_KEY = re.compile(r"([a-z_]+?)(?:_at_|@)(\d+)", re.IGNORECASE)
+_KEY = re.compile(r"([a-z_]+?)(?:_at_|@)([1-9]\d*)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +61,8 @@ def read_mteb_results(
 
     Raises:
         ConfigError: there is nothing to read.
-        DataError: a file is no result, is of another task than its name says, or has scores that can't be compared.
+        DataError: a file is no result, is of another task than its name says, has scores that can't be compared, or
+            repeats another file's model, revision and task.
     """
     if place.is_dir():
         paths = [path for name in tasks for path in place.rglob(f"{name}.json")]
@@ -74,8 +74,14 @@ def read_mteb_results(
         paths = [place]
     else:
         raise ConfigError(f"{place}: no such file or folder")
-    results = [_read(path, tasks, split) for path in paths]
-    return tuple(sorted(results, key=lambda result: (result.model, result.revision, result.task)))
+    found: dict[tuple[str, str, str], MtebResult] = {}
+    for path in paths:
+        expected = {path.stem: tasks[path.stem]} if place.is_dir() else tasks
+        result = _read(path, expected, split)
+        first = found.setdefault((result.model, result.revision, result.task), result)
+        if first is not result:
+            raise DataError(f"{path}: {first.path} has {result.model!r} on {result.task} too; keep one of them")
+    return tuple(found[key] for key in sorted(found))
 
 
 def measure_of(key: str) -> Measure | None:
@@ -117,6 +123,8 @@ def _object(path: Path) -> Mapping[str, Any]:
 def _entry(path: Path, values: Mapping[str, Any], split: str) -> Mapping[str, Any]:
     """Return the one set of scores of a split."""
     splits = values.get("scores", values)
+    if not isinstance(splits, dict):
+        raise DataError(f"{path}: expected `scores` by split, got {type(splits).__name__}")
     entries = splits.get(split)
     entries = entries if isinstance(entries, list) else [entries]
     if len(entries) != 1 or not isinstance(entries[0], dict):
@@ -132,7 +140,7 @@ def _scores(path: Path, entry: Mapping[str, Any]) -> Iterator[tuple[str, float]]
         if measure is None:
             continue
         found = True
-        if not isinstance(value, int | float) or not math.isfinite(value) or not 0 <= value <= 1:
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
             raise DataError(f"{path}: {key} is {value!r}; expected a number from 0 to 1")
         yield str(measure), float(value)
     if not found:
@@ -144,7 +152,9 @@ def _model(path: Path) -> tuple[str, str]:
     meta = path.with_name(MODEL_META)
     if meta.is_file():
         values = _object(meta)
-        return str(values.get("name")), str(values.get("revision"))
+        if not isinstance(values.get("name"), str):
+            raise DataError(f"{meta}: expected the model's `name`, got {values.get('name')!r}")
+        return values["name"], str(values.get("revision") or "")
     folder = path.parent
     if "__" in folder.parent.name:
         return folder.parent.name.replace("__", "/", 1), folder.name

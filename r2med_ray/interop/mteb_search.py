@@ -12,7 +12,9 @@ from r2med_ray.interop.mteb_tasks import import_mteb, our_name, read_corpus, rea
 from r2med_ray.protocols import Retriever
 from r2med_ray.ranking import best
 from r2med_ray.reporting.mteb_results import ORGANISATION
-from r2med_ray.stages import DenseStage, FirstStage, LexicalStage
+from r2med_ray.stages.first_stage import FirstStage
+from r2med_ray.stages.lexical import LexicalStage
+from r2med_ray.stages.vectors import DenseStage
 from r2med_ray.types import DocId, Document, Query, QueryId, Ranking
 
 if TYPE_CHECKING:

@@ -123,6 +123,7 @@ def _describe_split(source: TaskSource, pool: NanoPool, lists: Mapping[str, List
         "qrel_count": sum(map(len, pool.qrels.values())),
         "lost_positives": pool.lost_positives,
         "lost_queries": pool.lost_queries,
+        "lost_exclusions": pool.lost_exclusions,
         **{
             _config(name): {
                 "candidate_count_min": min(map(len, of_queries.values())),

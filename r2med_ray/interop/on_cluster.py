@@ -12,7 +12,7 @@ from r2med_ray.corpus.convert import convert_corpus, load_corpus
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.distributed.stage_parts import Asked
 from r2med_ray.protocols import Retriever
-from r2med_ray.stages import FirstStage
+from r2med_ray.stages.first_stage import FirstStage
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem
 from r2med_ray.types import Corpus, Document, Query, Run, Task
 

@@ -16,7 +16,7 @@ PACKAGE = "package:"
 HUB_TIMEOUT_S = 10.0
 CONFIGURATIONS = ("config.json", "adapter_config.json", "modules.json")
 _FOLDER_STARTS = ("/", "./", "../", "~")
-_IDENTITY_SUFFIXES = (".safetensors", ".bin", ".json", ".txt", ".model", ".py")
+_IDENTITY_SUFFIXES = (".safetensors", ".bin", ".json", ".txt", ".model", ".py", ".metadata")
 _OTHER_FRAMEWORKS = ["*.onnx", "onnx/*", "openvino/*", "coreml/*", "*.h5", "*.msgpack", "*.ot", "*.gguf"]
 
 

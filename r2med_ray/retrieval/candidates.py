@@ -28,13 +28,16 @@ def read_lists(path: Path) -> dict[QueryId, tuple[DocId, ...]]:
     """Read a Parquet table with the columns `query-id` and `corpus-ids`, best first; it may come in parts.
 
     Raises:
-        DataError: a column is missing, a query comes twice, or a document twice in a list; names file and row.
+        DataError: a column is missing, an id is null, a query comes twice, or a document twice in a list; names file
+            and row.
     """
     lists: dict[QueryId, tuple[DocId, ...]] = {}
     for row in read_rows(path):
         query_id, doc_ids = row.values.get("query-id"), row.values.get("corpus-ids")
         if query_id is None or not isinstance(doc_ids, list):
             raise DataError(f"{row.where}: expected query-id and a list of corpus-ids, got {', '.join(row.values)}")
+        if None in doc_ids:
+            raise DataError(f"{row.where}: document {doc_ids.index(None) + 1} of query {str(query_id)!r} is null")
         ranked = tuple(str(doc_id) for doc_id in doc_ids)
         if str(query_id) in lists:
             raise DataError(f"{row.where}: query {str(query_id)!r} has a list already")
@@ -60,7 +63,7 @@ class CandidatesRetriever:
         self._keep = keep
 
     def retrieve(self, queries: Sequence[Query], *, k: int) -> Run:
-        """Return the first k documents of every list.
+        """Return the first k documents of every list, without those that its query excludes.
 
         Raises:
             DataError: a query has no list.
@@ -70,8 +73,12 @@ class CandidatesRetriever:
                 raise DataError(f"candidates {self.tag!r}: there is no list for query {query.query_id!r}")
         return Run(
             tag=self.tag,
-            rankings={query.query_id: in_order(self._lists[query.query_id][: self._keep][:k]) for query in queries},
+            rankings={query.query_id: in_order(self._allowed(query)[:k]) for query in queries},
         )
+
+    def _allowed(self, query: Query) -> list[DocId]:
+        ranked = self._lists[query.query_id][: self._keep]
+        return [doc_id for doc_id in ranked if doc_id not in query.excluded]
 
     def close(self) -> None:
         """Hold nothing that would have to be freed."""

@@ -113,8 +113,15 @@ class ReplayRewriter:
             raise DataError(
                 f"{row.where}: expected the generated text under `hy_doc`, got {row.values.get('hy_doc')!r}"
             )
+        text = row.values["hy_doc"]
+        try:
+            (text or "").encode()
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"{row.where}: character {error.start} of `hy_doc` is half of a surrogate pair, no tokenizer reads it"
+            ) from error
         return read_answer(
-            row.values["hy_doc"],
+            text,
             self.writer,
             finish_reason=row.values.get("finish_reason"),
             compat=self.compat,
@@ -147,8 +154,9 @@ def _find(folder: Path, method: str, generations: str, fetch: Callable[[str], Pa
     what = f"{method}/{generations}/{FILE_NAME}"
     sets = {*local, *(GENERATIONS if fetch is not None else ())}
     known = sorted(writer for of_method, _, writer in (known.partition("/") for known in sets) if of_method == method)
-    hint = f"{nearest(generations, known)} Known: {', '.join(known)}" if known else ""
-    raise NotAtHand(what, f"no generations in {folder}: expected {what}.{hint}")
+    close = nearest(generations, known)
+    hint = f"{close} Known: {', '.join(known)}" if known else ""
+    raise NotAtHand(f"{what}.{close}" if close else what, f"no generations in {folder}: expected {what}.{hint}")
 
 
 def _id(row: Record) -> QueryId:

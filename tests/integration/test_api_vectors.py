@@ -1,5 +1,6 @@
 """An embedding service through Ray: one actor asks it, every answer is kept, and the cost is added up."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from r2med_ray.artifacts import ArtifactStore
-from r2med_ray.capacity import ClusterCapacity, size_pools
+from r2med_ray.capacity import ClusterCapacity, Pool, size_pools
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task, read_shard
 from r2med_ray.distributed.api_vectors import ApiParts
@@ -19,11 +20,12 @@ from r2med_ray.models.api_calls import CallPolicy
 from r2med_ray.models.api_encoders import ApiEncoder
 from r2med_ray.models.api_rows import ApiEncoderRow
 from r2med_ray.resources import ResourcesConfig
-from r2med_ray.stages import ApiStage
+from r2med_ray.stages.vectors import ApiStage
 from tests.http_services import Reply, Request, Service, embeddings, refuse
 
 pytestmark = pytest.mark.ray
 
+SMALL = Pool(actors=2, cpus=0.25)
 SERVING = embeddings(lambda text: [1.0, len(text), text.count("e")])
 
 
@@ -60,7 +62,8 @@ def test_a_failed_stage_keeps_its_answers_and_the_next_run_pays_for_the_rest_alo
     with Service(not_the_last) as service:
         stage = ApiStage(row=row(service, tmp_path), index="Flat", compat="none", drop_identical_ids=False)
         resources = ResourcesConfig()
-        parts = ApiParts(Workplace(store=store, pools=size_pools(resources, cluster), resources=resources))
+        pools = replace(size_pools(resources, cluster), encode=SMALL, search=SMALL)
+        parts = ApiParts(Workplace(store=store, pools=pools, resources=resources))
         asked = [Asked(task=task, stage=stage, queries=task.queries)]
         with pytest.raises(StageError, match="HTTP 500: broken"):
             parts.prepare(asked)

@@ -13,7 +13,7 @@ from r2med_ray.distributed.checkpoint_vectors import LATE_INTERACTION, SPARSE, C
 from r2med_ray.distributed.encode import Embedder, Questions
 from r2med_ray.distributed.first_stages import FirstStages
 from r2med_ray.distributed.stage_parts import Asked, Workplace
-from r2med_ray.stages import CheckpointStage
+from r2med_ray.stages.checkpoints import CheckpointStage
 from r2med_ray.systems import ResolvedBenchmark, resolve
 from r2med_ray.types import Expansion, Query, Run, Task
 from tests.unit.tiny_checkpoints import SMALL, save, tokenizer
@@ -67,13 +67,8 @@ def rewritten(queries: tuple[Query, ...]) -> tuple[Query, ...]:
     )
 
 
-def embedder(kind: VectorKind[object], stage: CheckpointStage) -> Embedder:
-    return CheckpointEncoding(kind=kind, stage=stage, device="cpu", token_budget=16_384).load(threads=1)
-
-
-def one_index(store: ArtifactStore, task: Task, kind: VectorKind[object], stage: CheckpointStage) -> Run:
+def one_index(store: ArtifactStore, task: Task, kind: VectorKind[object], model: Embedder) -> Run:
     """Search one index over the whole corpus, whose shards are encoded one by one, as actors do it."""
-    model = embedder(kind, stage)
     shards = [model.embed_documents(task.name, read_shard(store, shard)) for shard in task.corpus.shards]
     queries = rewritten(task.queries)
     asked = kind.read_queries(model.embed_queries(Questions(task=task, queries=queries, compat="none")))
@@ -87,6 +82,8 @@ def test_bm05_one_two_and_three_shards_in_actors_give_the_ranking_of_one_index(
 ) -> None:
     [stage] = [system.first_stages[0] for system in benchmark.systems if system.name == name]
     assert isinstance(stage, CheckpointStage)
+    encoding = CheckpointEncoding(kind=KINDS[name], stage=stage, device="cpu", token_budget=16_384)
+    model = encoding.load(threads=1)
     orders = []
     for shards in (1, 2, 3):
         task = demo_task(store, shards)
@@ -99,7 +96,7 @@ def test_bm05_one_two_and_three_shards_in_actors_give_the_ranking_of_one_index(
         assert len(task.corpus.shards) == shards
         # The queries are the same whatever the shards, so their vectors are made once.
         assert done == [("encode", 80), ("encode queries", len(task.queries) if shards == 1 else 0)]
-        assert run.rankings == one_index(store, task, KINDS[name], stage).rankings
+        assert run.rankings == one_index(store, task, KINDS[name], model).rankings
         assert {len(ranking) for ranking in run.rankings.values()} == {K}
         orders.append({query_id: [hit.doc_id for hit in found] for query_id, found in run.rankings.items()})
         again = [(what, report.documents) for what, _, report in first_stages.prepare(asked)]

@@ -31,7 +31,8 @@ from r2med_ray.retrieval.search import PlainRetriever, merge_shards
 from r2med_ray.rewriting.answers import format_of, read_answer
 from r2med_ray.rewriting.published_generations import FILE_NAME, GENERATIONS
 from r2med_ray.rewriting.replay import ReplayRewriter
-from r2med_ray.stages import Choice, resolve_stage
+from r2med_ray.stages.first_stage import Choice
+from r2med_ray.stages.kinds import resolve_stage
 from r2med_ray.types import Document, Expansion, Query, Run, ScoredDoc
 from tests.fakes import SharedWords, WordCountEncoder
 from tests.unit.corpus_files import write_jsonl, write_r2med
@@ -439,6 +440,15 @@ def test_what_stands_before_queries_and_documents(key, task):
 
     for row in rows:
         assert prompts_for(row.under("r2med"), task) == published_prompts(key, task)
+
+
+@pytest.mark.parametrize("task", ["NanoR2MEDBiology", "NanoR2MEDIIYiClinical"])
+def test_nano_tasks_are_asked_with_the_one_prompt_that_harriers_published_lists_were_made_with(task):
+    # the model's stored prompt `web_search_query`; HAKARI-Bench has no instructions by task
+    assert prompts_for(CATALOG.encoders["harrier-oss-v1-270m"], task) == (
+        "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: ",
+        "",
+    )
 
 
 # 3.6 Queries of GAR systems, by method and language model

@@ -3,8 +3,9 @@ import re
 import pytest
 
 from r2med_ray.config import TaskConfig
-from r2med_ray.corpus.catalog import TASKS, resolve_tasks, select_tasks
+from r2med_ray.corpus.catalog import TASKS, fetcher, resolve_tasks, select_tasks
 from r2med_ray.errors import ConfigError
+from r2med_ray.types import Corpus, Task
 
 R2MED = [
     "Biology",
@@ -57,6 +58,31 @@ def test_every_task_of_the_hub_is_pinned_to_a_commit(name):
 )
 def test_r02_old_names_are_aliases(old, new):
     assert names(old) == [new]
+
+
+def test_r02_an_alias_is_known_in_its_own_suite_only():
+    assert names("R2MED/Stack-Biology") == ["Biology"]
+    with pytest.raises(ConfigError, match=r"unknown task of NanoR2MED 'Biology'\. Did you mean 'NanoR2MEDBiology'"):
+        names("NanoR2MED/Biology")
+
+
+@pytest.mark.parametrize(
+    ("name", "suite", "has_files"),
+    [
+        ("Biology", "R2MED", True),
+        ("Mine", "Mine", False),
+        # a collection of one's own that has taken the name, its old name included
+        ("Biology", "Biology", False),
+        ("Stack-Biology", "Stack-Biology", False),
+        ("NanoR2MEDBiology", "NanoR2MED", False),
+        ("Demo-Posts", "Demo", False),
+    ],
+)
+def test_further_files_come_from_the_repository_of_a_task_of_r2med_only(name, suite, has_files):
+    corpus = Corpus(key="", digest="", shards=())
+    task = Task(name=name, suite=suite, revision="content-0", corpus=corpus, queries=(), qrels={}, folder="x")
+
+    assert (fetcher(task) is not None) is has_files
 
 
 def test_r02_an_unknown_name_gets_the_nearest_and_the_list():

@@ -50,7 +50,7 @@ def test_a_positive_that_repeats_another_text_loses_its_judgement_and_its_query(
     assert pool.qrels == {"q1": {"d1": 1}, "q3": {"d4": 1}}
     assert [query.query_id for query in pool.queries] == ["q1", "q3"]
     assert [(document.doc_id, document.text) for document in pool.documents] == [("d1", "cat"), ("d4", "dog")]
-    assert (pool.lost_positives, pool.lost_queries) == (2, 1)
+    assert (pool.lost_positives, pool.lost_queries, pool.lost_exclusions) == (2, 1, 0)
 
 
 def test_the_head_is_long_enough_when_all_of_it_repeats_what_is_chosen(tmp_path: Path) -> None:
@@ -78,6 +78,18 @@ def test_a_title_and_a_blank_line_come_before_the_text(tmp_path: Path, title: st
     write_jsonl(tmp_path / "corpus.jsonl", [{"id": "d1", "title": title, "text": text}])
 
     assert select_pool(source).documents[0].text == expected
+
+
+def test_what_a_query_excludes_is_counted_where_the_set_holds_it(tmp_path: Path) -> None:
+    documents = [{"id": f"d{number}", "content": f"text {number}"} for number in (1, 2, 3)]
+    example = {"id": "0", "query": "cat", "gold_ids": ["d1"], "excluded_ids": ["d2", "elsewhere"]}
+    for config, rows in (("documents", documents), ("examples", [example])):
+        (tmp_path / config).mkdir()
+        write_jsonl(tmp_path / config / "biology.jsonl", rows)
+    source = TaskSource(name="B", suite="B", folder=tmp_path, layout="bright", split="biology")
+
+    assert select_pool(source).lost_exclusions == 1
+    assert select_pool(source, num_documents=1).lost_exclusions == 0
 
 
 def test_a_collection_whose_positives_are_all_missing_is_refused(tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ def test_mt17_a_grade_below_zero_is_kept(tmp_path):
     assert qrels(write(tmp_path / "qrels.txt", "q1 0 d1 -1\n")) == ({"q1": {"d1": -1}}, [])
 
 
-@pytest.mark.parametrize("grade", [True, None, 0.5, "x", "1.5", "nan", float("inf"), [1]])
+@pytest.mark.parametrize("grade", [True, None, 0.5, "x", "1.5", "nan", float("inf"), [1], 2**31, 10**400])
 def test_a_grade_that_is_no_whole_number_is_refused(tmp_path, grade):
     path = tmp_path / "qrels.jsonl"
     path.write_text(json.dumps({"q_id": "q1", "p_id": "d1", "score": grade}), encoding="utf-8")

@@ -42,6 +42,13 @@ def test_a_run_reads_back_with_the_same_float32_scores(tmp_path_factory, scores)
     }
 
 
+@pytest.mark.parametrize("read", [read_run, read_qrels])
+@pytest.mark.parametrize("name", ["missing.trec", "missing.trec.gz", "."])
+def test_a_file_that_is_not_there_is_our_error(tmp_path, read, name):
+    with pytest.raises(DataError, match="can't be opened"):
+        read(tmp_path / name)
+
+
 def test_mt03_the_rank_column_agrees_with_trec_eval(tmp_path):
     doc_ids = ["a", "b", "B", "10", "9", "é", "z"]
     write_run(tmp_path / "run.trec", run_of(*((doc_id, 1.0) for doc_id in doc_ids)))

@@ -100,6 +100,11 @@ def test_a_folder_gives_the_files_of_the_tasks_and_no_others(tmp_path: Path) -> 
         ("{", "not JSON"),
         ([1], "expected a JSON object, got list"),
         ({"scores": {}}, "no result of mteb"),
+        (result(scores=[]), "expected `scores` by split, got list"),
+        (result(scores=None), "expected `scores` by split, got NoneType"),
+        (result(scores={"test": [{"ndcg_at_10": True}]}), "ndcg_at_10 is True"),
+        (result(scores={"test": [{"ndcg_at_10": float("nan")}]}), "ndcg_at_10 is nan"),
+        (result(scores={"test": [{"ndcg_at_0": 0.5}]}), "no retrieval measures"),
         (result(task_name="R2MEDBiolgyRetrieval"), "Did you mean 'R2MEDBiologyRetrieval'"),
         (result(scores={"dev": []}), "one subset in the split 'test'; it has dev"),
         (result(scores={"test": [SUBSET, SUBSET]}), "one subset in the split 'test'"),
@@ -114,6 +119,31 @@ def test_what_can_not_be_compared_is_refused_with_its_file(tmp_path: Path, value
     with pytest.raises(DataError, match=message) as caught:
         read_mteb_results(path)
     assert str(caught.value).startswith(f"{path}: ")
+
+
+def test_in_a_folder_a_file_is_of_the_task_that_it_is_named_after(tmp_path: Path) -> None:
+    path = write(tmp_path, result(task_name="R2MEDBioinformaticsRetrieval"))
+
+    assert [read.task for read in read_mteb_results(path)] == ["Bioinformatics"]
+    with pytest.raises(
+        DataError, match="is of the task 'R2MEDBioinformaticsRetrieval', wanted R2MEDBiologyRetrieval"
+    ):
+        read_mteb_results(tmp_path)
+
+
+def test_two_files_of_one_result_are_refused(tmp_path: Path) -> None:
+    for copy in ("a", "b"):
+        write(tmp_path / copy, result())
+
+    with pytest.raises(DataError, match=r"b/results/.* has 'BAAI/bge-large-en-v1.5' on Biology too"):
+        read_mteb_results(tmp_path)
+
+
+def test_metadata_without_a_name_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, result()).with_name("model_meta.json").write_text("{}")
+
+    with pytest.raises(DataError, match=r"model_meta\.json: expected the model's `name`, got None"):
+        read_mteb_results(tmp_path)
 
 
 def test_a_place_without_results_is_refused(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from r2med_ray.systems import resolve
 REPOSITORY = Path(__file__).parents[2]
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 MAP = (REPOSITORY / "r2med_ray" / "MAP.md").read_text(encoding="utf-8")
-FLOW = ("pipeline", "stages", "systems", "capacity", "plan", "language_parts", "assembly", "benchmark", "cli")
+FLOW = ("pipeline", "systems", "capacity", "plan", "language_parts", "assembly", "benchmark", "cli")
 ROOMS = (
     "corpus",
     "models",
@@ -25,6 +25,7 @@ ROOMS = (
     "retrieval",
     "evaluation",
     "reporting",
+    "stages",
     "distributed",
     "serving",
     "interop",

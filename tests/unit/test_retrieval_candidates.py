@@ -33,6 +33,14 @@ def test_what_lies_below_the_kept_part_or_the_depth_is_cut_off() -> None:
     assert len(retriever.retrieve(QUERIES, k=7).rankings["q1"]) == 7
 
 
+def test_what_a_query_excludes_is_left_out_before_the_cut() -> None:
+    query = Query(query_id="q1", text="cat", excluded=frozenset({"d1", "d9"}))
+
+    run = CandidatesRetriever("t", {"q1": ["d1", "d2", "d3", "d4"]}).retrieve([query], k=2)
+
+    assert [hit.doc_id for hit in run.rankings["q1"]] == ["d2", "d3"]
+
+
 def test_a_query_without_a_list_is_refused() -> None:
     with pytest.raises(DataError, match="candidates 't': there is no list for query 'q2'"):
         CandidatesRetriever("t", {"q1": ["d1"]}).retrieve(QUERIES, k=5)
@@ -50,6 +58,7 @@ def test_lists_are_read_with_their_ids_as_text(tmp_path: Path) -> None:
         (["query-id", "corpus-id"], [("q1", "d1")], "x.parquet:1: expected query-id and a list of corpus-ids"),
         (["query-id", "corpus-ids"], [("q1", ["d1"]), ("q1", ["d2"])], "x.parquet:2: query 'q1' has a list already"),
         (["query-id", "corpus-ids"], [("q1", ["a", "b", "b"])], "query 'q1' has document 'b' twice"),
+        (["query-id", "corpus-ids"], [("q1", ["a", None])], "x.parquet:1: document 2 of query 'q1' is null"),
     ],
 )
 def test_wrong_lists_are_refused(

@@ -164,6 +164,25 @@ def test_an_unknown_name_gets_the_nearest_and_all_that_are_there(tmp_path):
         replay(tmp_path, method="hide")
 
 
+def test_a_benchmark_that_skips_what_is_missing_still_shows_the_nearest_name(tmp_path):
+    write_generations(tmp_path, [], writer="gpt4")
+
+    with pytest.raises(NotAtHand) as failure:
+        replay(tmp_path, generations="gtp4")
+    assert failure.value.what == "hyde/gtp4/query_with_hydoc.jsonl. Did you mean 'gpt4'?"
+
+
+@pytest.mark.parametrize("compat", ["none", "r2med"])
+def test_half_of_a_surrogate_pair_is_named_with_its_line(tmp_path, compat):
+    # JSON can spell it, UTF-8 can't
+    path = tmp_path / "gpt4.jsonl"
+    path.write_text('{"id": "7", "text": "q", "hy_doc": "ab\\ud83d"}\n', encoding="utf-8")
+
+    config = RewriterConfig(method="hyde", generations=str(path))
+    with pytest.raises(DataError, match=r"gpt4\.jsonl:1: character 2 of `hy_doc` is half of a surrogate pair"):
+        ReplayRewriter(config, folder=tmp_path, compat=compat).rewrite([Query(query_id="7", text="q")])
+
+
 def test_a_file_can_be_given_by_path(tmp_path):
     path = tmp_path / "qwq-32b.jsonl"
     path.write_text("".join(json.dumps(row(i, "a</think>b")) + "\n" for i in ("7", "8")), encoding="utf-8")

@@ -7,7 +7,8 @@ import pytest
 
 from r2med_ray.config_files import parse_config
 from r2med_ray.errors import ConfigError
-from r2med_ray.stages import FirstStage, LateInteractionStage, SparseStage
+from r2med_ray.stages.checkpoints import LateInteractionStage, SparseStage
+from r2med_ray.stages.first_stage import FirstStage
 from r2med_ray.systems import resolve
 from r2med_ray.types import Corpus, CorpusShard, Task
 
@@ -80,3 +81,14 @@ def test_a_name_of_two_kinds_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match="'bge-small' is a dense encoder and a sparse encoder"):
         stage("bge-small", models=str(tmp_path / "models.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("retriever", "needed"),
+    [
+        ("bm25", False), ("text-embedding-3-large", False), ({"candidates": "bm25"}, False),
+        ("all-MiniLM-L6-v2", True), ("splade-v3", True), ("minilm-tokens", True),
+    ],
+)  # fmt: skip
+def test_only_what_encodes_here_needs_a_model(retriever: Any, needed: bool) -> None:
+    assert stage(retriever).needs_model is needed

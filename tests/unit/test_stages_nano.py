@@ -11,7 +11,7 @@ from r2med_ray.distributed.candidates import CandidatesParts
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.evaluation.trec import write_run
 from r2med_ray.retrieval.candidates import in_order
-from r2med_ray.stages import CandidatesStage
+from r2med_ray.stages.candidates import CandidatesStage
 from r2med_ray.systems import resolve
 from r2med_ray.types import Run, Task
 from tests.unit.nano_files import DENSE, write_nano
