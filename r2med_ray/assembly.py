@@ -34,6 +34,7 @@ from r2med_ray.serving.clients import ServedReranker
 from r2med_ray.serving.language_models import LanguageModels
 from r2med_ray.serving.reranker_app import serve_pair_scorer
 from r2med_ray.stages.first_stage import FirstStage
+from r2med_ray.stages.lexical import LexicalStage
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem
 from r2med_ray.types import Query, Run, Task
 
@@ -126,7 +127,8 @@ class Assembly:
         )
 
     def rewrite(self, work: Sequence[Assembled]) -> list[Done]:
-        """REWRITE: have all texts written that are not stored yet, then end the models that wrote them.
+        """REWRITE: have all texts written that are not stored yet, then end the models that wrote them, unless they will
+        rerank and the cluster has room for encoders beside them.
 
         Texts that need no search are one stream per language model. Where the cluster has room for both, what the
         searches will need of the corpora is encoded meanwhile. LameR and agents, which search, come afterwards.
@@ -142,7 +144,8 @@ class Assembly:
         tools = [(item.task, item.resolved.tool) for item in unwritten if item.resolved.tool]
         first_stages = [(item.task, stage) for item in unwritten for stage in item.resolved.first_stages]
         done: list[Done] = []
-        if self._language_models.fit_beside(self._pools.encode):
+        fits = self._language_models.fit_beside(self._pools.encode)
+        if fits:
             with ThreadPoolExecutor(max_workers=1) as beside:
                 written = beside.submit(self._language.write, rewriters)
                 done += self._prepare_corpora([*tools, *first_stages])
@@ -154,7 +157,8 @@ class Assembly:
             if item.resolved.tool and item.system.rewriter:
                 item.system.rewriter.rewrite(item.task.queries)
                 self.release()
-        self._language_models.release()
+        if not (fits and any(isinstance(item.resolved.reranker, LlmRerankerRow) for item in work)):
+            self._language_models.release()
         texts = sum(item.unwritten for item in unwritten)
         report = StageReport(documents=texts, stored_before=0, seconds=time.monotonic() - began)
         return [*done, ("rewrite", f"{texts} texts", report)]

@@ -110,7 +110,7 @@ class LanguageParts:
 
         Args:
             row: the reranker.
-            require: called before the model is asked anything; raises where it is not at hand.
+            require: called before the model is asked anything; raises `NotAtHand` where it can't be.
         """
         model = self._catalog.language_models[row.language_model]
         generator = StoredGenerator(self._models.generator(model), self._store)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from r2med_ray.corpus.catalog import TASKS
 from r2med_ray.evaluation.aggregate import pooled_micro_recall, query_weighted, task_macro
 from r2med_ray.evaluation.evaluate import Evaluation
 from r2med_ray.evaluation.measures import Measure
@@ -140,11 +141,13 @@ def _recall_cutoff(measure: str) -> int | None:
 
 
 def _published(record: BenchmarkRecord, system: SystemRecord) -> dict[str, PublishedScore]:
+    """Return what is published for the tasks, but not for a collection of one's own that has the name of one."""
     if system.published_key is None:
         return {}
     found = {
         task.name: published_score(task=task.name, measure=record.main_measure, **system.published_key)
         for task in record.tasks
+        if task.name not in TASKS or TASKS[task.name].suite == task.suite
     }
     return {task: score for task, score in found.items() if score is not None}
 

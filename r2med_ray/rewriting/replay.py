@@ -156,7 +156,8 @@ def _find(folder: Path, method: str, generations: str, fetch: Callable[[str], Pa
     known = sorted(writer for of_method, _, writer in (known.partition("/") for known in sets) if of_method == method)
     close = nearest(generations, known)
     hint = f"{close} Known: {', '.join(known)}" if known else ""
-    raise NotAtHand(f"{what}.{close}" if close else what, f"no generations in {folder}: expected {what}.{hint}")
+    needed = f"{what} ({close.strip()})" if close else what
+    raise NotAtHand(needed, f"no generations in {folder}: expected {what}.{hint}")
 
 
 def _id(row: Record) -> QueryId:

@@ -48,6 +48,13 @@ def judged(values: dict[str, float], **fields: object) -> list[tuple[str, str]]:
     return [(row.task, row.verdict) for row in verdicts(summarise(benchmark(values, **fields)))]
 
 
+def test_a_collection_that_only_has_the_name_of_a_task_is_compared_with_nothing():
+    named_alike = replace(TASKS[0], suite=TASKS[0].name)
+    ours = replace(benchmark({"IIYi-Clinical": 0.13}), tasks=(named_alike,))
+
+    assert verdicts(summarise(ours)) == []
+
+
 def test_each_task_and_the_mean_are_compared():
     columns = verdict_columns(verdicts(summarise(benchmark({"IIYi-Clinical": 0.13, "PMC-Clinical": 0.21662}))))
 

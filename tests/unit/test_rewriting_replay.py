@@ -169,7 +169,7 @@ def test_a_benchmark_that_skips_what_is_missing_still_shows_the_nearest_name(tmp
 
     with pytest.raises(NotAtHand) as failure:
         replay(tmp_path, generations="gtp4")
-    assert failure.value.what == "hyde/gtp4/query_with_hydoc.jsonl. Did you mean 'gpt4'?"
+    assert failure.value.what == "hyde/gtp4/query_with_hydoc.jsonl (Did you mean 'gpt4'?)"
 
 
 @pytest.mark.parametrize("compat", ["none", "r2med"])

@@ -1,0 +1,85 @@
+"""Language models behind Ray Serve and vLLM, in a process and on a cluster of their own.
+
+    python -m tests.integration.language_server FOLDER NAME     prints the address, serves until its input ends
+"""
+
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+import transformers
+
+from r2med_ray.distributed.session import connect
+from r2med_ray.serving.llm_app import Engine, serve_language_model
+from r2med_ray.serving.serve_session import start_serve
+from tests.integration.jobs import REPOSITORY, environment
+from tests.unit.tiny_checkpoints import VOCABULARY, save, word_pieces
+
+TEMPLATE = "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}assistant:"
+ENGINE = {"max_model_len": 512, "enforce_eager": True, "dtype": "float32"}
+"""A short context, so that a prompt can be too long; and nothing is compiled."""
+
+needs_vllm = pytest.mark.skipif(
+    importlib.util.find_spec("vllm") is None, reason="vLLM is not installed: the extra `llm` or `llm-cpu`"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanguageServer:
+    url: str
+    model: Path
+    process: psutil.Process
+
+    def engine(self) -> psutil.Process:
+        """The process that holds the weights."""
+        [engine] = [child for child in self.process.children(recursive=True) if "EngineCore" in child.name()]
+        return engine
+
+
+def tiny_llama(folder: Path) -> Path:
+    """A Llama with random weights that can chat; vLLM computes attention on a CPU for heads of 32 numbers or more."""
+    sizes = {"hidden_size": 128, "intermediate_size": 128, "num_attention_heads": 2, "num_hidden_layers": 2}
+    config = transformers.LlamaConfig(
+        **sizes, vocab_size=VOCABULARY, max_position_embeddings=512, initializer_range=0.5
+    )
+    tokens = word_pieces(template="$A", end="[unused0]")
+    tokens.chat_template = TEMPLATE
+    return save(folder, "LlamaForCausalLM", config, tokens)
+
+
+@contextmanager
+def language_server(model: Path, name: str) -> Iterator[LanguageServer]:
+    """Serve a checkpoint's folder for the length of a `with` block."""
+    command = [sys.executable, "-m", "tests.integration.language_server", str(model), name]
+    with subprocess.Popen(
+        command, cwd=REPOSITORY, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        for line in server.stdout:
+            if line.startswith("http://"):
+                break
+        else:
+            raise AssertionError(f"the server ended with {server.wait()} before it gave an address")
+        yield LanguageServer(url=line.strip(), model=model, process=psutil.Process(server.pid))
+        server.communicate()
+
+
+def main() -> None:
+    folder, name = sys.argv[1:]
+    engine = Engine(name=name, source=folder, arguments=ENGINE, cpus=1, kv_cache_gib=1)
+    with connect("local", num_cpus=2):
+        address = start_serve(http=True)
+        assert address is not None
+        with serve_language_model(name, engine, address) as url:
+            print(url, flush=True)  # noqa: T201
+            sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()
