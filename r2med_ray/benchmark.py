@@ -241,7 +241,12 @@ def _artifact_names(task: Task, system: System, outcome: Outcome) -> dict[str, s
 
 def _stage_record(stage: str, unit: str, report: StageReport) -> StageRecord:
     return StageRecord(
-        stage=stage, unit=unit, documents=report.documents, seconds=report.seconds, reused=report.documents == 0
+        stage=stage,
+        unit=unit,
+        documents=report.documents,
+        seconds=report.seconds,
+        reused=report.documents == 0,
+        cost=report.cost,
     )
 
 

@@ -12,8 +12,8 @@ from r2med_ray.capacity import ClusterCapacity, Pools
 from r2med_ray.config import TaskConfig
 from r2med_ray.corpus.catalog import TaskRow, resolve_tasks
 from r2med_ray.corpus.convert import corpus_key, load_corpus
-from r2med_ray.corpus.sources import DATA_FOLDER, TaskSource
-from r2med_ray.errors import DataError
+from r2med_ray.corpus.sources import TaskSource
+from r2med_ray.errors import DataError, NotAtHand
 from r2med_ray.models.at_hand import ModelsAtHand
 from r2med_ray.reporting.missing import Missing, needs
 from r2med_ray.reporting.record import MissingRecord
@@ -69,8 +69,24 @@ class Plan:
             f"  tokenize  {self.pools.tokenize.describe()}",
             f"  search    {self.pools.search.describe()}",
             f"  rerank    {self.pools.rerank.describe()}",
+            *self._language_models(),
         ]
         return "\n".join(lines)
+
+    def _language_models(self) -> list[str]:
+        """Return what each language model that is to be served would reserve."""
+        pool = self.pools.language_model
+        each = {
+            row.name: row
+            for system in self.benchmark.systems
+            if (row := system.language_model) and row.kind == "vllm"
+        }
+        return [
+            f"  language model {name}: {row.min_replicas}-{row.max_replicas} replicas, each {row.workers} × "
+            f"{pool.cpus:g} CPU" + (f" + {pool.gpus:g} GPU" if pool.gpus else "")
+            for name, row in each.items()
+            if not row.base_url
+        ]
 
 
 def make_plan(benchmark: ResolvedBenchmark, store: ArtifactStore, pools: Pools, capacity: ClusterCapacity) -> Plan:
@@ -88,7 +104,8 @@ def make_plan(benchmark: ResolvedBenchmark, store: ArtifactStore, pools: Pools, 
         try:
             known = _corpus(entry, benchmark, store)
         except DataError as error:  # a plan of what isn't there yet is still a plan; the run stops at this error
-            corpora.append((entry.name, f"not here yet; {_source(entry) or error}"))
+            what = error.what if isinstance(error, NotAtHand) else str(error)
+            corpora.append((entry.name, f"not here yet: {what}"))
             continue
         corpora.append((entry.name, _describe(known)))
         if known is not None:
@@ -147,13 +164,6 @@ def _corpus(entry: TaskRow | TaskConfig, benchmark: ResolvedBenchmark, store: Ar
         )
     )
     return load_corpus(artifact) if artifact else None
-
-
-def _source(entry: TaskRow | TaskConfig) -> str | None:
-    """Say where the run will look for a task of the Hub."""
-    if isinstance(entry, TaskConfig) or entry.hub is None:
-        return None
-    return f"${DATA_FOLDER}/{entry.name}, or {entry.hub} at {entry.revision[:12]} from the Hub"
 
 
 def _describe(corpus: Corpus | None) -> str:

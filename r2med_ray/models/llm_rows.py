@@ -114,6 +114,11 @@ class LanguageModelRow(Row):
         """What requests call the model."""
         return self.served_name or (self.name if sources.is_folder(self.model) else self.model)
 
+    @property
+    def workers(self) -> int:
+        """How many workers share the weights of one replica."""
+        return int(self.engine.get("tensor_parallel_size", 1)) * int(self.engine.get("pipeline_parallel_size", 1))
+
     def with_sampling(self, *, temperature: float | None = None, max_tokens: int | None = None) -> Self:
         """Return the row with another temperature or limit; None keeps the row's."""
         changes = {"temperature": temperature, "max_tokens": max_tokens}

@@ -92,6 +92,9 @@ class StageRecord:
     reused: bool
     """Its artefact was there before this benchmark started."""
 
+    cost: str = ""
+    """What a service was paid for, in words; empty where nothing was."""
+
     @property
     def documents_per_second(self) -> float | None:
         """None where nothing was done."""

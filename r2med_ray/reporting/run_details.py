@@ -1,8 +1,10 @@
 """How a benchmark ran, as tables: its tasks, its stages, and each system on each task and query."""
 
+from collections.abc import Sequence
+
 from r2med_ray.reporting.columns import Column
 from r2med_ray.reporting.formats import count, points, tenths
-from r2med_ray.reporting.record import BenchmarkRecord, TaskRecord
+from r2med_ray.reporting.record import BenchmarkRecord, StageRecord, TaskRecord
 from r2med_ray.reporting.summary import Summary
 
 
@@ -31,6 +33,7 @@ def stage_columns(record: BenchmarkRecord) -> list[Column]:
         Column(title="Seconds", values=[stage.seconds for stage in stages], write=tenths),
         Column(title="Documents/s", values=[stage.documents_per_second for stage in stages], write=tenths),
         Column(title="Source", values=["kept" if stage.reused else "made" for stage in stages], is_number=False),
+        *([Column(title="Cost", values=[stage.cost for stage in stages], is_number=False)] if _paid(stages) else []),
     ]
 
 
@@ -68,3 +71,7 @@ def query_columns(summary: Summary, task: TaskRecord) -> list[Column]:
             for system, found in values.items()
         ),
     ]
+
+
+def _paid(stages: Sequence[StageRecord]) -> bool:
+    return any(stage.cost for stage in stages)

@@ -33,7 +33,7 @@ def test_a_task_of_the_hub_that_is_not_here_is_not_fetched(tmp_path: Path, monke
     monkeypatch.delenv("R2MED_DATA", raising=False)
     text = plan(ArtifactStore(str(tmp_path / "store")), "Biology")
 
-    assert "Biology  not here yet; $R2MED_DATA/Biology, or R2MED/Biology at 8b9fec2db9ed from the Hub" in text
+    assert "Biology  not here yet: R2MED/Biology at 8b9fec2db9ed, from the Hub or in $R2MED_DATA/Biology" in text
 
 
 def test_a_corpus_that_is_not_converted_has_no_shards_to_count_yet(tmp_path: Path) -> None:
