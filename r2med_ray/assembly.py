@@ -238,20 +238,21 @@ class Assembly:
 
     def _serving(self, row: RerankerRow) -> Reranker:
         """Start a reranker's Serve application, or return the client of the one that is running."""
-        if row.name not in self._served:
+        digest = fingerprint(row.model_dump(mode="json"))[:8]  # `compat` makes two rows of one name
+        application = f"r2med-{self._benchmark.config.name}-{row.name}-{digest}"
+        if application not in self._served:
             self._require(row)
             resources, pool = self._resources.rerank, self._pools.rerank
             build = partial(
                 _build_scorer, row, self._benchmark.catalog, pool.device, resources.token_budget, pool.threads
             )
-            application = f"r2med-{self._benchmark.config.name}-{row.name}"
             self._language_models.make_room(pool)
             self._language_models.start_proxy()
             handle = self._servers.enter_context(
                 serve_pair_scorer(application, build, resources, cpus=pool.cpus, gpus=pool.gpus)
             )
-            self._served[row.name] = ServedReranker(handle, resources)
-        return self._served[row.name]
+            self._served[application] = ServedReranker(handle, resources)
+        return self._served[application]
 
     def _make_room_for_language_model(self) -> None:
         if not self._language_models.fit_beside(self._pools.rerank):

@@ -96,22 +96,19 @@ def models(
     extra: Annotated[Path | None, typer.Option("--models", help="A YAML file with rows of your own.")] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Every model of the catalogue as a table.")] = False,
 ) -> None:
-    """List retrievers and rerankers."""
+    """List retrievers, rerankers and language models."""
     from r2med_ray.indexing.bm25 import BM25_ROWS
     from r2med_ray.models.catalog import load_catalog
-    from r2med_ray.models.table import models_table
+    from r2med_ray.models.table import models_list, models_table
 
     catalog = load_catalog(extra)
     if markdown:
         typer.echo(models_table(catalog))
         return
     for name, bm25 in BM25_ROWS.items():
-        typer.echo(f"{name:24} bm25       k1={bm25.k1:g} b={bm25.b:g}")
-    for name, encoder in catalog.encoders.items():
-        revision = f"@{encoder.revision[:12]}" if encoder.revision else ""
-        typer.echo(f"{name:24} encoder    {encoder.model}{revision}")
-    for name, reranker in catalog.rerankers.items():
-        typer.echo(f"{name:24} reranker   {reranker.kind}: {reranker.model or reranker.encoder}")
+        typer.echo(f"{name:38} {'bm25':18} k1={bm25.k1:g} b={bm25.b:g}")
+    for line in models_list(catalog):
+        typer.echo(line)
 
 
 @app.command()

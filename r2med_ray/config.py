@@ -40,7 +40,7 @@ class RetrieverConfig(Frozen):
     safeguard: Literal["keep", "drop"] | None = None
     """Of `candidates`: whether the positive that Nano sets add at rank 101 stays; it does where this is left out."""
 
-    k1: float | None = Field(default=None, ge=0)
+    k1: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     b: float | None = Field(default=None, ge=0, le=1)
     max_length: int | None = Field(default=None, ge=1)
     dtype: Literal["float32", "bfloat16", "float16"] | None = None

@@ -71,7 +71,10 @@ def _override(values: dict[str, Any], override: str) -> None:
             target = target.setdefault(step, {})
         if not isinstance(target, dict | list):
             raise ConfigError(f"--set {override!r}: {step!r} holds {target!r}, which has no keys")
-    value = yaml.safe_load(text)
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"--set {override!r}: the value is no YAML: {error}") from error
     if isinstance(target, list):
         target[_position(last, target, override)] = value
     else:

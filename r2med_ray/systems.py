@@ -112,7 +112,7 @@ def _system(system: SystemConfig, config: BenchmarkConfig, catalog: Catalog) -> 
         config=system,
         compat=compat,
         first_stages=tuple(_first_stage(stage, compat, config, catalog) for stage in system.first_stages),
-        reranker=catalog.reranker(system.reranker.model) if system.reranker else None,
+        reranker=catalog.reranker(system.reranker.model).under(compat) if system.reranker else None,
         language_model=_language_model(rewriter, catalog) if rewriter else None,
         tool=_first_stage(tool.retriever, compat, config, catalog) if tool else None,
     )

@@ -39,19 +39,20 @@ class ModelsAtHand:
         """Check a row; one that is none of the catalogue's, such as BM25's, needs nothing.
 
         Raises:
-            NotAtHand: names what is missing.
-            ConfigError: a row has no revision, or names a folder without a checkpoint.
+            NotAtHand: names what is missing, a row's commit included.
+            ConfigError: a row names a folder without a checkpoint.
         """
         if not isinstance(row, Row):
             return
-        if row.name not in self._missing:
+        key = row.model_dump_json()  # one name stands for two rows where `compat` changes it
+        if key not in self._missing:
             try:
                 self._check(row)
             except NotAtHand as error:
-                self._missing[row.name] = error
+                self._missing[key] = error
             else:
-                self._missing[row.name] = None
-        if missing := self._missing[row.name]:
+                self._missing[key] = None
+        if missing := self._missing[key]:
             raise NotAtHand(missing.what, str(missing))
 
     def _check(self, row: Row) -> None:

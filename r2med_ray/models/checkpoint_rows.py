@@ -43,7 +43,8 @@ class CheckpointRow(Row):
         """Return everything that changes a vector, for an artefact's key; see `EncoderRow.encoding_inputs`.
 
         Raises:
-            ConfigError: a Hub model without revision, or a folder or package without a checkpoint.
+            ConfigError: a folder or package without a checkpoint.
+            NotAtHand: a Hub model without revision.
         """
         return {
             "model": sources.identity(self.model, self.revision),

@@ -24,6 +24,9 @@ SPEED_ARGUMENTS = frozenset(
 )
 """Arguments of vLLM that decide how fast a text comes and not what is asked for: no part of a generation's key."""
 
+ATTEMPTS_AT_REPLICAS = 20
+"""With waits of a minute at most, half of it on average: seven minutes and more."""
+
 
 class Sampling(BaseModel):
     """How tokens are chosen; what is null is left to the service."""
@@ -125,12 +128,12 @@ class LanguageModelRow(Row):
         given = {key: value for key, value in changes.items() if value is not None}
         return self.model_copy(update={"sampling": self.sampling.model_copy(update=given)})
 
-    def filling_replicas(self) -> Self:
-        """Return the row with as many calls at once as all replicas work on, unless it says how many."""
-        if "max_in_flight" in self.calls.model_fields_set:
-            return self
-        calls = self.calls.model_copy(update={"max_in_flight": self.in_flight_per_replica * self.max_replicas})
-        return self.model_copy(update={"calls": calls})
+    def for_replicas(self) -> Self:
+        """Return the row with as many calls at once as all replicas work on, and with more attempts, for an engine
+        that died takes minutes to start again. What the row itself says stays."""
+        wanted = {"max_in_flight": self.in_flight_per_replica * self.max_replicas, "attempts": ATTEMPTS_AT_REPLICAS}
+        changes = {key: value for key, value in wanted.items() if key not in self.calls.model_fields_set}
+        return self.model_copy(update={"calls": self.calls.model_copy(update=changes)})
 
     def generation_inputs(self) -> dict[str, Any]:
         """Return everything about the model that changes a text, for a generation's key.
@@ -138,7 +141,8 @@ class LanguageModelRow(Row):
         Left out are the address, which may change while the model doesn't, and `SPEED_ARGUMENTS`.
 
         Raises:
-            ConfigError: a Hub model without revision, or a folder without a checkpoint.
+            ConfigError: a folder without a checkpoint.
+            NotAtHand: a Hub model without revision.
         """
         service = {"model": self.model, "revision": self.revision}
         engine = {key: value for key, value in self.engine.items() if key not in SPEED_ARGUMENTS}

@@ -77,7 +77,8 @@ class RerankerRow(Row):
         """Return everything that changes a score, for an artefact's key; what maxsim adds is its encoder's.
 
         Raises:
-            ConfigError: a Hub model without revision, or a folder or package without a checkpoint.
+            ConfigError: a folder or package without a checkpoint.
+            NotAtHand: a Hub model without revision.
         """
         keep = {
             "kind",

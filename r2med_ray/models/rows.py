@@ -177,7 +177,8 @@ class EncoderRow(Row):
             side: leaves out what concerns the other side alone; None keeps both.
 
         Raises:
-            ConfigError: a Hub model without revision, or a folder or package without a checkpoint.
+            ConfigError: a folder or package without a checkpoint.
+            NotAtHand: a Hub model without revision.
         """
         prompts = prompts_for(self, task)
         of_side = {

@@ -29,8 +29,8 @@ def locate(model: str, revision: str | None) -> Path:
     """Return the folder that holds a checkpoint; a model of the Hub that isn't cached is downloaded.
 
     Raises:
-        ConfigError: a Hub model has no revision, or a package or a folder has no checkpoint.
-        NotAtHand: the model is neither cached nor to be had; says which snapshot to put where.
+        ConfigError: a package or a folder has no checkpoint.
+        NotAtHand: a Hub model has no revision, or is neither cached nor to be had; says which snapshot to put where.
     """
     if not model.startswith(PACKAGE) and not is_folder(model):
         return _snapshot(model, revision)
@@ -128,9 +128,10 @@ def _package_folder(model: str) -> Path:
 
 def _pinned(model: str, revision: str | None) -> str:
     if revision is None:
-        raise ConfigError(
+        raise NotAtHand(
+            f"the commit of {model}",
             f"model {model!r} has no revision, so it could change under the benchmark: give `revision:`, the commit "
-            f"of its weights, in your own row. (A local folder is written ./{model})"
+            f"of its weights, in your own row. (A local folder is written ./{model})",
         )
     return revision
 

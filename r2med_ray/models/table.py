@@ -7,15 +7,32 @@ from r2med_ray.models.rows import Row
 from r2med_ray.models.sources import PACKAGE, is_folder
 
 
+def models_list(catalog: Catalog) -> list[str]:
+    """Return one line per row: its name, its kind, what it asks, and the commit."""
+    return [
+        f"{row.name:38} {_kind(section):18} {' @ '.join(filter(None, (_model(row), _revision(row))))}"
+        for section in SECTIONS
+        for row in getattr(catalog, section).values()
+    ]
+
+
 def models_table(catalog: Catalog) -> str:
     """Return every row of every section, in the catalogue's order; cells that a kind of model lacks are empty."""
     rows = [
-        [section.removesuffix("s").replace("_", " "), *(cell(row) for cell in _CELLS.values())]
+        [_kind(section), *(cell(row) for cell in _CELLS.values())]
         for section in SECTIONS
         for row in getattr(catalog, section).values()
     ]
     lines = [["kind", *_CELLS], ["---"] * (len(_CELLS) + 1), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
+
+
+def _kind(section: str) -> str:
+    return section.removesuffix("s").replace("_", " ")
+
+
+def _model(row: Row) -> str:
+    return next(filter(None, (getattr(row, key, "") for key in _NAMES)), "")
 
 
 def _max_length(row: Row) -> str:
@@ -46,7 +63,7 @@ _NAMES = ("model", "encoder", "language_model")
 
 _CELLS: Mapping[str, Callable[[Row], str]] = {
     "name": lambda row: row.name,
-    "model": lambda row: next(filter(None, (getattr(row, key, "") for key in _NAMES)), ""),
+    "model": _model,
     "how": lambda row: row.how,
     "tokens": _max_length,
     "prompts": _prompts,

@@ -107,6 +107,9 @@ FORMATS: Registry[AnswerFormat] = Registry(
     ],
 )
 
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half a character, as a stream that is cut between two tokens leaves it; no tokenizer takes it."""
+
 _STOP_TOKENS = re.compile(
     r"(?:\s|</s>|<\|im_end\|>|<\|return\|>|<\|endoftext\|>|<\|eot_id\|>|<\|end_of_text\|>|<｜end▁of▁sentence｜>)+\Z"
 )
@@ -159,7 +162,7 @@ def read_answer(
             published files.
         compat: "r2med" takes the published way: first marker wins, the whole text where there is none.
     """
-    output = raw or ""
+    output = _LONE_SURROGATE.sub("\ufffd", raw or "")
     row = writer if isinstance(writer, AnswerFormat) else format_of(writer)
     before, start, after = output.partition(row.answer_start)
     body, end, _ = after.partition(row.answer_end) if row.answer_end else (after, "", "")

@@ -157,7 +157,7 @@ class ServedModel:
         """Return one completion per prompt, in order; see `protocols.TextGenerator`."""
         if not prompts:
             return []
-        return ChatModel(self._row.filling_replicas(), base_url=self._address()).generate(prompts, keep=keep)
+        return ChatModel(self._row.for_replicas(), base_url=self._address()).generate(prompts, keep=keep)
 
 
 def _key(engine: Engine) -> str:

@@ -21,6 +21,8 @@ from r2med_ray.serving.serve_session import HttpAddress
 logger = logging.getLogger(__name__)
 
 KV_CACHE_GIB = "VLLM_CPU_KVCACHE_SPACE"
+HEALTH_CHECK_PERIOD_S = 2.0
+"""A replica whose engine died refuses whatever it is sent until it has failed three checks; Serve's period is 10 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +121,7 @@ def _application(engine: Engine) -> serve.Application:
                     "target_ongoing_requests": engine.in_flight_per_replica,
                 },
                 "max_constructor_retry_count": 2,
+                "health_check_period_s": HEALTH_CHECK_PERIOD_S,
             },
         )
     except ValueError as error:

@@ -8,7 +8,7 @@ from typing import Self
 from r2med_ray.artifacts import ArtifactKey, Json
 from r2med_ray.corpus.layouts import LAYOUTS
 from r2med_ray.corpus.records import file_digest
-from r2med_ray.errors import ConfigError, DataError
+from r2med_ray.errors import ConfigError, DataError, NotAtHand
 from r2med_ray.registry import nearest
 from r2med_ray.retrieval.candidates import NUM_CANDIDATES
 from r2med_ray.stages.first_stage import Choice
@@ -59,7 +59,10 @@ class CandidatesStage:
             return path
         if self.row not in task.candidates:
             there = ", ".join(task.candidates) or "none"
-            raise DataError(f"task {task.name!r} in {task.folder} has no candidates {self.row!r}; it has {there}")
+            raise NotAtHand(
+                f"the list {self.row!r} of {task.name}",
+                f"task {task.name!r} in {task.folder} has no candidates {self.row!r}; it has {there}",
+            )
         return Path(task.candidates[self.row])
 
     def artifacts(self, task: str, corpus: Corpus, device: str) -> Sequence[ArtifactKey]:

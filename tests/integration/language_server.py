@@ -1,6 +1,6 @@
 """Language models behind Ray Serve and vLLM, in a process and on a cluster of their own.
 
-    python -m tests.integration.language_server FOLDER NAME     prints the address, serves until its input ends
+python -m tests.integration.language_server FOLDER NAME     prints the address, serves until its input ends
 """
 
 import importlib.util
@@ -21,8 +21,10 @@ from r2med_ray.serving.serve_session import start_serve
 from tests.integration.jobs import REPOSITORY, environment
 from tests.unit.tiny_checkpoints import VOCABULARY, save, word_pieces
 
+NAME = "tiny-llama"
 TEMPLATE = "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}assistant:"
-ENGINE = {"max_model_len": 512, "enforce_eager": True, "dtype": "float32"}
+CONTEXT = 512
+ENGINE = {"max_model_len": CONTEXT, "enforce_eager": True, "dtype": "float32"}
 """A short context, so that a prompt can be too long; and nothing is compiled."""
 
 needs_vllm = pytest.mark.skipif(
@@ -46,7 +48,7 @@ def tiny_llama(folder: Path) -> Path:
     """A Llama with random weights that can chat; vLLM computes attention on a CPU for heads of 32 numbers or more."""
     sizes = {"hidden_size": 128, "intermediate_size": 128, "num_attention_heads": 2, "num_hidden_layers": 2}
     config = transformers.LlamaConfig(
-        **sizes, vocab_size=VOCABULARY, max_position_embeddings=512, initializer_range=0.5
+        **sizes, vocab_size=VOCABULARY, max_position_embeddings=CONTEXT, initializer_range=0.5
     )
     tokens = word_pieces(template="$A", end="[unused0]")
     tokens.chat_template = TEMPLATE

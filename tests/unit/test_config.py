@@ -78,6 +78,8 @@ def test_an_override_is_yaml_under_a_dotted_key(tmp_path: Path, override: str, r
     [
         ("depth", "expected key=value"),
         ("systems.4.name=x", "'4' is no position in a list of 1"),
+        ("tasks=[", "--set 'tasks=\\[': the value is no YAML"),
+        ("systems.0.retriever={model: bm25, k1: .inf}", "should be a finite number"),
         ("name.x=1", "'name' holds 'x', which has no keys"),
         ("resources.encod.actors=1", "Did you mean 'encode'"),
     ],

@@ -77,6 +77,15 @@ def test_a_model_needs_a_device_that_holds_it(device: str, needs: str):
     assert failure.value.what == needs
 
 
+def test_one_name_under_two_compats_is_checked_twice():
+    row = CATALOG.encoders["all-MiniLM-L6-v2"].model_copy(update={"memory_gb": 20.0, "r2med": {"memory_gb": 36}})
+    asked = models(memory_gb=24, device="cuda")
+
+    asked.require(row.under("none"))
+    with pytest.raises(NotAtHand, match="takes about 36 GB"):
+        asked.require(row.under("r2med"))
+
+
 def test_the_smallest_gpu_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert gpu_memory_gb() is None

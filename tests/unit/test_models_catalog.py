@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from r2med_ray.errors import ConfigError
+from r2med_ray.errors import ConfigError, NotAtHand
 from r2med_ray.models.catalog import load_catalog
 from r2med_ray.models.networks import load_network
 
@@ -34,7 +34,7 @@ def test_encoders_are_pinned_but_for_those_whose_commit_is_the_users():
 
 
 def test_a_row_without_a_commit_says_what_to_give():
-    with pytest.raises(ConfigError, match=r"'hanhainebula/.*' has no revision.* give `revision:`, the commit"):
+    with pytest.raises(NotAtHand, match=r"'hanhainebula/.*' has no revision.* give `revision:`, the commit"):
         load_network(load_catalog().encoders["reason-embed-qwen3-8b"], "cpu", "float32")
 
 

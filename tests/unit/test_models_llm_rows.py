@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from r2med_ray.errors import ConfigError
+from r2med_ray.errors import NotAtHand
 from r2med_ray.models.catalog import load_catalog
 from r2med_ray.models.llm_rows import LanguageModelRow
 from r2med_ray.rewriting.answers import FORMATS, format_of
@@ -41,7 +41,7 @@ def test_the_published_services_are_sampled_as_published():
 
 
 def test_a_hub_model_is_yours_to_pin():
-    with pytest.raises(ConfigError, match="has no revision"):
+    with pytest.raises(NotAtHand, match="has no revision"):
         load_catalog().language_models["qwen-7b"].generation_inputs()
 
 

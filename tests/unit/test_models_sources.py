@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from r2med_ray.errors import ConfigError, DataError
+from r2med_ray.errors import ConfigError, DataError, NotAtHand
 from r2med_ray.models.sources import identity, locate, weights_digest
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -38,7 +38,7 @@ def test_a_folder_without_checkpoint_is_named(tmp_path: Path):
 
 def test_a_hub_model_without_revision_is_refused():
     for use in (locate, identity):
-        with pytest.raises(ConfigError, match=r"'BAAI/bge-m3' has no revision.*in your own row"):
+        with pytest.raises(NotAtHand, match=r"'BAAI/bge-m3' has no revision.*in your own row"):
             use("BAAI/bge-m3", None)
 
 

@@ -10,7 +10,7 @@ import transformers
 from sentence_transformers.base.modules import Router, Transformer
 from sentence_transformers.sparse_encoder.modules import SparseStaticEmbedding, SpladePooling
 
-from r2med_ray.errors import ConfigError
+from r2med_ray.errors import NotAtHand
 from r2med_ray.models.checkpoint_rows import SparseRow
 from r2med_ray.models.sparse_encoders import SparseEncoder
 from r2med_ray.types import Document, FloatMatrix
@@ -131,5 +131,5 @@ def test_no_texts_give_no_rows(splade: Path) -> None:
 def test_a_model_of_the_hub_without_revision_is_refused_with_what_to_give() -> None:
     row = SparseRow(name="s", model="prithivida/Splade_PP_en_v2", max_length=512)
 
-    with pytest.raises(ConfigError, match=r"has no revision.*give `revision:`"):
+    with pytest.raises(NotAtHand, match=r"has no revision.*give `revision:`"):
         SparseEncoder(row, device="cpu", token_budget=2048)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from r2med_ray.errors import ConfigError
+from r2med_ray.errors import NotAtHand
 from r2med_ray.models.catalog import load_catalog
 from r2med_ray.models.checkpoint_rows import LateInteractionRow, SparseRow
 
@@ -46,5 +46,5 @@ def test_the_shipped_rows_are_pinned_but_those_whose_commit_is_not_known() -> No
 
 
 def test_a_row_without_a_commit_says_what_to_give() -> None:
-    with pytest.raises(ConfigError, match=r"answerai-colbert-small-v1' has no revision.*give `revision:`"):
+    with pytest.raises(NotAtHand, match=r"answerai-colbert-small-v1' has no revision.*give `revision:`"):
         load_catalog().late_interaction["answerai-colbert-small"].encoding_inputs()

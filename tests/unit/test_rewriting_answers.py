@@ -124,3 +124,7 @@ def test_what_a_filter_stopped_is_a_refusal():
     answer = read_answer("Moths circle", "gpt4", finish_reason="content_filter")
 
     assert (answer.text, answer.flag) == ("", "refusal")
+
+
+def test_half_a_character_becomes_the_replacement_character() -> None:
+    assert read_answer("rash \ud83d", "qwen-7b", finish_reason="stop").text == "rash \ufffd"

@@ -136,3 +136,13 @@ def test_stages_that_need_the_same_vectors_share_them() -> None:
 
     assert isinstance(first, DenseStage)
     assert first.prepared_as == second.prepared_as
+
+
+def test_a_reranker_is_used_as_its_systems_compat_says() -> None:
+    # R2MED's code loads both in float32, its pairs as they are; by default the device decides
+    reranked = {**BM25, "reranker": {"model": "bge-reranker-v2-m3"}}
+    published, ours = resolve(config({**reranked, "compat": "r2med"}, {**reranked, "name": "ours"})).systems
+
+    assert published.reranker is not None
+    assert ours.reranker is not None
+    assert (published.reranker.dtype, ours.reranker.dtype) == ("float32", "auto")

@@ -1,0 +1,144 @@
+"""A language model behind real vLLM and real Ray Serve answers every prompt, whatever dies on the way."""
+
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from r2med_ray.artifacts import ArtifactStore
+from r2med_ray.config import RewriterConfig
+from r2med_ray.errors import StageError
+from r2med_ray.models.chat import ChatModel
+from r2med_ray.models.llm_rows import LanguageModelRow
+from r2med_ray.protocols import ChatPrompt
+from r2med_ray.rewriting.generations import StoredGenerator
+from r2med_ray.rewriting.live import SHORTENED, LiveRewriter
+from r2med_ray.templates import Template
+from r2med_ray.types import Query
+from tests.integration.language_server import NAME, LanguageServer, needs_vllm
+
+pytestmark = [pytest.mark.ray, pytest.mark.serve, pytest.mark.llm, needs_vllm]
+
+TOKENS = 16
+
+
+def model(server: LanguageServer, *, max_tokens: int = TOKENS) -> ChatModel:
+    row = LanguageModelRow(
+        name=NAME,
+        model=str(server.model),
+        base_url=server.url,
+        sampling={"temperature": 0.8, "max_tokens": max_tokens},
+    )
+    return ChatModel(row.for_replicas())
+
+
+def prompts(count: int, topic: str) -> list[ChatPrompt]:
+    return [
+        ChatPrompt(
+            unit=f"query 'q{number}'",
+            messages=({"role": "user", "content": f"{topic} of patient {number}"},),
+            seed=number,
+        )
+        for number in range(count)
+    ]
+
+
+def test_a_served_model_answers_up_to_its_limit_and_says_why_it_ended(served_llama: LanguageServer) -> None:
+    [completion] = model(served_llama).generate(prompts(1, "fever"))
+
+    # Random weights end their text by chance only, once in 30,522 tokens.
+    assert (completion.finish_reason, completion.completion_tokens) == ("length", TOKENS)
+    assert completion.text.strip()
+
+
+def test_64_prompts_at_once_are_answered_in_order(served_llama: LanguageServer) -> None:
+    asked = prompts(64, "rash")
+    together = model(served_llama).generate(asked)
+
+    assert len({completion.text for completion in together}) == 64
+    # An answer depends on its prompt and seed, so one that is asked for alone shows whose answer it is.
+    for number in (0, 17, 63):
+        assert model(served_llama).generate([asked[number]])[0].text == together[number].text
+
+
+def test_the_port_is_open_on_loopback_only(served_llama: LanguageServer) -> None:
+    port = int(served_llama.url.split(":")[2].split("/")[0])
+    listening = {
+        connection.laddr.ip
+        for connection in psutil.net_connections("tcp")
+        if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port
+    }
+    assert listening == {"127.0.0.1"}
+
+
+def lamer(server: LanguageServer, store: ArtifactStore, too_long: str) -> LiveRewriter:
+    config = RewriterConfig.model_validate(
+        {
+            "method": "lamer",
+            "llm": NAME,
+            "candidates": {"retriever": "bm25", "depth": 2, "words": 400, "too_long": too_long},
+        }
+    )
+    return LiveRewriter(
+        config,
+        StoredGenerator(model(server), store),
+        Template(version="1", text="Correct{candidates}\nfor {query}"),
+        answer_format="plain",
+        find_candidates=lambda queries: {query.query_id: ["pain " * 400, "rash " * 400] for query in queries},
+    )
+
+
+def test_a_prompt_beyond_the_context_names_query_and_length(served_llama: LanguageServer, tmp_path: Path) -> None:
+    rewriter = lamer(served_llama, ArtifactStore(str(tmp_path)), "error")
+
+    # Two passages of 400 words, their two marks, and three words around them.
+    with pytest.raises(StageError, match=r"query 'q7', whose prompt of 805 words is too long.*512 tokens"):
+        rewriter.rewrite([Query(query_id="q7", text="fever")])
+
+
+def test_candidates_are_halved_until_the_prompt_fits(served_llama: LanguageServer, tmp_path: Path) -> None:
+    rewriter = lamer(served_llama, ArtifactStore(str(tmp_path)), "halve")
+
+    rewriting = rewriter.rewrite([Query(query_id="q7", text="fever")])
+
+    assert rewriting.flagged[SHORTENED] == ("q7",)
+    [completion] = rewriter.generator.generate(rewriter.prompts([Query(query_id="q7", text="fever")]))
+    # 512 tokens have room for two passages of 200 words, not of 400.
+    assert completion.shortened == 1
+
+
+def test_an_engine_that_dies_loses_no_text_and_writes_none_twice(
+    served_llama: LanguageServer, tmp_path: Path
+) -> None:
+    store = ArtifactStore(str(tmp_path))
+    asked = prompts(64, "cough")
+    engine = served_llama.engine()
+    began = threading.Event()
+
+    def kill() -> None:
+        deadline = time.monotonic() + 60
+        while not store.names_of("generation") and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if len(store.names_of("generation")) < 64:
+            began.set()
+        engine.kill()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    answering = model(served_llama)
+    # Eight at a time, so that the first texts are there long before the last.
+    answering.row = answering.row.model_copy(
+        update={"calls": answering.row.calls.model_copy(update={"max_in_flight": 8})}
+    )
+    written = StoredGenerator(answering, store).generate(asked)
+    killer.join()
+
+    assert began.is_set()
+    assert answering.requests > 64
+    assert len(store.names_of("generation")) == 64
+    assert list(store.problems()) == []
+    # The engine that took its place holds the same weights: it writes the same texts again.
+    assert served_llama.engine().pid != engine.pid
+    assert model(served_llama).generate([asked[0], asked[63]])[1].text == written[63].text
