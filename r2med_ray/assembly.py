@@ -127,11 +127,11 @@ class Assembly:
         )
 
     def rewrite(self, work: Sequence[Assembled]) -> list[Done]:
-        """REWRITE: have all texts written that are not stored yet, then end the models that wrote them, unless they will
-        rerank and the cluster has room for encoders beside them.
+        """REWRITE: have all texts written that are not stored yet, then end the models that wrote them.
 
         Texts that need no search are one stream per language model. Where the cluster has room for both, what the
-        searches will need of the corpora is encoded meanwhile. LameR and agents, which search, come afterwards.
+        searches will need of the corpora is encoded meanwhile. LameR and agents, which search, come afterwards. With
+        that room, models stay where a language model will rerank.
 
         Returns:
             (stage, unit, what was done) in the order of the work.

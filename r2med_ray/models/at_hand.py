@@ -1,5 +1,6 @@
 """Whether what a model needs is at hand before anything starts: its checkpoints, its key, a device that holds it."""
 
+import importlib.util
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -7,6 +8,8 @@ from collections.abc import Mapping
 from r2med_ray.errors import NotAtHand
 from r2med_ray.models.api_calls import api_key
 from r2med_ray.models.catalog import Catalog
+from r2med_ray.models.llm_reranker_rows import LlmRerankerRow
+from r2med_ray.models.llm_rows import LanguageModelRow
 from r2med_ray.models.rows import Row
 from r2med_ray.models.sources import require_at_hand
 
@@ -16,6 +19,10 @@ CHECKPOINTS: Mapping[str, str] = {
     "adapter": "adapter_revision",
 }
 """Key of a row that names a checkpoint → the key with its commit."""
+
+HOW_TO_GET_VLLM = (
+    "install 'r2med-ray[llm]' on GPUs or 'r2med-ray[llm-cpu]' without, or give the model the `base_url` of a service"
+)
 
 
 class ModelsAtHand:
@@ -58,6 +65,12 @@ class ModelsAtHand:
     def _check(self, row: Row) -> None:
         if encoder := getattr(row, "encoder", None):
             self._check(self._catalog.encoders[encoder])
+        elif isinstance(row, LlmRerankerRow):
+            self._check(self._catalog.language_models[row.language_model])
+        elif isinstance(row, LanguageModelRow) and row.is_served:
+            _require_vllm(row)
+            require_at_hand(row.model, row.revision, ask_hub=self._ask_hub)
+            self._require_memory(row, shared_by=row.workers)
         elif hasattr(row, "key_variable"):
             api_key(row.key_variable)
         else:
@@ -66,14 +79,21 @@ class ModelsAtHand:
                     require_at_hand(name, getattr(row, revision), ask_hub=self._ask_hub)
             self._require_memory(row)
 
-    def _require_memory(self, row: Row) -> None:
-        if self._memory_gb is not None and row.memory_gb > self._memory_gb:
+    def _require_memory(self, row: Row, *, shared_by: int = 1) -> None:
+        share = row.memory_gb / shared_by
+        if self._memory_gb is not None and share > self._memory_gb:
             node = "" if self._device == "cuda" else " or a node"
+            on_each = f" on each of {shared_by}" if shared_by > 1 else ""
             raise NotAtHand(
-                f"a GPU{node} with {row.memory_gb:g} GB",
-                f"{row.name} takes about {row.memory_gb:g} GB, and the device {self._device!r} has "
+                f"a GPU{node} with {share:g} GB",
+                f"{row.name} takes about {share:g} GB{on_each}, and the device {self._device!r} has "
                 f"{self._memory_gb:.1f}",
             )
+
+
+def _require_vllm(row: LanguageModelRow) -> None:
+    if importlib.util.find_spec("vllm") is None:
+        raise NotAtHand("vLLM", f"language model {row.name!r} is to be served: {HOW_TO_GET_VLLM}")
 
 
 def gpu_memory_gb() -> float | None:

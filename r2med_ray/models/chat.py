@@ -141,6 +141,31 @@ class ChatModel:
                 parts.add(piece, "delta")
 
 
+class ServedModel:
+    """A language model whose server is started by the first prompt.
+
+    Args:
+        row: the model.
+        address: starts the server, or returns the address of the one that is running.
+    """
+
+    def __init__(self, row: LanguageModelRow, address: Callable[[], str]) -> None:
+        self._row = row
+        self._address = address
+
+    def inputs(self) -> dict[str, Any]:
+        """Return everything about model and sampling, except seeds, that changes a text, for artefact keys."""
+        return self._row.generation_inputs()
+
+    def generate(
+        self, prompts: Sequence[ChatPrompt], *, keep: Callable[[int, Completion], None] | None = None
+    ) -> list[Completion]:
+        """Return one completion per prompt, in order; see `protocols.TextGenerator`."""
+        if not prompts:
+            return []
+        return ChatModel(self._row.for_replicas(), base_url=self._address()).generate(prompts, keep=keep)
+
+
 @dataclass(slots=True)
 class _Parts:
     """The pieces of an answer so far; a whole answer is one piece."""

@@ -1,10 +1,9 @@
 """The language models of a job: started with the first prompt, shared by all who ask, ended when released."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
-from typing import Any
 
 from r2med_ray.artifacts import fingerprint
 from r2med_ray.capacity import (
@@ -17,9 +16,9 @@ from r2med_ray.capacity import (
 )
 from r2med_ray.errors import CapacityError, NotAtHand
 from r2med_ray.models import sources
-from r2med_ray.models.chat import ChatModel
+from r2med_ray.models.chat import ChatModel, ServedModel
 from r2med_ray.models.llm_rows import LanguageModelRow
-from r2med_ray.protocols import ChatPrompt, Completion, TextGenerator
+from r2med_ray.protocols import TextGenerator
 from r2med_ray.resources import LanguageModelResources
 from r2med_ray.serving.llm_app import Engine, serve_language_model
 from r2med_ray.serving.serve_session import HttpAddress, start_serve
@@ -128,36 +127,12 @@ class LanguageModels:
             min_replicas=row.min_replicas,
             max_replicas=row.max_replicas,
             in_flight_per_replica=row.in_flight_per_replica,
+            workers=row.workers,
             cpus=pool.cpus,
             gpus=pool.gpus,
             accelerator=row.accelerator if pool.gpus else None,
             kv_cache_gib=self._resources.kv_cache_gib,
         )
-
-
-class ServedModel:
-    """A language model whose server is started by the first prompt.
-
-    Args:
-        row: the model.
-        address: starts the server, or returns the address of the one that is running.
-    """
-
-    def __init__(self, row: LanguageModelRow, address: Callable[[], str]) -> None:
-        self._row = row
-        self._address = address
-
-    def inputs(self) -> Mapping[str, Any]:
-        """Return everything about model and sampling, except seeds, that changes a text, for artefact keys."""
-        return self._row.generation_inputs()
-
-    def generate(
-        self, prompts: Sequence[ChatPrompt], *, keep: Callable[[int, Completion], None] | None = None
-    ) -> list[Completion]:
-        """Return one completion per prompt, in order; see `protocols.TextGenerator`."""
-        if not prompts:
-            return []
-        return ChatModel(self._row.for_replicas(), base_url=self._address()).generate(prompts, keep=keep)
 
 
 def _key(engine: Engine) -> str:

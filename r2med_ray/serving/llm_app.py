@@ -5,7 +5,6 @@ It needs the extra `llm` (on GPUs) or `llm-cpu`; nothing here is imported by a b
 
 import contextlib
 import logging
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,13 +15,14 @@ from ray.exceptions import RayError
 from r2med_ray.artifacts import Json
 from r2med_ray.capacity import CPUS_OF_AN_INGRESS
 from r2med_ray.errors import ConfigError, StageError
+from r2med_ray.models.at_hand import HOW_TO_GET_VLLM
 from r2med_ray.serving.serve_session import HttpAddress
 
 logger = logging.getLogger(__name__)
 
 KV_CACHE_GIB = "VLLM_CPU_KVCACHE_SPACE"
 HEALTH_CHECK_PERIOD_S = 2.0
-"""A replica whose engine died refuses whatever it is sent until it has failed three checks; Serve's period is 10 s."""
+"""A replica whose engine died refuses all it is sent until it has failed three checks. Serve's own period is 10 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,9 @@ class Engine:
     in_flight_per_replica: int = 256
     """Requests that a replica works on at once; above it Serve adds a replica, up to `max_replicas`."""
 
+    workers: int = 1
+    """How many share one replica's weights, as `arguments` have it."""
+
     cpus: float = 1.0
     """CPUs that each of an engine's workers reserves."""
 
@@ -54,12 +57,6 @@ class Engine:
 
     kv_cache_gib: int = 4
     """Memory for keys and values, where the engine computes on the CPU."""
-
-    @property
-    def workers(self) -> int:
-        """How many workers share one replica's weights."""
-        sizes = (self.arguments.get(name, 1) for name in ("tensor_parallel_size", "pipeline_parallel_size"))
-        return math.prod(int(str(size)) for size in sizes)
 
     @property
     def min_workers(self) -> int:
@@ -101,8 +98,7 @@ def _application(engine: Engine) -> serve.Application:
         from ray.serve.llm import LLMConfig, build_openai_app
     except ImportError as error:
         raise ConfigError(
-            f"language model {engine.name!r} is to be served, which needs vLLM ({error}): install "
-            f"'r2med-ray[llm]' on GPUs or 'r2med-ray[llm-cpu]' without, or give the model a `base_url`"
+            f"language model {engine.name!r} is to be served, which needs vLLM ({error}): {HOW_TO_GET_VLLM}"
         ) from error
     try:
         config = LLMConfig(

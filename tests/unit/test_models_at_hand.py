@@ -1,5 +1,6 @@
 """Whether a model could be used, found out without loading or downloading it."""
 
+import importlib
 import json
 import os
 import stat
@@ -15,6 +16,8 @@ from r2med_ray.errors import NotAtHand
 from r2med_ray.indexing.bm25 import BM25_ROWS
 from r2med_ray.models.at_hand import ModelsAtHand, gpu_memory_gb
 from r2med_ray.models.catalog import load_catalog
+from r2med_ray.models.llm_reranker_rows import LlmRerankerRow
+from r2med_ray.models.llm_rows import LanguageModelRow
 
 CATALOG = load_catalog()
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -75,6 +78,48 @@ def test_a_model_needs_a_device_that_holds_it(device: str, needs: str):
         models(0.4, device).require(row)
 
     assert failure.value.what == needs
+
+
+def language_model(folder: Path, **values: object) -> LanguageModelRow:
+    (folder / "config.json").write_text("{}")
+    return LanguageModelRow.model_validate({"name": "m", "model": str(folder), **values})
+
+
+def test_a_language_model_that_is_to_be_served_needs_vllm_and_one_with_an_address_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("sys.path", [str(tmp_path)])
+    row = language_model(tmp_path)
+    models().require(row.model_copy(update={"base_url": "http://127.0.0.1:1/v1"}))
+    with pytest.raises(NotAtHand, match=r"r2med-ray\[llm\]") as failure:
+        models().require(row)
+    (tmp_path / "vllm.py").touch()
+    importlib.invalidate_caches()
+    models().require(row)
+
+    assert failure.value.what == "vLLM"
+
+
+def test_each_worker_holds_its_share_of_a_language_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "vllm.py").touch()
+    row = language_model(tmp_path, memory_gb=180, engine={"tensor_parallel_size": 4})
+
+    # 180 / 4 = 45
+    models(45, "cuda").require(row)
+    with pytest.raises(NotAtHand, match="45 GB on each of 4") as failure:
+        models(44, "cuda").require(row)
+
+    assert failure.value.what == "a GPU with 45 GB"
+
+
+def test_a_reranker_needs_its_language_model(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    row = LlmRerankerRow(name="r", strategy="listwise", language_model="gpt4")
+    with pytest.raises(NotAtHand) as failure:
+        models().require(row)
+
+    assert failure.value.what == "OPENAI_API_KEY"
 
 
 def test_one_name_under_two_compats_is_checked_twice():
