@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from r2med_ray.artifacts import ArtifactStore, fingerprint
 from r2med_ray.config import RewriterConfig
-from r2med_ray.corpus.catalog import TASKS, fetcher
+from r2med_ray.corpus.catalog import fetcher
 from r2med_ray.corpus.loading import fetch_documents
 from r2med_ray.models.catalog import Catalog
 from r2med_ray.models.llm_reranker_rows import LlmRerankerRow
@@ -20,12 +20,12 @@ from r2med_ray.retrieval.stored import StoredReranker
 from r2med_ray.rewriting.answers import FORMATS, joined, read_answer
 from r2med_ray.rewriting.generations import StoredGenerator
 from r2med_ray.rewriting.live import LiveRewriter
-from r2med_ray.rewriting.prompts import DEFAULT, PromptTask, load_prompt
+from r2med_ray.rewriting.prompts import DEFAULT, load_prompt
 from r2med_ray.rewriting.replay import ReplayRewriter
 from r2med_ray.rewriting.search_agents import CONDENSE_PLACES, START_PLACES, FoundPassage, SearchAgent
 from r2med_ray.serving.language_models import LanguageModels
 from r2med_ray.stages.first_stage import FirstStage
-from r2med_ray.systems import ResolvedSystem
+from r2med_ray.systems import ResolvedSystem, prompt_task
 from r2med_ray.templates import Template, load_template
 from r2med_ray.types import DocId, Document, Query, QueryId, Run, Task
 
@@ -75,7 +75,7 @@ class LanguageParts:
         return LiveRewriter(
             config,
             generator,
-            load_prompt(config.method, _prompt_task(task), config.prompts),
+            load_prompt(config.method, prompt_task(task.name), config.prompts),
             answer_format=row.answer_format,
             find_candidates=self._candidates(task, system) if config.candidates else None,
             compat=system.compat,
@@ -178,13 +178,6 @@ class LanguageParts:
 
     def _documents(self, task: Task, doc_ids: Iterable[DocId]) -> Mapping[DocId, Document]:
         return fetch_documents(self._store, task.corpus, doc_ids)
-
-
-def _prompt_task(task: Task) -> PromptTask:
-    if task.name not in TASKS:
-        return PromptTask(names=(task.name,))
-    row = TASKS[task.name]
-    return PromptTask(names=(row.name, *row.aliases), family=row.family)
 
 
 def _prompt(method: str, places: Sequence[str], folder: str | None) -> Template:

@@ -5,6 +5,7 @@ Reads the store and the task files; writes nothing and starts nothing.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from r2med_ray.artifacts import ArtifactStore
@@ -12,14 +13,21 @@ from r2med_ray.capacity import ClusterCapacity, Pools
 from r2med_ray.config import TaskConfig
 from r2med_ray.corpus.catalog import TaskRow, resolve_tasks
 from r2med_ray.corpus.convert import corpus_key, load_corpus
+from r2med_ray.corpus.loading import read_task_queries
 from r2med_ray.corpus.sources import TaskSource
-from r2med_ray.errors import DataError, NotAtHand
+from r2med_ray.errors import DataError, NotAtHand, StageError
 from r2med_ray.models.at_hand import ModelsAtHand
+from r2med_ray.models.chat import ServedModel
+from r2med_ray.models.llm_reranker_rows import LlmRerankerRow
+from r2med_ray.models.llm_rows import LanguageModelRow
 from r2med_ray.reporting.missing import Missing, needs
 from r2med_ray.reporting.record import MissingRecord
+from r2med_ray.rewriting.generations import StoredGenerator
+from r2med_ray.rewriting.live import LiveRewriter
+from r2med_ray.rewriting.prompts import load_prompt
 from r2med_ray.rewriting.replay import ReplayRewriter
 from r2med_ray.stages.first_stage import FirstStage
-from r2med_ray.systems import ResolvedBenchmark
+from r2med_ray.systems import ResolvedBenchmark, prompt_task
 from r2med_ray.types import Corpus
 
 
@@ -44,6 +52,9 @@ class Plan:
     """(task, what is known about its corpus), in the order of the tasks."""
 
     shards: tuple[ShardCount, ...]
+    unwritten: tuple[str, ...]
+    """What language models have yet to write, per system and task."""
+
     needs: tuple[str, ...]
     """What is not on this machine, with what waits for it."""
 
@@ -64,6 +75,8 @@ class Plan:
             *(f"  {line}" for line in self.needs),
             "artefacts of shards (stored + missing)",
             *(f"  {count.what}, {count.task}: {count.stored} + {count.missing}" for count in self.shards),
+            *(["texts that a language model has yet to write"] if self.unwritten else []),
+            *(f"  {line}" for line in self.unwritten),
             "reservations",
             f"  encode    {self.pools.encode.describe()}",
             f"  tokenize  {self.pools.tokenize.describe()}",
@@ -76,16 +89,15 @@ class Plan:
     def _language_models(self) -> list[str]:
         """Return what each language model that is to be served would reserve."""
         pool = self.pools.language_model
-        each = {
-            row.name: row
-            for system in self.benchmark.systems
-            if (row := system.language_model) and row.kind == "vllm"
-        }
+        rows = [system.language_model for system in self.benchmark.systems]
+        rerankers = [system.reranker for system in self.benchmark.systems]
+        known = self.benchmark.catalog.language_models
+        rows += [known[row.language_model] for row in rerankers if isinstance(row, LlmRerankerRow)]
+        each = {row.name: row for row in rows if row and row.is_served}
         return [
             f"  language model {name}: {row.min_replicas}-{row.max_replicas} replicas, each {row.workers} × "
             f"{pool.cpus:g} CPU" + (f" + {pool.gpus:g} GPU" if pool.gpus else "")
             for name, row in each.items()
-            if not row.base_url
         ]
 
 
@@ -100,9 +112,11 @@ def make_plan(benchmark: ResolvedBenchmark, store: ArtifactStore, pools: Pools, 
     """
     corpora: list[tuple[str, str]] = []
     shards: list[ShardCount] = []
+    unwritten: list[str] = []
     for entry in benchmark.tasks:
         try:
             known = _corpus(entry, benchmark, store)
+            unwritten += _unwritten(benchmark, store, entry)
         except DataError as error:  # a plan of what isn't there yet is still a plan; the run stops at this error
             what = error.what if isinstance(error, NotAtHand) else str(error)
             corpora.append((entry.name, f"not here yet: {what}"))
@@ -116,6 +130,7 @@ def make_plan(benchmark: ResolvedBenchmark, store: ArtifactStore, pools: Pools, 
         capacity=capacity,
         corpora=tuple(corpora),
         shards=tuple(shards),
+        unwritten=tuple(unwritten),
         needs=tuple(needs(_not_here(benchmark))),
     )
 
@@ -181,6 +196,29 @@ def _count(
         yield ShardCount(
             what=f"{stage.holds} for {stage.label}", task=task, stored=stored, missing=len(keys) - stored
         )
+
+
+def _unwritten(benchmark: ResolvedBenchmark, store: ArtifactStore, entry: TaskRow | TaskConfig) -> Iterator[str]:
+    queries = read_task_queries(find_task(entry, download=False))
+    for system in benchmark.systems:
+        row, config = system.language_model, system.config.rewriter
+        if row is None or config is None:
+            continue
+        name, most = f"{system.name}, {entry.name}", len(queries) * config.samples
+        if system.tool:
+            yield f"{name}: up to {most}; they depend on what {system.tool.label} finds"
+            continue
+        try:
+            generator = StoredGenerator(ServedModel(row, partial(_unasked, row)), store)
+            prompt = load_prompt(config.method, prompt_task(entry.name), config.prompts)
+            rewriter = LiveRewriter(config, generator, prompt, answer_format=row.answer_format, compat=system.compat)
+            yield f"{name}: {rewriter.unfinished(queries)} of {most}"
+        except NotAtHand as error:
+            yield f"{name}: {most}; needs {error.what}"
+
+
+def _unasked(row: LanguageModelRow) -> str:
+    raise StageError("plan", f"language model {row.name!r}", "a plan asks no model anything")
 
 
 def _distinct(stages: Sequence[FirstStage]) -> list[FirstStage]:

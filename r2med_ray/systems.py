@@ -7,7 +7,7 @@ from typing import Literal
 
 from r2med_ray.artifacts import Json
 from r2med_ray.config import BenchmarkConfig, RetrieverConfig, RewriterConfig, SystemConfig, TaskConfig
-from r2med_ray.corpus.catalog import TaskRow, select_tasks
+from r2med_ray.corpus.catalog import TASKS, TaskRow, select_tasks
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.published import mteb_models
 from r2med_ray.models.catalog import Catalog, load_catalog
@@ -15,6 +15,7 @@ from r2med_ray.models.llm_reranker_rows import LlmRerankerRow
 from r2med_ray.models.llm_rows import LanguageModelRow
 from r2med_ray.models.reranker_rows import RerankerRow
 from r2med_ray.rewriting.methods import spelled
+from r2med_ray.rewriting.prompts import PromptTask
 from r2med_ray.stages.first_stage import Choice, FirstStage
 from r2med_ray.stages.kinds import resolve_stage
 from r2med_ray.types import Compat
@@ -102,6 +103,14 @@ def resolve(config: BenchmarkConfig) -> ResolvedBenchmark:
         tasks=tuple(select_tasks(config.tasks)),
         systems=tuple(_system(system, config, catalog) for system in config.systems),
     )
+
+
+def prompt_task(name: str) -> PromptTask:
+    """Return what the choice of a prompt needs to know of a task; one outside the catalogue has but its name."""
+    if name not in TASKS:
+        return PromptTask(names=(name,))
+    row = TASKS[name]
+    return PromptTask(names=(row.name, *row.aliases), family=row.family)
 
 
 def _system(system: SystemConfig, config: BenchmarkConfig, catalog: Catalog) -> ResolvedSystem:

@@ -88,6 +88,20 @@ def load_task(
     )
 
 
+def read_task_queries(source: TaskSource) -> list[Query]:
+    """Return the queries that `load_task` gives a task, without looking at its corpus.
+
+    Raises:
+        DataError: a record is wrong (file and line).
+    """
+    files, layout = source.files, LAYOUTS[source.layout]
+    queries = read_queries(files.queries, layout, IdReader(files.queries))
+    if not layout.has_splits:
+        return queries
+    qrels, _ = read_qrels(files.qrels, layout, IdReader(files.qrels))
+    return [query for query in queries if query.query_id in qrels]
+
+
 def read_shard(store: ArtifactStore, shard: CorpusShard, *, skip_rows: Collection[int] = ()) -> ShardRows:
     """Read the documents of a shard, without the rows of the corpus that `skip_rows` names.
 

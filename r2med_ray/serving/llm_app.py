@@ -21,6 +21,10 @@ from r2med_ray.serving.serve_session import HttpAddress
 logger = logging.getLogger(__name__)
 
 KV_CACHE_GIB = "VLLM_CPU_KVCACHE_SPACE"
+STREAM_INTERVAL_MS = 1000
+"""How often an answer's new words are passed on: each piece costs processor time in three processes, and nobody reads
+along. Ray's own interval is 50 ms."""
+
 HEALTH_CHECK_PERIOD_S = 2.0
 """A replica whose engine died refuses all it is sent until it has failed three checks. Serve's own period is 10 s."""
 
@@ -108,6 +112,7 @@ def _application(engine: Engine) -> serve.Application:
             placement_group_config={"bundles": [_bundle(engine)] * engine.workers},
             runtime_env={"env_vars": _environment(engine)},
             log_engine_metrics=False,
+            experimental_configs={"stream_batching_interval_ms": STREAM_INTERVAL_MS},
             deployment_config={
                 "ray_actor_options": {"num_cpus": 0},  # Ray adds them to the first bundle, one where none is said
                 "autoscaling_config": {

@@ -24,7 +24,7 @@ from r2med_ray.indexing.bm25 import BM25_ROWS, BM25Index
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
 from r2med_ray.ranking import merge
 from r2med_ray.types import Ranking
-from tests.benchmarks.bench_e1_encode import print_seconds, seconds_per_round, times_as_fast
+from tests.benchmarks.rounds import print_seconds, seconds_per_round, times_as_fast
 
 ROW = BM25_ROWS["bm25"]
 K = 100

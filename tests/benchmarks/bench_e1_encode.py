@@ -11,10 +11,8 @@ the documents, and has a bar of its own over A: float32 has one arithmetic, and 
 """
 
 import argparse
-import statistics
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -23,6 +21,7 @@ from r2med_ray.models.devices import best_dtype, set_threads
 from r2med_ray.models.encoders import build_encoder
 from r2med_ray.models.sources import locate
 from tests.benchmarks.bench_e0_padding import r2med_lengths
+from tests.benchmarks.rounds import Work, print_seconds, seconds_per_round, times_as_fast
 
 ROW = load_catalog().encoders["all-MiniLM-L6-v2"]
 CLOSENESS = {"float32": 0.9999, "bfloat16": 0.999, "float16": 0.999}
@@ -31,8 +30,6 @@ BARS = {"float32": 1.0, "bfloat16": 2.0, "float16": 2.0}
 
 ROUNDS = 3
 
-Work = Callable[[], object]
-
 
 def texts_of(lengths: Sequence[int], seed: int = 9) -> list[str]:
     """Return texts of whole words of MiniLM's vocabulary: a text of n words has n tokens and two special ones."""
@@ -40,38 +37,6 @@ def texts_of(lengths: Sequence[int], seed: int = 9) -> list[str]:
     words = [word for word in vocabulary if word.isascii() and word.isalpha() and len(word) > 2]
     random = np.random.default_rng(seed)
     return [" ".join(random.choice(words, length)) for length in lengths]
-
-
-def seconds_per_round(contestants: dict[str, Work], rounds: int) -> dict[str, list[float]]:
-    """Run each once to warm up, then all in turn."""
-    for work in contestants.values():
-        work()
-    seconds: dict[str, list[float]] = {name: [] for name in contestants}
-    for _ in range(rounds):
-        for name, work in contestants.items():
-            start = time.perf_counter()
-            work()
-            seconds[name].append(time.perf_counter() - start)
-    return seconds
-
-
-def print_seconds(seconds: dict[str, list[float]], items: dict[str, int], what: str) -> None:
-    for name, values in seconds.items():
-        rate = items[name] / min(values)
-        print(
-            f"{name:<4} {rate:8.1f} {what}/s at best; seconds: min {min(values):.3f}, "
-            f"median {statistics.median(values):.3f}, max {max(values):.3f}"
-        )
-
-
-def times_as_fast(seconds: dict[str, list[float]], items: dict[str, int], ours: str, theirs: str) -> float:
-    """Print and return how many times as fast we are by the minimum."""
-    by = {
-        choose: (items[ours] / choose(seconds[ours])) / (items[theirs] / choose(seconds[theirs]))
-        for choose in (min, statistics.median)
-    }
-    print(f"{ours}/{theirs}  {by[min]:.2f} times as fast by the minimum, {by[statistics.median]:.2f} by the median")
-    return by[min]
 
 
 def main() -> None:

@@ -22,7 +22,8 @@ from r2med_ray.models.devices import set_threads
 from r2med_ray.models.reranker_rows import RerankerRow
 from r2med_ray.models.sources import locate
 from tests.benchmarks.bench_e0_padding import r2med_lengths
-from tests.benchmarks.bench_e1_encode import ROW, print_seconds, seconds_per_round, texts_of, times_as_fast
+from tests.benchmarks.bench_e1_encode import ROW, texts_of
+from tests.benchmarks.rounds import print_seconds, seconds_per_round, times_as_fast
 
 QUERY_LENGTHS = (115.2, 273.8, 107.1, 233.2, 167.8, 449.3, 182.8, 602.3)
 """Means of R2MED's eight tasks, from its README."""

@@ -22,7 +22,7 @@ import numpy as np
 
 from r2med_ray.indexing.dense import DenseIndex
 from r2med_ray.ranking import best_of_scores
-from tests.benchmarks.bench_e1_encode import print_seconds, seconds_per_round, times_as_fast
+from tests.benchmarks.rounds import print_seconds, seconds_per_round, times_as_fast
 
 DIMENSIONS = 768
 K = 100

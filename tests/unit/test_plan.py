@@ -9,7 +9,7 @@ from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.capacity import ClusterCapacity, size_pools
 from r2med_ray.config_files import parse_config
 from r2med_ray.corpus.catalog import resolve_tasks
-from r2med_ray.corpus.loading import load_task
+from r2med_ray.corpus.loading import load_task, read_task_queries
 from r2med_ray.plan import make_plan
 from r2med_ray.systems import resolve
 
@@ -69,3 +69,31 @@ def test_what_is_not_on_this_machine_is_listed_with_what_waits_for_it(
     assert "needs BAAI/bge-large-en-v1.5 at d4aa6901d3a4: bge on Demo-Posts" in text
     assert "needs hyde/gpt4/query_with_hydoc.jsonl: h on Demo-Posts" in text
     assert "needs" not in plan(ArtifactStore(str(tmp_path / "store")), "Demo-Posts")
+
+
+def test_texts_yet_to_be_written_are_counted_and_what_their_model_reserves_is_shown(tmp_path: Path) -> None:
+    rows = tmp_path / "models.yaml"
+    (tmp_path / "config.json").write_text("{}")
+    rows.write_text(
+        """
+        language_models: [{name: small, model: ./, max_replicas: 2, engine: {tensor_parallel_size: 2}}]
+        llm_rerankers: [{name: order, strategy: listwise, language_model: small}]
+        """
+    )
+    hyde = {"method": "hyde", "llm": "small", "samples": 3}
+    lamer = {"method": "lamer", "llm": "small", "candidates": {"retriever": "bm25"}}
+    systems = [
+        {"name": "h", "retriever": "bm25", "rewriter": hyde},
+        {"name": "l", "retriever": "bm25", "rewriter": lamer},
+        {"name": "o", "retriever": "bm25", "reranker": {"model": "order"}},
+    ]
+    store = ArtifactStore(str(tmp_path / "store"))
+    text = plan(store, "Demo-Posts", systems=systems, models=str(rows))
+    [source] = resolve_tasks(["Demo-Posts"])
+    count = len(read_task_queries(source))
+
+    # Three texts of each query; LameR's prompts show what a search that a plan doesn't make would find.
+    assert f"h, Demo-Posts: {3 * count} of {3 * count}" in text
+    assert f"l, Demo-Posts: up to {count}; they depend on what bm25 finds" in text
+    assert "language model small: 1-2 replicas, each 2 × 1 CPU" in text
+    assert not store.names()

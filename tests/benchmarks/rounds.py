@@ -1,0 +1,46 @@
+"""Contestants that take turns in one process, and how their times are shown."""
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import TypeAlias
+
+Work: TypeAlias = Callable[[], object]
+
+
+def seconds_per_round(contestants: dict[str, Work], rounds: int) -> dict[str, list[float]]:
+    """Run each once to warm up, then all in turn."""
+    for work in contestants.values():
+        work()
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    for _ in range(rounds):
+        for name, work in contestants.items():
+            start = time.perf_counter()
+            work()
+            seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def print_seconds(seconds: dict[str, list[float]], items: dict[str, int], what: str) -> None:
+    for name, values in seconds.items():
+        rate = items[name] / min(values)
+        print(
+            f"{name:<4} {rate:8.1f} {what}/s at best; seconds: min {min(values):.3f}, "
+            f"median {statistics.median(values):.3f}, max {max(values):.3f}"
+        )
+
+
+def times_as_fast(seconds: dict[str, list[float]], items: dict[str, int], ours: str, theirs: str) -> float:
+    """Print and return how many times as fast we are by the minimum."""
+    by = {
+        choose: (items[ours] / choose(seconds[ours])) / (items[theirs] / choose(seconds[theirs]))
+        for choose in (min, statistics.median)
+    }
+    print(f"{ours}/{theirs}  {by[min]:.2f} times as fast by the minimum, {by[statistics.median]:.2f} by the median")
+    return by[min]
+
+
+def verdict(claim: str, *, holds: bool) -> bool:
+    """Print a bar and whether it was reached."""
+    print(f"{'PASS' if holds else 'FAIL'}  {claim}")
+    return holds
