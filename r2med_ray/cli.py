@@ -304,7 +304,7 @@ def nano_build(
 def exit_on_user_error(command: Callable[[], object]) -> None:
     """Run a command; what the user can mend is said without a traceback, with exit code 2."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    for noisy in ("ray.data", "ray.serve", "httpx", "sentence_transformers"):
+    for noisy in ("ray.data", "ray.serve", "httpx", "httpx2", "sentence_transformers"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     try:
         command()

@@ -26,6 +26,10 @@ _REASONING_FIELDS = ("reasoning", "reasoning_content")
 """Where servers put it: vLLM's name, and the older one that others still use."""
 
 
+CONTINUED = {"continue_final_message": True, "add_generation_prompt": False}
+"""What vLLM has to be told to go on within a message of its own."""
+
+
 class ChatModel:
     """Asks a language model, many prompts at once, within the limits of its row.
 
@@ -123,7 +127,7 @@ class ChatModel:
             "messages": [*([{"role": "system", "content": system}] if system else []), *messages],
             "seed": prompt.seed,
             **{key: value for key, value in optional.items() if value is not None},
-            "extra_body": dict(row.body),
+            "extra_body": dict(row.body) | (CONTINUED if messages[-1]["role"] == "assistant" else {}),
         }
 
     async def _ask(self, body: dict[str, Any], shortened: int, client: "AsyncOpenAI") -> Completion:

@@ -25,6 +25,9 @@ STREAM_INTERVAL_MS = 1000
 """How often an answer's new words are passed on: each piece costs processor time in three processes, and nobody reads
 along. Ray's own interval is 50 ms."""
 
+ON_CPU: Mapping[str, Json] = {"enable_chunked_prefill": False}
+"""vLLM 0.29's engine ends at a prompt with a seed that it reads in parts: `CPU Generator does not use offset`."""
+
 HEALTH_CHECK_PERIOD_S = 2.0
 """A replica whose engine died refuses all it is sent until it has failed three checks. Serve's own period is 10 s."""
 
@@ -99,7 +102,8 @@ def serve_language_model(name: str, engine: Engine, address: HttpAddress) -> Ite
 
 def _application(engine: Engine) -> serve.Application:
     try:
-        from ray.serve.llm import LLMConfig, build_openai_app
+        with _logging_as_it_is():
+            from ray.serve.llm import LLMConfig, build_openai_app
     except ImportError as error:
         raise ConfigError(
             f"language model {engine.name!r} is to be served, which needs vLLM ({error}): {HOW_TO_GET_VLLM}"
@@ -107,7 +111,7 @@ def _application(engine: Engine) -> serve.Application:
     try:
         config = LLMConfig(
             model_loading_config={"model_id": engine.name, "model_source": engine.source},
-            engine_kwargs=dict(engine.arguments),
+            engine_kwargs={**({} if engine.gpus else ON_CPU), **engine.arguments},
             accelerator_type=engine.accelerator,
             placement_group_config={"bundles": [_bundle(engine)] * engine.workers},
             runtime_env={"env_vars": _environment(engine)},
@@ -128,6 +132,18 @@ def _application(engine: Engine) -> serve.Application:
     except ValueError as error:
         raise ConfigError(f"language model {engine.name!r}: {error}") from error
     return build_openai_app({"llm_configs": [config], "ingress_deployment_config": _INGRESS})
+
+
+@contextlib.contextmanager
+def _logging_as_it_is() -> Iterator[None]:
+    """Undo what importing `ray.serve.llm` does to the root logger: JSON on every line, from INFO on."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
 
 
 def _bundle(engine: Engine) -> dict[str, float]:

@@ -22,7 +22,8 @@ from tests.integration.jobs import REPOSITORY, environment
 from tests.unit.tiny_checkpoints import VOCABULARY, save, word_pieces
 
 NAME = "tiny-llama"
-TEMPLATE = "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}assistant:"
+TEMPLATE = "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"
+TEMPLATE += "{% if add_generation_prompt %}assistant:{% endif %}"
 CONTEXT = 512
 ENGINE = {"max_model_len": CONTEXT, "enforce_eager": True, "dtype": "float32"}
 """A short context, so that a prompt can be too long; and nothing is compiled."""

@@ -12,7 +12,7 @@ from r2med_ray.reporting.write import load_results
 from tests.integration.jobs import REPOSITORY, environment
 from tests.unit.test_readme import README, commands
 
-pytestmark = [pytest.mark.ray, pytest.mark.serve]
+pytestmark = [pytest.mark.ray, pytest.mark.serve, pytest.mark.timeout(1800)]
 
 COMMANDS = [command for command in commands() if not command.startswith(("make ", "ray job submit"))]
 """`make demo` runs the first of them; CI runs `make test`; submission has a test of its own."""

@@ -54,13 +54,27 @@ def test_a_served_model_answers_up_to_its_limit_and_says_why_it_ended(served_lla
 
 
 def test_64_prompts_at_once_are_answered_in_order(served_llama: LanguageServer) -> None:
-    asked = prompts(64, "rash")
+    asked = prompts(64, "rash " * 300)  # far more tokens than vLLM reads in one step
     together = model(served_llama).generate(asked)
 
     assert len({completion.text for completion in together}) == 64
     # An answer depends on its prompt and seed, so one that is asked for alone shows whose answer it is.
     for number in (0, 17, 63):
         assert model(served_llama).generate([asked[number]])[0].text == together[number].text
+
+
+def test_a_message_of_its_own_is_continued(served_llama: LanguageServer) -> None:
+    asking = model(served_llama)
+    asking.row = asking.row.model_copy(update={"system_prompt": None})
+    conversation = ({"role": "user", "content": "fever"}, {"role": "assistant", "content": "the rash"})
+    continued, answered = asking.generate(
+        [ChatPrompt(unit="a", messages=conversation, seed=1), ChatPrompt(unit="b", messages=conversation[:1], seed=1)]
+    )
+
+    # `user : fever assistant : the rash`, and no second `assistant :` behind it.
+    assert continued.prompt_tokens == 7
+    # `user : fever assistant :`
+    assert answered.prompt_tokens == 5
 
 
 def test_the_port_is_open_on_loopback_only(served_llama: LanguageServer) -> None:

@@ -1,0 +1,84 @@
+"""L3: a language model behind Ray Serve against the same engine called directly.
+
+    python -m tests.benchmarks.bench_l3_served [--small]      (needs vLLM)
+
+    A  `LLM.chat` of vLLM with all prompts        D  r2med_ray: the served model, asked over HTTP
+
+A tiny Llama with random weights; 128 prompts, 128 tokens each, no end token. Both engines stand in processes of their
+own, and take turns. `--small` is 8 prompts and no bar. Of a model this small every step is cheap, so that this shows
+the most that serving can cost; with a real one, the engine's share of the time grows and serving's doesn't.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from r2med_ray.models.chat import ChatModel
+from r2med_ray.models.llm_rows import LanguageModelRow
+from r2med_ray.protocols import ChatPrompt
+from tests.benchmarks.rounds import print_seconds, seconds_per_round, times_as_fast, verdict
+from tests.integration.language_server import ENGINE, NAME, language_server, tiny_llama
+
+PROMPTS = 128
+TOKENS = 128
+ROUNDS = 3
+BAR = 0.95
+
+
+def measure(folder: Path, small: bool) -> bool:
+    from vllm import LLM, SamplingParams
+
+    prompts = [
+        ChatPrompt(
+            unit=f"query {number}",
+            messages=({"role": "user", "content": f"fever and rash of patient {number}"},),
+            seed=number,
+        )
+        for number in range(8 if small else PROMPTS)
+    ]
+    conversations = [list(prompt.messages) for prompt in prompts]
+    sampled = [
+        SamplingParams(temperature=0.8, max_tokens=TOKENS, seed=prompt.seed, ignore_eos=True) for prompt in prompts
+    ]
+    with language_server(folder, NAME) as server:
+        raw = LLM(str(folder), **ENGINE)
+        row = LanguageModelRow(
+            name=NAME,
+            model=str(folder),
+            base_url=server.url,
+            system_prompt=None,
+            sampling={"temperature": 0.8, "max_tokens": TOKENS},
+            body={"ignore_eos": True},
+        )
+        ours = ChatModel(row.for_replicas())
+        told = [said.outputs[0].text for said in raw.chat(conversations, sampled, use_tqdm=False)]
+        said = [answer.text for answer in ours.generate(prompts)]
+        print(f"{sum(map(str.__eq__, told, said))} of {len(prompts)} texts are the same")
+        seconds = seconds_per_round(
+            {
+                "A": lambda: raw.chat(conversations, sampled, use_tqdm=False),
+                "D": lambda: ours.generate(prompts),
+            },
+            1 if small else ROUNDS,
+        )
+    items = dict.fromkeys(seconds, len(prompts) * TOKENS)
+    print_seconds(seconds, items, "tokens")
+    ratio = times_as_fast(seconds, items, "D", "A")
+    return verdict(f"D is at least {BAR} times as fast as A", holds=ratio >= BAR)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--small", action="store_true")
+    small = parser.parse_args().small
+    os.environ["VLLM_CPU_KVCACHE_SPACE"] = "1"
+    with tempfile.TemporaryDirectory() as folder:
+        reached = measure(tiny_llama(Path(folder)), small)
+    if not reached and not small:
+        sys.exit("missed")
+
+
+if __name__ == "__main__":
+    main()

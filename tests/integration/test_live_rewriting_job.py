@@ -1,0 +1,139 @@
+"""The job with a language model of its own: texts, agents and rerankers from vLLM, once and never again."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from r2med_ray.artifacts import ArtifactStore
+from tests.http_services import Answer, Service, completions, slow
+from tests.integration.jobs import JOB, environment, run_files, run_job, write_config
+from tests.integration.language_server import ENGINE, NAME, LanguageServer, needs_vllm
+
+pytestmark = [pytest.mark.ray, pytest.mark.serve]
+
+QUERIES = 15
+STARTED = f"starting {NAME} behind Ray Serve"
+
+HYDE = {"method": "hyde", "llm": NAME, "samples": 2}
+LAMER = {"method": "lamer", "llm": NAME, "candidates": {"retriever": "bm25", "depth": 2, "words": 40}}
+AGENT = {"method": "search-r1", "llm": NAME, "agent": {"retriever": "bm25", "max_turns": 1, "words": 40}}
+SYSTEMS = [
+    {"name": "bm25", "retriever": "bm25"},
+    {"name": "bm25+hyde", "retriever": "bm25", "rewriter": HYDE},
+    {"name": "minilm+hyde", "retriever": "all-MiniLM-L6-v2", "rewriter": HYDE},
+    {"name": "bm25+lamer", "retriever": "bm25", "rewriter": LAMER},
+    {"name": "bm25+search-r1", "retriever": "bm25", "rewriter": AGENT},
+    {"name": "listwise", "retriever": "bm25", "reranker": {"model": "order", "depth": 6}},
+    {"name": "groupwise", "retriever": "bm25", "reranker": {"model": "grade", "depth": 6}},
+]
+
+
+def job(folder: Path, model: Path, **changes: object) -> Path:
+    """Write a benchmark with a language model, which is `model` unless `base_url` says where it answers."""
+    row = {"name": NAME, "model": str(model), "engine": ENGINE, "sampling": {"temperature": 0.8, "max_tokens": 16}}
+    reranker = {"language_model": NAME, "window": 4, "step": 2, "passage_words": 20}
+    rows = {
+        "language_models": [row | ({"base_url": changes.pop("base_url")} if "base_url" in changes else {})],
+        "llm_rerankers": [
+            {"name": "order", "strategy": "listwise", **reranker},
+            {"name": "grade", "strategy": "groupwise", **reranker},
+        ],
+    }
+    folder.mkdir(exist_ok=True)
+    (folder / "models.yaml").write_text(yaml.safe_dump(rows))
+    return write_config(folder / "live.yaml", name="live", models="models.yaml", **changes)
+
+
+@pytest.fixture(scope="module")
+def finished(served_llama: LanguageServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the job has run once, with rewriting alone on the cluster; the configuration is live.yaml."""
+    folder = tmp_path_factory.mktemp("live")
+    # With half a CPU kept for reading, an encoder of this size has room for nobody beside it.
+    resources = {
+        "documents_per_shard": 40,
+        "encode": {"cpus": (os.cpu_count() or 1) - 0.5},
+        "language_model": {"kv_cache_gib": 1},
+    }
+    config = job(folder, served_llama.model, systems=SYSTEMS, resources=resources)
+    (folder / "log").write_text(run_job(config, cwd=folder).stderr)
+    return folder
+
+
+@pytest.mark.llm
+@needs_vllm
+def test_every_system_is_measured_and_flagged_texts_are_counted(finished: Path) -> None:
+    results = finished / "results" / "live"
+
+    assert len(run_files(results)) == len(SYSTEMS)
+    store = ArtifactStore(str(finished / "store"))
+    assert len(store.names_of("transcript")) == QUERIES
+    # Random weights end no text before its limit, so every query is flagged.
+    page = (results / "index.html").read_text()
+    for name in ("bm25+hyde", "minilm+hyde", "bm25+lamer"):
+        assert f"{name}: generated texts flagged &#39;cut at limit&#39; ({QUERIES})" in page
+    # Once for the texts, and once more for the rerankers, after encoders had the machine to themselves.
+    assert (finished / "log").read_text().count(STARTED) == 2
+
+
+@pytest.mark.llm
+@needs_vllm
+def test_a_second_run_asks_nothing_and_starts_no_server(finished: Path) -> None:
+    before = ArtifactStore(str(finished / "store")).names()
+
+    again = run_job(finished / "live.yaml", "--output", finished / "again", cwd=finished)
+
+    assert ArtifactStore(str(finished / "store")).names() == before
+    assert run_files(finished / "again") == run_files(finished / "results" / "live")
+    assert STARTED not in again.stderr
+    stages = json.loads((finished / "again" / "manifest.json").read_text())["stages"]
+    assert all(stage["reused"] for stage in stages)
+
+
+@pytest.mark.llm
+@needs_vllm
+def test_a_model_behind_an_address_gives_the_same_while_encoders_work_beside_it(
+    finished: Path, served_llama: LanguageServer, tmp_path: Path
+) -> None:
+    resources = {"documents_per_shard": 40}
+    config = job(tmp_path, served_llama.model, systems=SYSTEMS, resources=resources, base_url=served_llama.url)
+
+    beside = run_job(config, cwd=tmp_path)
+
+    assert STARTED not in beside.stderr
+    assert run_files(tmp_path / "results" / "live") == run_files(finished / "results" / "live")
+
+
+def test_a_job_that_was_killed_while_texts_were_written_asks_for_the_rest(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    checkpoint.mkdir()
+    (checkpoint / "config.json").write_text("{}")
+    answer: Answer = slow(completions(lambda prompt: f"a passage of {len(prompt)} letters"), 0.3)
+    with Service(answer) as service:
+        systems = [{"name": "hyde", "retriever": "bm25", "rewriter": {**HYDE, "samples": 4}}]
+        config = job(tmp_path / "job", checkpoint, systems=systems, baseline=None, base_url=service.url)
+        arguments = [config, "--store", tmp_path / "store"]
+        store = ArtifactStore(str(tmp_path / "store"))
+        driver = subprocess.Popen(
+            [sys.executable, JOB, *arguments], cwd=tmp_path, env=environment(), stderr=subprocess.DEVNULL
+        )
+        deadline = time.monotonic() + 200
+        while not store.names_of("generation") and time.monotonic() < deadline:
+            time.sleep(0.02)
+        driver.send_signal(signal.SIGKILL)
+        driver.wait()
+        written = len(store.names_of("generation"))
+        service.forget()
+        run_job(*arguments, cwd=tmp_path)
+
+        total = 4 * QUERIES
+        assert 1 <= written < total
+        assert len(service.requests) == total - written
+    assert len(store.names_of("generation")) == total
+    assert len(run_files(tmp_path / "results" / "live")) == 1
