@@ -11,8 +11,10 @@ export HF_HUB_OFFLINE ?= 1
 demo: $(VENV)/ready
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python jobs/full_benchmark.py
 
-test: check test-llm
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pytest -m 'not llm'
+# Both runs, whatever comes of the first one.
+test: check $(LLM_VENV)/ready
+	failed=0; $(MAKE) test-llm || failed=1; \
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pytest -m 'not llm' || failed=1; exit $$failed
 
 # vLLM brings versions of its own, so what needs it runs in an environment of its own.
 test-llm: $(LLM_VENV)/ready
