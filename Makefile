@@ -27,8 +27,10 @@ check: $(VENV)/ready
 	$(BIN)/lint-imports
 
 # The anchors and their bars, one script each; every figure is a ratio of two things measured in turn.
-benchmarks: $(VENV)/ready
-	for script in tests/benchmarks/bench_*.py; do $(BIN)/python -m tests.benchmarks.$$(basename $$script .py) || exit 1; done
+benchmarks: $(VENV)/ready $(LLM_VENV)/ready
+	for script in tests/benchmarks/bench_*.py; do \
+		case $$script in */bench_l3_*) python=$(LLM_VENV)/bin/python;; *) python=$(BIN)/python;; esac; \
+		$$python -m tests.benchmarks.$$(basename $$script .py) || exit 1; done
 
 # torch first and by itself: with nothing installed, a bare requirement for it takes a CUDA build of gigabytes.
 $(VENV)/ready: pyproject.toml

