@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from r2med_ray.errors import ConfigError, NotAtHand, StageError
-from r2med_ray.models.chat import ChatModel
+from r2med_ray.models.chat import ChatModel, ServedModel
 from r2med_ray.models.llm_rows import ChatCallPolicy, LanguageModelRow
 from r2med_ray.protocols import ChatPrompt, Completion
 from tests.http_services import (
@@ -94,6 +94,27 @@ def test_a_conversation_with_its_own_system_message_keeps_it() -> None:
         ask(service, ChatPrompt(unit="query '7'", messages=messages, seed=1))
 
     assert service.requests[0].body["messages"] == list(messages)
+
+
+def test_a_conversation_that_ends_with_the_models_own_words_is_continued() -> None:
+    begun = ({"role": "user", "content": "hello"}, {"role": "assistant", "content": "good"})
+    with Service(shout) as service:
+        ask(service, ChatPrompt(unit="u", messages=begun, seed=1), body={"top_k": 20})
+        body = service.requests[0].body
+
+    assert (body["continue_final_message"], body["add_generation_prompt"], body["top_k"]) == (True, False, 20)
+
+
+def test_a_served_model_starts_its_server_with_its_first_prompt() -> None:
+    with Service(shout) as service:
+        started: list[str] = []
+        model = ServedModel(row(), lambda: started.append(service.url) or service.url)
+
+        assert model.inputs() == row().generation_inputs()
+        assert model.generate([]) == []
+        assert started == []
+        assert [said.text for said in model.generate([prompt()])] == ["HELLO"]
+        assert started == [service.url]
 
 
 def test_lm05_completions_come_in_the_order_of_prompts_however_they_arrive() -> None:

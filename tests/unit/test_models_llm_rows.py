@@ -106,3 +106,17 @@ def test_a_file_of_ones_own_adds_a_model(tmp_path: Path):
     mine = load_catalog(path).language_models["mine"]
 
     assert (mine.model, mine.calls.max_in_flight, mine.calls.timeout_s) == (str(tmp_path / "weights"), 4, 1800)
+
+
+def test_calls_fill_all_replicas_and_wait_for_an_engine_unless_the_row_says_otherwise():
+    shared = {"in_flight_per_replica": 8, "max_replicas": 3}
+    calls = row(**shared).for_replicas().calls
+    own = row(**shared, calls={"max_in_flight": 2, "attempts": 3}).for_replicas().calls
+
+    assert (calls.max_in_flight, calls.attempts) == (24, 20)
+    assert (own.max_in_flight, own.attempts) == (2, 3)
+
+
+def test_the_workers_of_a_replica_are_those_of_both_ways_to_share_weights():
+    assert row().workers == 1
+    assert row(engine={"tensor_parallel_size": 4, "pipeline_parallel_size": 2}).workers == 8
