@@ -141,6 +141,8 @@ def _describe(problem: Any, kind: type[Row]) -> str:
     if problem["type"] == "extra_forbidden":
         return f"unknown key {where!r}.{nearest(where, kind.model_fields)} Known: {', '.join(kind.model_fields)}"
     message = problem["msg"].removeprefix("Value error, ")
+    if problem["type"] == "missing":  # its input is the whole row, which may hold a key by mistake
+        return f"{where}: {message}"
     return f"{where}: {message}, got {problem['input']!r}" if where else message
 
 

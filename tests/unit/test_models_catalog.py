@@ -150,3 +150,11 @@ def test_keys_are_computed_without_loading_a_model_library():
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
 
     assert done.stdout == "[]\n"
+
+
+def test_a_key_in_a_row_is_never_printed(tmp_path: Path):
+    path = write(tmp_path, "language_models: [{name: x, kind: openai, api_key: sk-secret-123}]")
+
+    with pytest.raises(ConfigError, match="x: model: Field required") as refused:
+        load_catalog(path)
+    assert "sk-secret-123" not in str(refused.value)
