@@ -7,12 +7,12 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
 
 from r2med_ray.artifacts import ArtifactStore, fingerprint
-from r2med_ray.capacity import ClusterCapacity, Pools
+from r2med_ray.capacity import CPUS_FOR_READING, ClusterCapacity, Pool, Pools
 from r2med_ray.distributed.first_stages import FirstStages
 from r2med_ray.distributed.progress import StageReport
 from r2med_ray.distributed.stage_parts import Asked, Done, RunningRetriever, Workplace
@@ -73,6 +73,7 @@ class Assembly:
         self._resources = benchmark.config.resources
         self._store = store
         self._pools = pools
+        self._encoder = replace(pools.encode, cpus=pools.encode.cpus + CPUS_FOR_READING)
         self._models = models
         self._stages = FirstStages(Workplace(store=store, pools=pools, resources=self._resources))
         self._open: dict[str, RunningRetriever] = {}
@@ -144,7 +145,7 @@ class Assembly:
         tools = [(item.task, item.resolved.tool) for item in unwritten if item.resolved.tool]
         first_stages = [(item.task, stage) for item in unwritten for stage in item.resolved.first_stages]
         done: list[Done] = []
-        fits = self._language_models.fit_beside(self._pools.encode)
+        fits = self._language_models.fit_beside(self._encoder)
         if fits:
             with ThreadPoolExecutor(max_workers=1) as beside:
                 written = beside.submit(self._language.write, rewriters)
@@ -202,8 +203,9 @@ class Assembly:
         retriever = self._retriever(task, stage)
         if not retriever.is_stored(queries, k=depth):
             self._require(stage.row)
-            if not isinstance(stage, LexicalStage):  # whose terms are stored: it reserves nothing for a question
-                self._language_models.make_room(self._pools.encode)
+            embeds = not isinstance(stage, LexicalStage)
+            if embeds and not self._language_models.fit_beside(self._encoder):
+                self._language_models.release()
             self._stages.prepare([Asked(task=task, stage=stage, queries=tuple(queries))])
         return retriever.retrieve(queries, k=depth)
 
@@ -227,6 +229,8 @@ class Assembly:
     def _opened(self, key: str, task: Task, stage: FirstStage) -> Retriever:
         """Start the shard actors of a first stage, or return those that are running."""
         if key not in self._open:
+            if not self._language_models.fit_beside(self._reserved(len(self._open) + 1, len(self._served))):
+                self.release()
             self._open[key] = self._stages.open(task, stage)
         return self._open[key]
 
@@ -246,7 +250,7 @@ class Assembly:
             build = partial(
                 _build_scorer, row, self._benchmark.catalog, pool.device, resources.token_budget, pool.threads
             )
-            self._language_models.make_room(pool)
+            self._make_room_for_scorer()
             self._language_models.start_proxy()
             handle = self._servers.enter_context(
                 serve_pair_scorer(application, build, resources, cpus=pool.cpus, gpus=pool.gpus)
@@ -254,9 +258,25 @@ class Assembly:
             self._served[application] = ServedReranker(handle, resources)
         return self._served[application]
 
-    def _make_room_for_language_model(self) -> None:
-        if not self._language_models.fit_beside(self._pools.rerank):
+    def _make_room_for_scorer(self) -> None:
+        self.release()  # what is to be reranked has been searched for
+        if not self._language_models.fit_beside(self._reserved(1, len(self._served) + 1)):
+            self._language_models.release()
             self._end_scorers()
+
+    def _make_room_for_language_model(self) -> None:
+        self.release()
+        if not self._language_models.fit_beside(self._reserved(1, len(self._served))):
+            self._end_scorers()
+
+    def _reserved(self, retrievers: int, scorers: int) -> Pool:
+        """Return what so many first stages and served scorers reserve together."""
+        search, rerank = self._pools.search, self._pools.rerank
+        return Pool(
+            actors=1,
+            cpus=retrievers * search.actors * search.cpus + scorers * rerank.actors * rerank.cpus,
+            gpus=retrievers * search.actors * search.gpus + scorers * rerank.actors * rerank.gpus,
+        )
 
     def _end_scorers(self) -> None:
         self._servers.close()

@@ -6,14 +6,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 
 from r2med_ray.artifacts import fingerprint
-from r2med_ray.capacity import (
-    CPUS_FOR_READING,
-    CPUS_OF_AN_INGRESS,
-    ClusterCapacity,
-    Pool,
-    Pools,
-    require_language_model,
-)
+from r2med_ray.capacity import CPUS_OF_AN_INGRESS, ClusterCapacity, Pool, Pools, require_language_model
 from r2med_ray.errors import CapacityError, NotAtHand
 from r2med_ray.models import sources
 from r2med_ray.models.chat import ChatModel, ServedModel
@@ -83,16 +76,11 @@ class LanguageModels:
 
     def fit_beside(self, pool: Pool) -> bool:
         """Say whether the cluster has room for all models that are counted on and one actor of another pool."""
-        cpus, gpus = pool.cpus + CPUS_FOR_READING, pool.gpus
+        cpus, gpus = pool.cpus, pool.gpus
         for engine in self._wanted.values():
             cpus += engine.min_workers * engine.cpus + CPUS_OF_AN_INGRESS
             gpus += engine.min_workers * engine.gpus
         return cpus <= self._capacity.cpus and gpus <= self._capacity.gpus
-
-    def make_room(self, pool: Pool) -> None:
-        """End the models unless the cluster has room for an actor of another pool beside them."""
-        if not self.fit_beside(pool):
-            self.release()
 
     def release(self) -> None:
         """End the applications that were started here; what they reserved is free for what follows."""

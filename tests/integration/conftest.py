@@ -1,6 +1,7 @@
 """One language model for all tests that speak to one: an engine takes minutes to start."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +9,13 @@ from tests.integration.language_server import NAME, LanguageServer, language_ser
 
 
 @pytest.fixture(scope="session")
-def served_llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LanguageServer]:
-    """A tiny Llama of random weights behind Ray Serve and vLLM."""
-    with language_server(tiny_llama(tmp_path_factory.mktemp("llama")), NAME) as server:
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a tiny Llama of random weights."""
+    return tiny_llama(tmp_path_factory.mktemp("llama"))
+
+
+@pytest.fixture(scope="session")
+def served_llama(llama: Path) -> Iterator[LanguageServer]:
+    """The same behind Ray Serve and vLLM."""
+    with language_server(llama, NAME) as server:
         yield server

@@ -16,11 +16,12 @@ def environment(**changes: str) -> dict[str, str]:
     return {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", **changes}
 
 
-def run_job(*arguments: str | Path, cwd: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+def run_job(
+    *arguments: str | Path, cwd: Path, check: bool = True, timeout_s: float = 580
+) -> subprocess.CompletedProcess[str]:
     """Run `python jobs/full_benchmark.py ...` in a folder."""
-    finished = subprocess.run(
-        [sys.executable, JOB, *arguments], cwd=cwd, env=environment(), capture_output=True, text=True, timeout=580
-    )
+    command = [sys.executable, JOB, *arguments]
+    finished = subprocess.run(command, cwd=cwd, env=environment(), capture_output=True, text=True, timeout=timeout_s)
     if check and finished.returncode != 0:
         raise AssertionError(f"exit code {finished.returncode}\n{finished.stdout}\n{finished.stderr}")
     return finished

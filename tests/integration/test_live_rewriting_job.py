@@ -52,7 +52,7 @@ def job(folder: Path, model: Path, **changes: object) -> Path:
 
 
 @pytest.fixture(scope="module")
-def finished(served_llama: LanguageServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which the job has run once, with rewriting alone on the cluster; the configuration is live.yaml."""
     folder = tmp_path_factory.mktemp("live")
     # With half a CPU kept for reading, an encoder of this size has room for nobody beside it.
@@ -61,13 +61,14 @@ def finished(served_llama: LanguageServer, tmp_path_factory: pytest.TempPathFact
         "encode": {"cpus": (os.cpu_count() or 1) - 0.5},
         "language_model": {"kv_cache_gib": 1},
     }
-    config = job(folder, served_llama.model, systems=SYSTEMS, resources=resources)
-    (folder / "log").write_text(run_job(config, cwd=folder).stderr)
+    config = job(folder, llama, systems=SYSTEMS, resources=resources)
+    (folder / "log").write_text(run_job(config, cwd=folder, timeout_s=1100).stderr)
     return folder
 
 
 @pytest.mark.llm
 @needs_vllm
+@pytest.mark.timeout(1200)  # an engine is started twice, which takes minutes on a busy machine
 def test_every_system_is_measured_and_flagged_texts_are_counted(finished: Path) -> None:
     results = finished / "results" / "live"
 

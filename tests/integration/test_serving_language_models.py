@@ -27,13 +27,13 @@ def row(folder: Path, **values: Any) -> LanguageModelRow:
     return LanguageModelRow.model_validate({"name": "m", "model": str(folder), **values})
 
 
-def test_there_is_room_for_what_the_engine_its_ingress_and_reading_leave(tmp_path: Path) -> None:
+def test_there_is_room_for_what_the_engine_and_its_ingress_leave(tmp_path: Path) -> None:
     asked, _ = models(LAPTOP)
     asked.require(row(tmp_path))
 
-    # 2 CPUs less 1 of the engine, a quarter of the ingress and half a one for reading.
-    assert asked.fit_beside(Pool(actors=1, cpus=0.25))
-    assert not asked.fit_beside(Pool(actors=1, cpus=0.5))
+    # 2 CPUs less 1 of the engine and a quarter of the ingress.
+    assert asked.fit_beside(Pool(actors=1, cpus=0.75))
+    assert not asked.fit_beside(Pool(actors=1, cpus=1.0))
 
 
 def test_an_encoder_waits_for_the_only_gpu(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_two_rows_of_one_model_share_an_engine_unless_they_start_it_otherwise(tm
     asked, _ = models(LAPTOP)
     asked.require(row(tmp_path, served_name="x"))
     asked.require(row(tmp_path, served_name="x", sampling={"temperature": 0}))
-    assert asked.fit_beside(Pool(actors=1, cpus=0.25))
+    assert asked.fit_beside(Pool(actors=1, cpus=0.75))
 
     asked.require(row(tmp_path, served_name="x", engine={"max_model_len": 512}))
-    assert not asked.fit_beside(Pool(actors=1, cpus=0.25))
+    assert not asked.fit_beside(Pool(actors=1, cpus=0.75))
