@@ -14,6 +14,7 @@ import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -48,7 +49,7 @@ def fingerprint_queries(queries: Sequence[Query]) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ArtifactKey:
     """What an artefact is made from.
 
@@ -59,7 +60,7 @@ class ArtifactKey:
     kind: str
     inputs: Mapping[str, Json]
 
-    @property
+    @cached_property
     def digest(self) -> str:
         return fingerprint(self.inputs)
 
@@ -176,10 +177,17 @@ class ArtifactStore:
 
     @contextlib.contextmanager
     def create(self, key: ArtifactKey) -> Iterator[ArtifactWriter]:
-        """Write an artefact: it exists when the block ends well, and not at all when it raises."""
+        """Write an artefact: it exists when the block ends well, and not at all when it raises.
+
+        Raises:
+            ArtifactError: nothing can be written there.
+        """
         base = f"{self.root}/{key.name}"
         writer = ArtifactWriter(self.filesystem, f"{base}/{uuid.uuid4().hex}")
-        self.filesystem.create_dir(writer.folder, recursive=True)
+        try:
+            self.filesystem.create_dir(writer.folder, recursive=True)
+        except OSError as error:
+            raise ArtifactError(f"store {self.uri!r} can't be written to: {error}") from error
         try:
             yield writer
             manifest = {
@@ -324,4 +332,8 @@ def collect_garbage(
 
 
 def _local(path: str) -> tuple[fs.FileSystem, str]:
-    return fs.LocalFileSystem(), str(Path(path).expanduser().absolute())
+    root = Path(path).expanduser().absolute()
+    there = next(place for place in (root, *root.parents) if place.exists())
+    if not there.is_dir():
+        raise ArtifactError(f"store {path!r}: {there} is a file; expected a folder")
+    return fs.LocalFileSystem(), str(root)

@@ -3,9 +3,9 @@
 Nothing is started for a run or a score that the store already has.
 """
 
+import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +15,7 @@ from r2med_ray.artifacts import ArtifactStore, fingerprint
 from r2med_ray.capacity import CPUS_FOR_READING, ClusterCapacity, Pool, Pools
 from r2med_ray.distributed.first_stages import FirstStages
 from r2med_ray.distributed.progress import StageReport
+from r2med_ray.distributed.side_by_side import side_by_side
 from r2med_ray.distributed.stage_parts import Asked, Done, RunningRetriever, Workplace
 from r2med_ray.language_parts import LanguageParts
 from r2med_ray.models.at_hand import ModelsAtHand
@@ -33,6 +34,7 @@ from r2med_ray.rewriting.search_agents import SearchAgent
 from r2med_ray.serving.clients import ServedReranker
 from r2med_ray.serving.language_models import LanguageModels
 from r2med_ray.serving.reranker_app import serve_pair_scorer
+from r2med_ray.serving.serve_session import application_name
 from r2med_ray.stages.first_stage import FirstStage
 from r2med_ray.stages.lexical import LexicalStage
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem
@@ -75,13 +77,18 @@ class Assembly:
         self._pools = pools
         self._encoder = replace(pools.encode, cpus=pools.encode.cpus + CPUS_FOR_READING)
         self._models = models
-        self._stages = FirstStages(Workplace(store=store, pools=pools, resources=self._resources))
+        self._stop = threading.Event()
+        self._stages = FirstStages(Workplace(store=store, pools=pools, resources=self._resources, stop=self._stop))
         self._open: dict[str, RunningRetriever] = {}
         self._servers = ExitStack()
         self._served: dict[str, Reranker] = {}
-        prefix = f"r2med-{benchmark.config.name}"
         self._language_models = LanguageModels(
-            prefix, self._resources.language_model, pools, capacity, self._make_room_for_language_model
+            benchmark.config.name,
+            self._resources.language_model,
+            pools,
+            capacity,
+            self._make_room_for_language_model,
+            self._stop,
         )
         self._language = LanguageParts(
             benchmark.catalog, store, self._language_models, self._search, device=pools.encode.device
@@ -124,6 +131,7 @@ class Assembly:
             combine=config.rewriter.combine if config.rewriter else "mean",
             reranker=self._reranker(system.reranker) if system.reranker else None,
             rerank_depth=config.reranker.depth if config.reranker else 0,
+            max_unusable=config.reranker.max_unusable if config.reranker else 1.0,
             keep_below=system.compat != "r2med",
         )
 
@@ -131,8 +139,8 @@ class Assembly:
         """REWRITE: have all texts written that are not stored yet, then end the models that wrote them.
 
         Texts that need no search are one stream per language model. Where the cluster has room for both, what the
-        searches will need of the corpora is encoded meanwhile. LameR and agents, which search, come afterwards. With
-        that room, models stay where a language model will rerank.
+        searches will need of the corpora is encoded meanwhile, and whichever fails first stops the other. LameR and
+        agents, which search, come afterwards. With that room, models stay where a language model will rerank.
 
         Returns:
             (stage, unit, what was done) in the order of the work.
@@ -147,10 +155,11 @@ class Assembly:
         done: list[Done] = []
         fits = self._language_models.fit_beside(self._encoder)
         if fits:
-            with ThreadPoolExecutor(max_workers=1) as beside:
-                written = beside.submit(self._language.write, rewriters)
-                done += self._prepare_corpora([*tools, *first_stages])
-                written.result()
+            done += side_by_side(
+                partial(self._prepare_corpora, [*tools, *first_stages]),
+                partial(self._language.write, rewriters),
+                self._stop,
+            )
         else:
             done += self._prepare_corpora(tools)
             self._language.write(rewriters)
@@ -242,8 +251,8 @@ class Assembly:
 
     def _serving(self, row: RerankerRow) -> Reranker:
         """Start a reranker's Serve application, or return the client of the one that is running."""
-        digest = fingerprint(row.model_dump(mode="json"))[:8]  # `compat` makes two rows of one name
-        application = f"r2med-{self._benchmark.config.name}-{row.name}-{digest}"
+        digest = fingerprint(row.model_dump(mode="json"))  # `compat` makes two rows of one name
+        application = application_name(self._benchmark.config.name, row.name, digest)
         if application not in self._served:
             self._require(row)
             resources, pool = self._resources.rerank, self._pools.rerank

@@ -70,7 +70,8 @@ def run_job(
     benchmark = resolve(load_config(config_path, overrides))
     artifacts = ArtifactStore(store or str(_base() / "store"))
     results = output or _base() / "results" / benchmark.config.name
-    require_replaceable(results)
+    if not dry_run:
+        require_replaceable(results, benchmark.config.name)
     with connect(address) as capacity:
         pools = size_pools(benchmark.config.resources, capacity)
         print(make_plan(benchmark, artifacts, pools, capacity).text())  # noqa: T201
@@ -225,6 +226,8 @@ def _result(benchmark: ResolvedBenchmark, store: ArtifactStore, task: Task, syst
         run=outcome.run,
         artifact_names=_artifact_names(task, system, outcome),
         flagged=outcome.rewriting.flagged,
+        unchanged=outcome.rewriting.unchanged,
+        repairs=outcome.repairs,
         seconds={"search to evaluate": seconds},
     )
 

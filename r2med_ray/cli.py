@@ -77,7 +77,8 @@ def plan(
 @app.command()
 def tasks(
     generations: Annotated[
-        bool, typer.Option("--generations", help="Which of the published generated texts are on this machine.")
+        bool,
+        typer.Option("--generations", help="Which published generated texts, and lists of Nano sets, are here."),
     ] = False,
 ) -> None:
     """List the tasks that are known by name."""
@@ -88,7 +89,7 @@ def tasks(
         return
     for name, row in TASKS.items():
         source = f"{row.hub}@{row.revision[:12] or 'COMMIT'}" if row.hub else "shipped"
-        typer.echo(f"{name:20} {row.suite:6} {row.counts.queries:5} queries {row.counts.rows:7} rows  {source}")
+        typer.echo(f"{name:24} {row.suite:9} {row.counts.queries:5} queries {row.counts.rows:7} rows  {source}")
 
 
 @app.command()
@@ -170,14 +171,18 @@ def report(results: Annotated[Path, typer.Argument(help="A folder that a run wro
 
 def _generations() -> None:
     from r2med_ray.corpus.catalog import TASKS
+    from r2med_ray.corpus.layouts import LAYOUTS
     from r2med_ray.corpus.sources import data_folder, is_cached
     from r2med_ray.rewriting.published_generations import GENERATIONS, at_hand
 
     for name, row in TASKS.items():
-        if row.suite == "R2MED" and row.hub:
+        if row.split:
+            lists, here = LAYOUTS[row.layout].candidates, row.lists_at_hand()
+            typer.echo(f"{name:24} {len(here):2} of {len(lists):2} lists at hand  {' '.join(here)}")
+        elif row.hub:
             here = at_hand(data_folder(name), partial(is_cached, row.hub, row.revision))
-            typer.echo(f"{name:20} {len(here):2} of {len(GENERATIONS)} at hand  {' '.join(here)}")
-    typer.echo(f"published: {' '.join(GENERATIONS)}")
+            typer.echo(f"{name:24} {len(here):2} of {len(GENERATIONS):2} texts at hand  {' '.join(here)}")
+    typer.echo(f"published texts: {' '.join(GENERATIONS)}")
 
 
 @explain_app.command("compat")
@@ -201,9 +206,10 @@ def _store(uri: str | None) -> ArtifactStore:
 
 @artifacts_app.command("ls")
 def artifacts_ls(store: StoreOption = None) -> None:
-    """List the artefacts with their sizes."""
+    """List the artefacts with their sizes; of a generated text also who wrote it and about what."""
     for artifact in _store(store).all():
-        typer.echo(f"{artifact.num_bytes:12}  {artifact.name}")
+        about = ", ".join(artifact.attributes[key] for key in ("model", "unit") if artifact.attributes.get(key))
+        typer.echo(f"{artifact.num_bytes:12}  {artifact.name}  {about}".rstrip())
 
 
 @artifacts_app.command("verify")
@@ -237,8 +243,10 @@ def mteb_export(
 ) -> None:
     """Write the results of a run as MTEB's result files."""
     from r2med_ray.reporting.mteb_results import export_mteb
+    from r2med_ray.reporting.output_folder import require_writable
     from r2med_ray.reporting.write import load_results
 
+    require_writable("folder", folder)
     for path in export_mteb(load_results(results), folder):
         typer.echo(path)
 
@@ -246,7 +254,9 @@ def mteb_export(
 @mteb_app.command("import")
 def mteb_import(
     place: Annotated[Path, typer.Argument(help="MTEB's result file, or a folder with such files.")],
-    results: Annotated[Path | None, typer.Option(help="A folder that a run wrote, to compare with.")] = None,
+    results: Annotated[
+        Path | None, typer.Option(help="A folder that a run wrote, to compare with; its tasks are known, too.")
+    ] = None,
     tasks: Annotated[list[str] | None, typer.Option("--task", help="Only this task; may be repeated.")] = None,
     measure: Annotated[str, typer.Option(help="What is shown.")] = "nDCG@10",
 ) -> None:
@@ -272,7 +282,7 @@ def mteb_run(
     found = run_mteb(
         config, system, tasks, output, overrides=overrides or [], address=address, store=store or "store"
     )
-    for result in found.task_results:
+    for result in found:
         typer.echo(f"{result.task_name:32} {100 * result.get_score():.2f}")
 
 
@@ -304,7 +314,7 @@ def nano_build(
 def exit_on_user_error(command: Callable[[], object]) -> None:
     """Run a command; what the user can mend is said without a traceback, with exit code 2."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    for noisy in ("ray.data", "ray.serve", "httpx", "httpx2", "sentence_transformers"):
+    for noisy in ("faiss", "httpx", "httpx2", "openai", "sentence_transformers"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     try:
         command()

@@ -104,6 +104,15 @@ DIFFERENCES = (
         parts=frozenset({"dense"}),
     ),
     Difference(
+        id="end-token",
+        rule="the token that ends a text of E5-Mistral and SFR-Embedding-Mistral, whose state is the text's vector",
+        default="stands behind every text, cut or not: `append_eos` of the model's row",
+        r2med="is there only if the tokenizer writes it; for BMRetriever it is appended, as by default",
+        where="utils.py, HighScaleModel.encode (its modes `Base` and `BMR`)",
+        effect="none if the tokenizer at the row's commit writes it; without it another token's state is compared",
+        parts=frozenset({"dense"}),
+    ),
+    Difference(
         id="api-inputs",
         rule="what OpenAI's and Voyage's encoders are sent",
         default="the text",

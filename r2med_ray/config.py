@@ -5,12 +5,27 @@
 Names of tasks and models are checked against the catalogues by `plan`, before anything starts.
 """
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from r2med_ray.registry import nearest
 from r2med_ray.resources import Frozen, ResourcesConfig
 from r2med_ray.types import Combine, Compat
+
+
+def require_plain_address(address: str | None) -> None:
+    """Check that an address holds nothing that is not for everybody's eyes, for reports and errors show it.
+
+    Raises:
+        ValueError: it holds a user, a password, a query or a fragment; doesn't repeat it.
+    """
+    if address is not None and not re.fullmatch(r"https?://[^@?#\s]+", address):
+        raise ValueError(
+            "`base_url` should be scheme, host, port and path alone, e.g. https://host:8000/v1: a key belongs in the "
+            "environment variable that `key_variable` names, what else requests carry in the row's `body`"
+        )
 
 
 class TaskConfig(Frozen):
@@ -109,7 +124,7 @@ class SearchAgentConfig(Frozen):
     """Tokens that it may write in one conversation before it has to end."""
 
     max_seconds: float = Field(default=3600.0, gt=0)
-    """After this long no conversation of a task begins another search."""
+    """This long after its first text a conversation begins no other search."""
 
 
 class RewriterConfig(Frozen):
@@ -154,8 +169,9 @@ class RewriterConfig(Frozen):
     def _one_source(self) -> "RewriterConfig":
         if (self.generations is None) == (self.llm is None):
             raise ValueError("give either `llm: MODEL` or `generations: NAME`")
+        require_plain_address(self.base_url)
         replayed = {"method", "generations", "on_unusable", "max_unusable"}
-        if self.generations and (given := sorted(self.model_fields_set - replayed)):
+        if self.generations and (given := sorted(self.model_dump(exclude_defaults=True).keys() - replayed)):
             raise ValueError(f"`{given[0]}` is for texts yet to be written, not for `generations`")
         return self
 
@@ -170,6 +186,9 @@ class RerankerConfig(Frozen):
 
     model: str
     depth: int = Field(default=100, ge=1)
+    max_unusable: float = Field(default=0.05, ge=0, le=1)
+    """Of a language model that reads several candidates at once: share of queries with an answer from which no order
+    or grade can be read, above which the system fails."""
 
 
 class SystemConfig(Frozen):
@@ -238,9 +257,13 @@ class BenchmarkConfig(Frozen):
             if names.count(name) > 1:
                 raise ValueError(f"two systems are called {name!r}")
         if self.baseline is not None and self.baseline not in names:
-            raise ValueError(f"baseline {self.baseline!r} is none of the systems: {', '.join(names)}")
+            hint = nearest(self.baseline, names)
+            raise ValueError(f"baseline {self.baseline!r} is none of the systems.{hint} Known: {', '.join(names)}")
         if self.main_measure not in self.measures:
-            raise ValueError(f"main_measure {self.main_measure!r} is not among measures {self.measures}")
+            hint = nearest(self.main_measure, self.measures)
+            raise ValueError(
+                f"main_measure {self.main_measure!r} is not among `measures`.{hint} Known: {', '.join(self.measures)}"
+            )
         return self
 
     @model_validator(mode="after")

@@ -6,7 +6,9 @@ R2MedError
 │   └── NotAtHand    a file, a checkpoint, a key or a device is not here; says what, and how to get it
 ├── ArtifactError    a stored artefact is damaged or is not what its key says
 ├── CapacityError    the cluster can't ever run what the plan asks for
-└── StageError       a stage failed on a worker; names the stage and the unit (shard, query, replica)
+├── StageError       a stage failed on a worker; names the stage and the unit (shard, query, replica)
+│   └── ContextError conversations are too long for a language model; names them
+└── StoppedError     work was ended because what ran beside it failed, which is the error to tell
 
 `ConfigError`, `DataError`, `ArtifactError` and `CapacityError` are for the user and are printed without a
 traceback. All of them survive pickling, because they travel between Ray processes.
@@ -49,6 +51,10 @@ class CapacityError(R2MedError):
     """The cluster will never have what a stage reserves."""
 
 
+class StoppedError(R2MedError):
+    """Work was ended because what ran beside it failed; that other error is the one to tell."""
+
+
 class StageError(R2MedError):
     """A stage failed on one unit of work.
 
@@ -64,5 +70,23 @@ class StageError(R2MedError):
         self.unit = unit
         self.cause = cause
 
-    def __reduce__(self) -> tuple[type["StageError"], tuple[str, str, str]]:
+    def __reduce__(self) -> tuple[type["StageError"], tuple[object, ...]]:
         return type(self), (self.stage, self.unit, self.cause)
+
+
+class ContextError(StageError):
+    """Conversations are too long for a language model, in the shortest of their versions.
+
+    Args:
+        stage: as of a `StageError`.
+        unit: as of a `StageError`; says how long they are.
+        cause: what the service said.
+        units: the `unit` of each prompt that is too long.
+    """
+
+    def __init__(self, stage: str, unit: str, cause: str, units: tuple[str, ...]) -> None:
+        super().__init__(stage, unit, cause)
+        self.units = units
+
+    def __reduce__(self) -> tuple[type["ContextError"], tuple[object, ...]]:
+        return type(self), (self.stage, self.unit, self.cause, self.units)

@@ -1,21 +1,21 @@
 """Whatever asks a language model: rewriters, search agents and rerankers, and the searches that these make."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import TypeAlias
 
-from r2med_ray.artifacts import ArtifactStore, fingerprint
+from r2med_ray.artifacts import ArtifactStore, Json, fingerprint
 from r2med_ray.config import RewriterConfig
 from r2med_ray.corpus.catalog import fetcher
 from r2med_ray.corpus.loading import fetch_documents
 from r2med_ray.models.catalog import Catalog
 from r2med_ray.models.llm_reranker_rows import LlmRerankerRow
 from r2med_ray.models.llm_rows import LanguageModelRow
-from r2med_ray.protocols import ChatPrompt, Completion, QueryRewriter
+from r2med_ray.protocols import ChatPrompt, Completion, QueryRewriter, TextGenerator
 from r2med_ray.retrieval.llm_reranking import PLACES, LlmReranker, LlmReranking
+from r2med_ray.retrieval.permutations import VERSION
 from r2med_ray.retrieval.stored import StoredReranker
 from r2med_ray.rewriting.answers import FORMATS, joined, read_answer
 from r2med_ray.rewriting.generations import StoredGenerator
@@ -68,8 +68,10 @@ class LanguageParts:
             return None
         row = system.language_model
         if row is None:
-            return ReplayRewriter(config, folder=task.folder, compat=system.compat, fetch=fetcher(task))
-        generator = StoredGenerator(self._models.generator(row), self._store)
+            return ReplayRewriter(
+                config, folder=task.folder, compat=system.compat, fetch=fetcher(task), task=task.name
+            )
+        generator = StoredGenerator(self._models.generator(row), self._store, name=row.name)
         if config.agent:
             return self._agent(task, system, config, row, generator)
         return LiveRewriter(
@@ -79,6 +81,7 @@ class LanguageParts:
             answer_format=row.answer_format,
             find_candidates=self._candidates(task, system) if config.candidates else None,
             compat=system.compat,
+            task=task.name,
         )
 
     def write(self, work: Sequence[tuple[Task, QueryRewriter]]) -> int:
@@ -96,9 +99,7 @@ class LanguageParts:
                 asked = fingerprint(
                     [rewriter.config.llm, rewriter.config.base_url, dict(rewriter.generator.inputs())]
                 )
-                streams.setdefault(asked, (rewriter.generator, []))[1].extend(
-                    replace(prompt, unit=f"{task.name}, {prompt.unit}") for prompt in rewriter.prompts(task.queries)
-                )
+                streams.setdefault(asked, (rewriter.generator, []))[1].extend(rewriter.prompts(task.queries))
         missing = [(generator, prompts, generator.unfinished(prompts)) for generator, prompts in streams.values()]
         for generator, prompts, unfinished in missing:
             if unfinished:
@@ -113,16 +114,18 @@ class LanguageParts:
             require: called before the model is asked anything; raises `NotAtHand` where it can't be.
         """
         model = self._catalog.language_models[row.language_model]
-        generator = StoredGenerator(self._models.generator(model), self._store)
+        asked = _Required(self._models.generator(model), partial(require, row))
+        generator = StoredGenerator(asked, self._store, name=model.name)
         shipped = RERANK_PROMPTS / f"{row.strategy}{'-think' if row.think else ''}.txt"
         template = load_template(Path(row.prompt) if row.prompt else shipped, PLACES)
         settings = LlmReranking(**row.settings())
-        inputs = {"generator": dict(generator.inputs()), "prompt": template.digest, **row.settings()}
-
-        def build() -> LlmReranker:
-            require(row)
-            return LlmReranker(generator, partial(_answer, model.answer_format), template, settings)
-
+        inputs = {
+            "generator": dict(generator.inputs()),
+            "prompt": template.digest,
+            "rules": VERSION,
+            **row.settings(),
+        }
+        build = partial(LlmReranker, generator, partial(_answer, model.answer_format), template, settings)
         return StoredReranker(self._store, inputs, build, sees_scores=row.show_scores)
 
     def _agent(
@@ -147,6 +150,7 @@ class LanguageParts:
             answer_format=row.answer_format,
             in_place=row.kind == "vllm",
             compat=system.compat,
+            task=task.name,
         )
 
     def _candidates(
@@ -185,7 +189,26 @@ def _prompt(method: str, places: Sequence[str], folder: str | None) -> Template:
     return load_template(root / method / f"{DEFAULT}.txt", places)
 
 
-def _answer(answer_format: str, completion: Completion) -> str:
+def _answer(answer_format: str, completion: Completion) -> tuple[str, str]:
+    """Return an answer, and what is wrong with it; see `retrieval.llm_reranking.Read`."""
     form = FORMATS[answer_format]
     raw = joined(completion.reasoning, completion.text, form)
-    return read_answer(raw, form, finish_reason=completion.finish_reason).text
+    answer = read_answer(raw, form, finish_reason=completion.finish_reason)
+    return answer.text, "" if answer.flag == "none" else answer.flag
+
+
+class _Required:
+    """A language model that has to be at hand only when it is asked something that isn't stored."""
+
+    def __init__(self, generator: TextGenerator, require: Callable[[], None]) -> None:
+        self._generator = generator
+        self._require = require
+
+    def inputs(self) -> Mapping[str, Json]:
+        return self._generator.inputs()
+
+    def generate(
+        self, prompts: Sequence[ChatPrompt], *, keep: Callable[[int, Completion], None] | None = None
+    ) -> list[Completion]:
+        self._require()
+        return self._generator.generate(prompts, keep=keep)

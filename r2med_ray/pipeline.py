@@ -15,9 +15,10 @@ from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.referee import check_with_trec_eval
 from r2med_ray.protocols import QueryRewriter, Reranker, Retriever
 from r2med_ray.retrieval.fusion import fuse
+from r2med_ray.retrieval.llm_reranking import require_readable
 from r2med_ray.retrieval.query_construction import searches_of
 from r2med_ray.retrieval.reranking import head_ids, rerank
-from r2med_ray.types import Combine, DocId, Document, Query, Rewriting, Run, Task
+from r2med_ray.types import Combine, DocId, Document, Query, Repairs, Rewriting, Run, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,9 @@ class System:
     combine: Combine = "mean"
     reranker: Reranker | None = None
     rerank_depth: int = 0
+    max_unusable: float = 1.0
+    """Share of the reranked queries that may have an unreadable answer of a language model."""
+
     keep_below: bool = True
     """Whether what is below the reranked head stays in the run; the published runs end there."""
 
@@ -42,6 +46,9 @@ class Outcome:
 
     rewriting: Rewriting
     run: Run
+    repairs: Repairs
+    """Of what a language model said of the candidates."""
+
     evaluation: Evaluation
 
 
@@ -60,15 +67,17 @@ def run_system(
         fetch_documents: reads the texts that the reranker is shown.
 
     Raises:
+        DataError: too many of the reranker's answers can't be read.
         StageError: reranking changed which documents are in the head, or a query's values are impossible.
     """
+    unit, repairs = f"{system.name} on {task.name}", Repairs()
     rewriting = system.rewriter.rewrite(task.queries) if system.rewriter else Rewriting(queries=task.queries)
     searches = searches_of(rewriting.queries, system.combine)
     runs = [_retrieve(retriever, searches, system.depth) for retriever in system.retrievers]
     run = fuse(runs, system.fusion, tag=system.name, k=system.depth) if system.fusion else runs[0]
     if system.reranker is not None:
         first, depth = run, system.rerank_depth
-        run = rerank(
+        run, reranking = rerank(
             first,
             system.reranker,
             rewriting.queries,
@@ -78,10 +87,13 @@ def run_system(
             keep_rest=system.keep_below,
         )
         require_same_head(first, run, depth)
+        require_readable(reranking, max_unusable=system.max_unusable, unit=unit)
+        repairs = reranking.repairs
     evaluation = evaluate(run, task.qrels, measures)
     check_with_trec_eval(run, task.qrels, evaluation)
-    require_possible(evaluation.per_query, task.qrels, unit=f"{system.name} on {task.name}")
-    return Outcome(rewriting=rewriting, run=Run(tag=system.name, rankings=run.rankings), evaluation=evaluation)
+    require_possible(evaluation.per_query, task.qrels, unit=unit)
+    run = Run(tag=system.name, rankings=run.rankings)
+    return Outcome(rewriting=rewriting, run=run, repairs=repairs, evaluation=evaluation)
 
 
 def _retrieve(retriever: Retriever, searches: Sequence[Sequence[Query]], k: int) -> Run:

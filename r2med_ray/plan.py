@@ -3,9 +3,12 @@
 Reads the store and the task files; writes nothing and starts nothing.
 """
 
-from collections.abc import Iterator, Sequence
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 from r2med_ray.artifacts import ArtifactStore
@@ -14,21 +17,26 @@ from r2med_ray.config import TaskConfig
 from r2med_ray.corpus.catalog import TaskRow, resolve_tasks
 from r2med_ray.corpus.convert import corpus_key, load_corpus
 from r2med_ray.corpus.loading import read_task_queries
-from r2med_ray.corpus.sources import TaskSource
+from r2med_ray.corpus.sources import TaskSource, data_folder, is_cached
 from r2med_ray.errors import DataError, NotAtHand, StageError
 from r2med_ray.models.at_hand import ModelsAtHand
 from r2med_ray.models.chat import ServedModel
 from r2med_ray.models.llm_reranker_rows import LlmRerankerRow
 from r2med_ray.models.llm_rows import LanguageModelRow
+from r2med_ray.models.rows import Row
 from r2med_ray.reporting.missing import Missing, needs
 from r2med_ray.reporting.record import MissingRecord
 from r2med_ray.rewriting.generations import StoredGenerator
 from r2med_ray.rewriting.live import LiveRewriter
+from r2med_ray.rewriting.methods import spelled
 from r2med_ray.rewriting.prompts import load_prompt
+from r2med_ray.rewriting.published_generations import GENERATIONS
 from r2med_ray.rewriting.replay import ReplayRewriter
 from r2med_ray.stages.first_stage import FirstStage
-from r2med_ray.systems import ResolvedBenchmark, prompt_task
+from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem, prompt_task
 from r2med_ray.types import Corpus
+
+NOT_HERE = "not on this machine; the run asks the Hub for data, published texts and checkpoints"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +64,10 @@ class Plan:
     """What language models have yet to write, per system and task."""
 
     needs: tuple[str, ...]
-    """What is not on this machine, with what waits for it."""
+    """What is not on this machine and of which kind, with what waits for it."""
+
+    keys: tuple[str, ...]
+    """The environment variables with keys of services: whether each is set, and which models are asked with it."""
 
     def text(self) -> str:
         """Return the plan for people."""
@@ -71,8 +82,10 @@ class Plan:
             *(f"  {system.name:{width}}  {system.describe()}" for system in systems),
             "tasks",
             *(f"  {name:{width}}  {corpus}" for name, corpus in self.corpora),
-            *(["not on this machine; the run asks the Hub"] if self.needs else []),
+            *([NOT_HERE] if self.needs else []),
             *(f"  {line}" for line in self.needs),
+            *(["keys of services, from the environment"] if self.keys else []),
+            *(f"  {line}" for line in self.keys),
             "artefacts of shards (stored + missing)",
             *(f"  {count.what}, {count.task}: {count.stored} + {count.missing}" for count in self.shards),
             *(["texts that a language model has yet to write"] if self.unwritten else []),
@@ -89,11 +102,8 @@ class Plan:
     def _language_models(self) -> list[str]:
         """Return what each language model that is to be served would reserve."""
         pool = self.pools.language_model
-        rows = [system.language_model for system in self.benchmark.systems]
-        rerankers = [system.reranker for system in self.benchmark.systems]
-        known = self.benchmark.catalog.language_models
-        rows += [known[row.language_model] for row in rerankers if isinstance(row, LlmRerankerRow)]
-        each = {row.name: row for row in rows if row and row.is_served}
+        rows = [row for system in self.benchmark.systems for row in _rows(self.benchmark, system)]
+        each = {row.name: row for row in rows if isinstance(row, LanguageModelRow) and row.is_served}
         return [
             f"  language model {name}: {row.min_replicas}-{row.max_replicas} replicas, each {row.workers} × "
             f"{pool.cpus:g} CPU" + (f" + {pool.gpus:g} GPU" if pool.gpus else "")
@@ -132,26 +142,82 @@ def make_plan(benchmark: ResolvedBenchmark, store: ArtifactStore, pools: Pools, 
         shards=tuple(shards),
         unwritten=tuple(unwritten),
         needs=tuple(needs(_not_here(benchmark))),
+        keys=tuple(_keys(benchmark)),
     )
 
 
 def _not_here(benchmark: ResolvedBenchmark) -> list[MissingRecord]:
-    """Return what this machine lacks of tasks, generated texts and models; the Hub is not asked."""
+    """Return what this machine lacks of tasks, generated texts and models, without the keys; the Hub is not asked."""
     missing = Missing("skip")
-    models = ModelsAtHand(benchmark.catalog, memory_gb=None, device="cpu", ask_hub=False)
+    folders: dict[str, Path] = {}
     for entry in benchmark.tasks:
-        folder: Path | None = None
-        with missing.noted(entry.name, [system.name for system in benchmark.systems]):
-            folder = find_task(entry, download=False).folder
-        for system in benchmark.systems:
-            with missing.noted(entry.name, [system.name]):
-                rewriter = system.config.rewriter
-                if folder and rewriter and rewriter.generations:
-                    ReplayRewriter(rewriter, folder=folder)
-            for row in (*(stage.row for stage in system.first_stages), system.reranker):
-                with missing.noted(entry.name, [system.name]):
+        with missing.noted(entry.name, [system.name for system in benchmark.systems]), _of_kind("data"):
+            folders[entry.name] = find_task(entry, download=False).folder
+    for entry, system in product(benchmark.tasks, benchmark.systems):
+        rewriter = system.config.rewriter
+        if rewriter and rewriter.generations:
+            fetch = _published(entry, is_here=entry.name in folders)
+            is_known = fetch and f"{spelled(rewriter.method)}/{spelled(rewriter.generations)}" in GENERATIONS
+            kind = "published texts" if is_known else "texts that were never published,"
+            with missing.noted(entry.name, [system.name]), _of_kind(kind):
+                ReplayRewriter(rewriter, folder=folders.get(entry.name, data_folder(entry.name)), fetch=fetch)
+    models = ModelsAtHand(benchmark.catalog, memory_gb=None, device="cpu", ask_hub=False)
+    for system, entry in product(benchmark.systems, benchmark.tasks):
+        for row in _rows(benchmark, system):
+            if isinstance(row, Row) and _is_set(getattr(row, "key_variable", None)):
+                with missing.noted(entry.name, [system.name]), _of_kind(f"model {row.name}:"):
                     models.require(row)
     return missing.records
+
+
+@contextlib.contextmanager
+def _of_kind(kind: str) -> Iterator[None]:
+    try:
+        yield
+    except NotAtHand as error:
+        raise NotAtHand(f"{kind} {error.what}", str(error)) from error
+
+
+def _published(entry: TaskRow | TaskConfig, *, is_here: bool) -> Callable[[str], Path] | None:
+    """Return what takes the place of fetching a task's published texts; None where there are none.
+
+    Args:
+        entry: the task.
+        is_here: whether its data is on this machine; texts of a task whose data isn't are no news.
+    """
+    if isinstance(entry, TaskConfig) or entry.hub is None or entry.split is not None:
+        return None
+    repo, revision = entry.hub, entry.revision
+
+    def find(file: str) -> Path:
+        if is_here and not is_cached(repo, revision, file):
+            raise NotAtHand(file)
+        return Path(file)
+
+    return find
+
+
+def _keys(benchmark: ResolvedBenchmark) -> Iterator[str]:
+    """Yield each environment variable with a key of a service, whether it is set, and who needs it; never the key."""
+    models: dict[str, dict[str, None]] = {}
+    for system in benchmark.systems:
+        for row in _rows(benchmark, system):
+            if isinstance(row, Row) and (variable := getattr(row, "key_variable", None)):
+                models.setdefault(variable, {})[row.name] = None
+    for variable, names in models.items():
+        yield f"{variable}: {'set' if _is_set(variable) else 'not set'}; for {', '.join(names)}"
+
+
+def _is_set(variable: str | None) -> bool:
+    """Return whether a row's key is there; one that needs none has what it needs."""
+    return variable is None or bool(os.environ.get(variable, "").strip())
+
+
+def _rows(benchmark: ResolvedBenchmark, system: ResolvedSystem) -> Iterator[object]:
+    """Yield the rows of all that a system has work for it; of a reranker that asks a language model, that model's."""
+    yield from (stage.row for stage in (*system.first_stages, system.tool) if stage)
+    for row in (system.language_model, system.reranker):
+        yield benchmark.catalog.language_models[row.language_model] if isinstance(row, LlmRerankerRow) else row
 
 
 def find_task(entry: TaskRow | TaskConfig, *, download: bool = True) -> TaskSource:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from r2med_ray.types import Document, FloatMatrix, Query, QueryId, Ranking, Rewriting, Run
+from r2med_ray.types import Document, FloatMatrix, Query, Ranking, Reranking, Rewriting, Run
 
 PreparedQueries = TypeVar("PreparedQueries", contravariant=True)
 
@@ -66,8 +66,8 @@ class Candidates(NamedTuple):
 
 
 class Reranker(Protocol):
-    def score_all(self, work: Sequence[Candidates]) -> dict[QueryId, list[float]]:
-        """Return one score per document, in order, for every query; higher is more relevant.
+    def score_all(self, work: Sequence[Candidates]) -> Reranking:
+        """Score the candidates of every query.
 
         All queries at once, so that a server can batch across them.
         """

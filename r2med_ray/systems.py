@@ -6,15 +6,23 @@ from pathlib import Path
 from typing import Literal
 
 from r2med_ray.artifacts import Json
-from r2med_ray.config import BenchmarkConfig, RetrieverConfig, RewriterConfig, SystemConfig, TaskConfig
+from r2med_ray.config import (
+    BenchmarkConfig,
+    RerankerConfig,
+    RetrieverConfig,
+    RewriterConfig,
+    SystemConfig,
+    TaskConfig,
+)
 from r2med_ray.corpus.catalog import TASKS, TaskRow, select_tasks
+from r2med_ray.errors import ConfigError
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.published import mteb_models
 from r2med_ray.models.catalog import Catalog, load_catalog
-from r2med_ray.models.llm_reranker_rows import LlmRerankerRow
+from r2med_ray.models.llm_reranker_rows import LlmRerankerRow, require_heeded
 from r2med_ray.models.llm_rows import LanguageModelRow
 from r2med_ray.models.reranker_rows import RerankerRow
-from r2med_ray.rewriting.methods import spelled
+from r2med_ray.rewriting.methods import METHODS, spelled
 from r2med_ray.rewriting.prompts import PromptTask
 from r2med_ray.stages.first_stage import Choice, FirstStage
 from r2med_ray.stages.kinds import resolve_stage
@@ -101,7 +109,7 @@ def resolve(config: BenchmarkConfig) -> ResolvedBenchmark:
         catalog=catalog,
         measures=tuple(Measure.parse(name) for name in config.measures),
         tasks=tuple(select_tasks(config.tasks)),
-        systems=tuple(_system(system, config, catalog) for system in config.systems),
+        systems=tuple(_named(system, config, catalog) for system in config.systems),
     )
 
 
@@ -113,18 +121,33 @@ def prompt_task(name: str) -> PromptTask:
     return PromptTask(names=(row.name, *row.aliases), family=row.family)
 
 
+def _named(system: SystemConfig, config: BenchmarkConfig, catalog: Catalog) -> ResolvedSystem:
+    try:
+        return _system(system, config, catalog)
+    except ConfigError as error:
+        raise ConfigError(f"system {system.name!r}: {error}") from error
+
+
 def _system(system: SystemConfig, config: BenchmarkConfig, catalog: Catalog) -> ResolvedSystem:
     compat = system.compat or config.compat
     rewriter = system.rewriter
+    if rewriter:
+        METHODS[spelled(rewriter.method)]  # refuses an unknown name
     tool = (rewriter.candidates or rewriter.agent) if rewriter else None
     return ResolvedSystem(
         config=system,
         compat=compat,
         first_stages=tuple(_first_stage(stage, compat, config, catalog) for stage in system.first_stages),
-        reranker=catalog.reranker(system.reranker.model).under(compat) if system.reranker else None,
+        reranker=_reranker(system.reranker, compat, catalog) if system.reranker else None,
         language_model=_language_model(rewriter, catalog) if rewriter else None,
         tool=_first_stage(tool.retriever, compat, config, catalog) if tool else None,
     )
+
+
+def _reranker(reranker: RerankerConfig, compat: Compat, catalog: Catalog) -> RerankerRow | LlmRerankerRow:
+    row = catalog.reranker(reranker.model)
+    require_heeded(reranker, row)
+    return row.under(compat)
 
 
 def _language_model(rewriter: RewriterConfig, catalog: Catalog) -> LanguageModelRow | None:

@@ -3,7 +3,8 @@
 Ids are text everywhere. Scores are compared as float32 (see `ranking`).
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -70,6 +71,40 @@ class Rewriting:
     queries: tuple[Query, ...]
     flagged: Mapping[str, tuple[QueryId, ...]] = field(default_factory=dict)
     """Reason (`empty`, `cut at limit`, `no closing tag`, ...) → the ids that it concerns."""
+
+    unchanged: tuple[QueryId, ...] = ()
+    """The ids of those that got no usable text and are used as they are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repairs:
+    """What had to be repaired in a language model's answers about the candidates of each query."""
+
+    rules: Mapping[QueryId, Mapping[str, int]] = field(default_factory=dict)
+    """query_id → rule (`id missing`, `id repeated`, ...) → how often it was applied, over all answers."""
+
+    unreadable: Mapping[QueryId, Mapping[str, int]] = field(default_factory=dict)
+    """query_id → why (`cut at limit`, `no list`, ...) → answers that nothing could be read from."""
+
+    @property
+    def query_ids(self) -> frozenset[QueryId]:
+        """The queries that it concerns."""
+        return frozenset([*self.rules, *self.unreadable])
+
+    @property
+    def unreadable_answers(self) -> Counter[str]:
+        """Why → answers that nothing could be read from, over all queries."""
+        return sum((Counter(reasons) for reasons in self.unreadable.values()), Counter[str]())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reranking:
+    """What a reranker made of the candidates of several queries."""
+
+    scores: Mapping[QueryId, Sequence[float]]
+    """query_id → one score per candidate, in their order; higher is more relevant."""
+
+    repairs: Repairs = field(default_factory=Repairs)
 
 
 class ScoredDoc(NamedTuple):

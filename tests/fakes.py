@@ -6,7 +6,7 @@ import numpy as np
 
 from r2med_ray.protocols import Candidates, ChatPrompt, Completion, Encoder
 from r2med_ray.ranking import best_of_scores
-from r2med_ray.types import Document, FloatMatrix, QueryId, Ranking
+from r2med_ray.types import Document, FloatMatrix, Ranking, Reranking
 
 
 class WordCountEncoder:
@@ -70,13 +70,14 @@ class WordCountIndex:
 class SharedWords:
     """A reranker that counts the different words that query and document share."""
 
-    def score_all(self, work: Sequence[Candidates]) -> dict[QueryId, list[float]]:
-        return {
+    def score_all(self, work: Sequence[Candidates]) -> Reranking:
+        scores = {
             query.query_id: [
                 float(len({*query.text.split()} & {*document.content.split()})) for document in documents
             ]
             for query, documents, _ in work
         }
+        return Reranking(scores=scores)
 
 
 class ScriptedGenerator:

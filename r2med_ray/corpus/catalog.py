@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict
 
 from r2med_ray.config import TaskConfig
 from r2med_ray.corpus.ir_collections import address
-from r2med_ray.corpus.layouts import LAYOUTS
-from r2med_ray.corpus.sources import HubFiles, TaskSource, hub_file, hub_folder
-from r2med_ray.errors import ConfigError
+from r2med_ray.corpus.layouts import LAYOUTS, find_candidates
+from r2med_ray.corpus.sources import HubFiles, TaskSource, hub_commit, hub_file, hub_folder
+from r2med_ray.errors import ConfigError, NotAtHand
 from r2med_ray.registry import Registry, nearest
 from r2med_ray.types import Task
 
@@ -49,6 +49,9 @@ class TaskRow(BaseModel):
     revision: str = ""
     """A commit; empty where none is known, and then an entry has to name it (`NAME@COMMIT`)."""
 
+    commit_is_named: bool = False
+    """Whether an entry of a benchmark names the commit: then the files are the Hub's, for a folder has none."""
+
     split: str | None = None
     """Its split, where one repository holds several tasks."""
 
@@ -65,7 +68,8 @@ class TaskRow(BaseModel):
         """
         if self.hub is not None:
             files = HubFiles.of_split(self.hub, self.split) if self.split else None
-            folder, revision = hub_folder(self.name, self.hub, self.revision, files=files, download=download)
+            find = hub_commit if self.commit_is_named else hub_folder
+            folder, revision = find(self.name, self.hub, self.revision, files=files, download=download)
         else:
             folder, revision = PACKAGE / self.folder, None
         return TaskSource(
@@ -77,6 +81,14 @@ class TaskRow(BaseModel):
             revision=revision,
             expected=self.counts.model_dump(),
         )
+
+    def lists_at_hand(self) -> list[str]:
+        """Return the names of the ranked lists that lie beside the task's files on this machine."""
+        try:
+            source = self.locate(download=False)
+        except NotAtHand:
+            return []
+        return list(find_candidates(source.folder, source.layout, source.split))
 
 
 _ROWS = [
@@ -90,10 +102,12 @@ def select_tasks(entries: Sequence[str | TaskConfig]) -> list[TaskRow | TaskConf
     """Return what the entries name, in their order, without looking at any file.
 
     An entry is a task's name or old name, a glob (`Demo-*`), a glob within a suite (`R2MED/*`), or a folder. A commit
-    may stand behind it, as in `NanoR2MED/*@<40 hex digits>`, and takes the place of the catalogue's.
+    may stand behind it, as in `NanoR2MED/*@<40 hex digits>`: it takes the place of the catalogue's, and the files are
+    the Hub's at that commit, whatever `$R2MED_DATA` holds.
 
     Raises:
-        ConfigError: an entry matches nothing, its layout is unknown, or a task comes twice.
+        ConfigError: an entry matches nothing or names a commit of a task that has none, its layout is unknown, or a
+            task comes twice.
     """
     selected: dict[str, TaskRow | TaskConfig] = {}
     for entry in entries:
@@ -138,7 +152,13 @@ def _matching(entry: str) -> list[TaskRow]:
         return _named(names)
     if not _COMMIT.fullmatch(revision):
         raise ConfigError(f"tasks: {entry!r}: {revision!r} is no commit; expected its 40 hex digits")
-    return [row.model_copy(update={"revision": revision}) for row in _named(names)]
+    rows = _named(names)
+    for row in rows:
+        if row.hub is None:
+            raise ConfigError(
+                f"tasks: {entry!r}: {row.name} comes with this package and has no commit; leave out {at}{revision}"
+            )
+    return [row.model_copy(update={"revision": revision, "commit_is_named": True}) for row in rows]
 
 
 def _named(entry: str) -> list[TaskRow]:

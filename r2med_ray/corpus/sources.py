@@ -90,7 +90,32 @@ def hub_folder(
             f"Hub is not read without one. Name a commit behind the task, `tasks: [{name}@COMMIT]`, or "
             f"--set 'tasks=[{name}@COMMIT]' with the 40 hex digits of COMMIT",
         )
-    return _snapshot(name, repo, revision, files, download), revision
+    missing = NotAtHand(
+        f"{repo} at {revision[:12]}, from the Hub or in ${DATA_FOLDER}/{files.folder}",
+        _how_to_get(name, repo, revision, files),
+    )
+    return _snapshot(repo, revision, files, download, missing), revision
+
+
+def hub_commit(
+    name: str, repo: str, revision: str, *, files: HubFiles | None = None, download: bool = True
+) -> tuple[Path, str]:
+    """Return the folder of a Hub task at a commit that the user named, and the commit.
+
+    A folder under `$R2MED_DATA` has no commit, so it is not looked at. See `hub_folder` for the arguments.
+
+    Raises:
+        NotAtHand: it is not in the cache, and the Hub does not give it.
+    """
+    files = files or HubFiles(folder=name)
+    missing = NotAtHand(
+        f"{repo} at {revision[:12]}, from the Hub",
+        f"task {name!r}: the files of the commit that it names are not on this machine, and the Hub did not give "
+        f"them. On a machine with a network, with the same HF_HOME:\n"
+        f"      {_download(repo, revision, files)}\n"
+        f"    ${DATA_FOLDER}/{files.folder} is of no known commit and is read where none is named",
+    )
+    return _snapshot(repo, revision, files, download, missing), revision
 
 
 def hub_file(repo: str, revision: str, file: str, folder: Path) -> Path:
@@ -127,7 +152,7 @@ def hub_file(repo: str, revision: str, file: str, folder: Path) -> Path:
     ) from problem
 
 
-def _snapshot(name: str, repo: str, revision: str, files: HubFiles, download: bool) -> Path:
+def _snapshot(repo: str, revision: str, files: HubFiles, download: bool, missing: NotAtHand) -> Path:
     from huggingface_hub import snapshot_download  # loaded where it is needed: the demo needs no Hub
 
     problem: OSError | None = None
@@ -146,8 +171,7 @@ def _snapshot(name: str, repo: str, revision: str, files: HubFiles, download: bo
         else:
             if all(any(Path(folder).glob(pattern)) for pattern in files.needed):
                 return Path(folder)
-    what = f"{repo} at {revision[:12]}, from the Hub or in ${DATA_FOLDER}/{files.folder}"
-    raise NotAtHand(what, _how_to_get(name, repo, revision, files)) from problem
+    raise missing from problem
 
 
 def _how_to_get(name: str, repo: str, revision: str, files: HubFiles) -> str:
@@ -156,8 +180,12 @@ def _how_to_get(name: str, repo: str, revision: str, files: HubFiles) -> str:
     return (
         f"task {name!r}: its files are not on this machine, and the Hub did not give them. Either\n"
         f"      1. on a machine with a network, with the same HF_HOME:\n"
-        f"         hf download {repo} --repo-type dataset --revision {revision} --include '{files.fetched}'\n"
+        f"         {_download(repo, revision, files)}\n"
         f"      2. or put these files of https://huggingface.co/datasets/{repo}/tree/{revision} here:\n{needed}\n"
         f"         and set {DATA_FOLDER}={data}; generated texts go beside them, "
         f"e.g. {data}/{files.folder}/hyde/gpt4/query_with_hydoc.jsonl"
     )
+
+
+def _download(repo: str, revision: str, files: HubFiles) -> str:
+    return f"hf download {repo} --repo-type dataset --revision {revision} --include '{files.fetched}'"

@@ -22,7 +22,9 @@ class CandidatesParts:
 
     def open(self, task: Task, stage: CandidatesStage) -> CandidatesRetriever:
         """Read a task's lists."""
-        return CandidatesRetriever(stage.label, _lists(stage.path(task)), keep=stage.keep)
+        return CandidatesRetriever(
+            stage.label, _lists(stage.path(task)), keep=stage.keep, drop_identical_ids=stage.drop_identical_ids
+        )
 
 
 def _lists(path: Path) -> Lists:

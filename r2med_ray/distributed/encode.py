@@ -4,6 +4,7 @@ A shard whose vectors are stored is not encoded again, so resuming is running th
 is the shard that each of its actors was holding.
 """
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -162,9 +163,12 @@ def encode(at: Workplace, encoding: CorpusEncoding, asked: Sequence[Asked[FirstS
 
     Raises:
         StageError: a shard or a set of queries failed; what was finished stays.
+        StoppedError: `at.stop` was set.
     """
     timeout = at.resources.no_progress_timeout_s
-    corpora = encode_corpora(at.store, encoding, tasks_of(asked), at.pools.encode, no_progress_timeout_s=timeout)
+    corpora = encode_corpora(
+        at.store, encoding, tasks_of(asked), at.pools.encode, no_progress_timeout_s=timeout, stop=at.stop
+    )
     label = asked[0].stage.label
     questions = [
         Questions(task=item.task, queries=item.queries, compat=item.stage.compat) for item in asked if item.queries
@@ -176,12 +180,19 @@ def encode(at: Workplace, encoding: CorpusEncoding, asked: Sequence[Asked[FirstS
 
 
 def encode_corpora(
-    store: ArtifactStore, encoding: CorpusEncoding, tasks: Sequence[Task], pool: Pool, *, no_progress_timeout_s: int
+    store: ArtifactStore,
+    encoding: CorpusEncoding,
+    tasks: Sequence[Task],
+    pool: Pool,
+    *,
+    no_progress_timeout_s: int,
+    stop: threading.Event | None = None,
 ) -> StageReport:
     """Store the vectors of every shard that has none yet.
 
     Raises:
         StageError: a shard failed; the shards that were finished stay.
+        StoppedError: `stop` was set; the shards that were finished stay.
     """
     work = [
         ShardWork(task=task.name, shard=shard, skip_rows=task.corpus.duplicates_in(shard))
@@ -199,6 +210,7 @@ def encode_corpora(
             partial(ShardEncoder, store, encoding, tasks, pool.threads),
             pool=pool,
             no_progress_timeout_s=no_progress_timeout_s,
+            stop=stop,
         ):
             progress.add(int(numbers["documents"]))
             usage.update({name: int(count) for name, count in numbers.items() if name != "documents"})

@@ -1,5 +1,6 @@
 """INDEX and SEARCH of terms: shards are tokenised once, counted together, and scored with whole-corpus statistics."""
 
+import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -48,11 +49,13 @@ def tokenize_corpora(
     *,
     no_progress_timeout_s: int,
     analyzer: str = ANALYZER,
+    stop: threading.Event | None = None,
 ) -> StageReport:
     """Store the terms of every shard that has none of this analyzer yet.
 
     Raises:
         StageError: a shard failed; the shards that were finished stay.
+        StoppedError: `stop` was set; the shards that were finished stay.
     """
     work = [
         ShardWork(task=task.name, shard=shard, skip_rows=rows)
@@ -70,6 +73,7 @@ def tokenize_corpora(
             partial(ShardTokenizer, store, analyzer),
             pool=pool,
             no_progress_timeout_s=no_progress_timeout_s,
+            stop=stop,
         ):
             progress.add(int(numbers["documents"]))
     return progress.report(stored_before=sum(len(task.corpus.shards) for task in tasks) - len(work))
@@ -91,6 +95,7 @@ class LexicalParts:
             self._at.pools.tokenize,
             no_progress_timeout_s=self._at.resources.no_progress_timeout_s,
             analyzer=stage.row.analyzer,
+            stop=self._at.stop,
         )
         return [("tokenize", stage.label, report)]
 

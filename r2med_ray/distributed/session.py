@@ -3,14 +3,30 @@
 import contextlib
 import logging
 import os
+import re
 import secrets
+import socket
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import ray
+from ray._private.services import canonicalize_bootstrap_address
+from ray.exceptions import AuthenticationError
 
 from r2med_ray.capacity import ClusterCapacity
+from r2med_ray.errors import CapacityError, ConfigError
 
 logger = logging.getLogger(__name__)
+
+SHOWN = {
+    **dict.fromkeys(("ray.data", "ray.serve", "ray._private.worker"), logging.WARNING),
+    "ray.data._internal.progress": logging.ERROR,  # warns that there are no progress bars; `progress` reports instead
+    "ray._private.authentication": logging.ERROR,  # warns of the token that `connect` made
+}
+"""Ray's loggers → the lowest level that is shown. Importing `ray.data` and `ray.serve` sets levels of their own."""
+
+LISTENS_WITHIN_S = 10.0
+"""How long a cluster that is to be joined may take to accept a connection."""
 
 
 @contextlib.contextmanager
@@ -23,31 +39,28 @@ def connect(address: str = "auto", *, num_cpus: int | None = None) -> Iterator[C
             A cluster that merely happens to run on this machine is never joined.
         num_cpus: logical CPUs of a cluster that is started here.
 
-    A connection that the process already has is used and left as it is.
+    A connection that the process already has is used and left as it is. Ray's loggers are turned down to `SHOWN`.
+
+    Raises:
+        CapacityError: the cluster that was to start here did not.
+        ConfigError: there is no cluster at the address, or it can't be joined.
     """
+    for name, level in SHOWN.items():
+        logging.getLogger(name).setLevel(level)
     already_connected = ray.is_initialized()
-    target = address if address != "auto" else os.environ.get("RAY_ADDRESS", "local")
+    target = address if address != "auto" else os.environ.get("RAY_ADDRESS") or "local"
     started_here = not already_connected and target == "local"
     if started_here:
         # A token of its own: Ray would otherwise create or reuse the one that all clusters of this user share.
         if "RAY_AUTH_TOKEN_PATH" not in os.environ:
             os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-        ray.init(address="local", num_cpus=num_cpus, include_dashboard=False)
+        with said_plainly(None):
+            ray.init(address="local", num_cpus=num_cpus, include_dashboard=False)
     elif not already_connected:
-        ray.init(address=target)
-    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    nodes = [
-        node["Resources"]
-        for node in ray.nodes()  # type: ignore[no-untyped-call]
-        if node["Alive"]
-    ]
-    capacity = ClusterCapacity(
-        num_nodes=len(nodes),
-        cpus=resources.get("CPU", 0.0),
-        gpus=resources.get("GPU", 0.0),
-        cpus_of_largest_node=max(node.get("CPU", 0.0) for node in nodes),
-        memory_gb_of_largest_node=max(_memory_gb(node) for node in nodes),
-    )
+        with said_plainly(target):
+            _require_listener(target)
+            ray.init(address=target)
+    capacity = _capacity()
     origin = "started for this job" if started_here else "joined"
     logger.info("Ray %s, %s: %s", ray.__version__, origin, capacity.describe())
     try:
@@ -55,6 +68,81 @@ def connect(address: str = "auto", *, num_cpus: int | None = None) -> Iterator[C
     finally:
         if not already_connected:
             ray.shutdown()
+
+
+@contextlib.contextmanager
+def said_plainly(address: str | None) -> Iterator[None]:
+    """Say in one line why `ray.init` gave no cluster.
+
+    Ray 2.60 has a class of its own for a wrong token alone. A head that doesn't start is a RuntimeError, a node that
+    isn't registered within 30 seconds a bare Exception (`_private/node.py`), a cluster that isn't there a
+    ConnectionError (`_private/worker.py`), and an address that is none a ValueError (`_private/services.py`).
+
+    Args:
+        address: of the cluster to join; None for one that starts here.
+
+    Raises:
+        CapacityError: it was to start here.
+        ConfigError: it was to be joined.
+    """
+    try:
+        yield
+    except (AuthenticationError, ConnectionError, RuntimeError, ValueError) as error:
+        raise _no_cluster(address, error) from error
+    except Exception as error:
+        if type(error) is not Exception:
+            raise
+        raise _no_cluster(address, error) from error
+
+
+def _require_listener(address: str) -> None:
+    """Find out in seconds that nobody listens, for which `ray.init` takes a quarter of an hour.
+
+    Args:
+        address: HOST:PORT, ray://HOST:PORT, or `auto` for what runs on this machine.
+
+    Raises:
+        ConnectionError: nobody listens there.
+        ValueError: it is no address.
+    """
+    scheme, _, place = address.rpartition("://")
+    where = urlsplit(f"//{place if scheme else canonicalize_bootstrap_address(address)}")
+    if where.port is None:
+        raise ValueError(f"Invalid address format: {address}")
+    try:
+        socket.create_connection((where.hostname, where.port), timeout=LISTENS_WITHIN_S).close()
+    except OSError as error:
+        raise ConnectionError(f"nobody listens at {where.netloc} ({error})") from error
+
+
+def _no_cluster(address: str | None, error: Exception) -> CapacityError | ConfigError:
+    before_logs = re.split(r"\n|\s+Last ", str(error).strip())[0]  # "... Last 10 lines of error files:\n..."
+    said = before_logs.rstrip(".") or type(error).__name__
+    if address is None:
+        return CapacityError(
+            f"Ray did not start on this machine: {said}. Run the same command again when the machine is less busy; "
+            "Ray's own words are in /tmp/ray/session_latest/logs"
+        )
+    return ConfigError(
+        f"address {address!r}: no Ray cluster could be joined there: {said}. Expected HOST:PORT of a running one "
+        "(`--address`, or RAY_ADDRESS where that is left out), or `--address local` to start one here"
+    )
+
+
+def _capacity() -> ClusterCapacity:
+    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    nodes = [
+        node["Resources"]
+        for node in ray.nodes()  # type: ignore[no-untyped-call]
+        if node["Alive"]
+    ]
+    return ClusterCapacity(
+        num_nodes=len(nodes),
+        cpus=resources.get("CPU", 0.0),
+        gpus=resources.get("GPU", 0.0),
+        cpus_of_largest_node=max(node.get("CPU", 0.0) for node in nodes),
+        memory_gb_of_largest_node=max(_memory_gb(node) for node in nodes),
+    )
 
 
 def _memory_gb(node: dict[str, float]) -> float:

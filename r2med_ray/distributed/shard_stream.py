@@ -6,6 +6,7 @@ corpus alone. Reading runs ahead of the workers. The shards of all tasks go thro
 loaded once per actor and not once per task.
 """
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,6 +18,7 @@ from ray.data import ActorPoolStrategy, DataContext, TaskPoolStrategy
 from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.capacity import Pool
 from r2med_ray.distributed.failures import stage_error
+from r2med_ray.distributed.side_by_side import until_stopped
 from r2med_ray.errors import R2MedError, StageError
 from r2med_ray.types import CorpusShard
 
@@ -97,6 +99,7 @@ def stream_shards(
     *,
     pool: Pool,
     no_progress_timeout_s: int,
+    stop: threading.Event | None = None,
 ) -> Iterator[tuple[ShardWork, Mapping[str, float]]]:
     """Yield each shard and its numbers as it is finished, in order of arrival.
 
@@ -107,9 +110,11 @@ def stream_shards(
         build_worker: called once in every actor.
         pool: size and reservations of the actor pool; it starts with one actor and grows while there is work.
         no_progress_timeout_s: the stage fails when nothing was finished for this long.
+        stop: heeded whenever a shard is finished; no further one is begun.
 
     Raises:
         StageError: a worker failed, or other shards came back than went in.
+        StoppedError: `stop` was set.
     """
     if not work:
         return
@@ -121,8 +126,9 @@ def stream_shards(
     context.raise_original_map_exception = True  # a worker's own words, not that some code of ours failed
     returned: set[int] = set()
     with DataContext.current(context):
+        rows = (row for row in _dataset(stage, store, work, build_worker, pool).iter_rows())
         try:
-            for row in _dataset(stage, store, work, build_worker, pool).iter_rows():
+            for row in until_stopped(stop or threading.Event(), rows):
                 position = row.pop("position")
                 if position in returned:
                     raise StageError(stage, work[position].unit, "it came back twice")
@@ -130,6 +136,8 @@ def stream_shards(
                 yield work[position], row
         except ray.exceptions.RayError as error:
             raise stage_error(stage, f"one of {len(work) - len(returned)} shards", error) from error
+        finally:
+            rows.close()  # or an error's traceback would keep Ray Data at work
     missing = sorted(set(range(len(work))) - returned)
     if missing:
         raise StageError(stage, work[missing[0]].unit, f"{len(missing)} of {len(work)} shards did not come back")

@@ -1,7 +1,8 @@
 """What a kind of first stage is asked to do on a cluster, and what it does it with."""
 
+import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from r2med_ray.artifacts import ArtifactStore
@@ -36,6 +37,8 @@ class Workplace:
     store: ArtifactStore
     pools: Pools
     resources: ResourcesConfig
+    stop: threading.Event = field(default_factory=threading.Event)
+    """Set by whoever wants no further shard to be begun."""
 
 
 class RunningRetriever(Retriever, Protocol):

@@ -9,6 +9,7 @@ gains nothing, a grade above 0 gains itself (linear gain).
 Shape letters: Q queries, H positives of all queries.
 """
 
+import difflib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -160,9 +161,10 @@ def _known() -> str:
 
 
 def _hint(text: str) -> str:
-    match = re.fullmatch(r"([A-Za-z_]+?)(?:(?:_at_|[@._ -])([0-9]+))?", text)
-    name = _CANONICAL.get(match[1].lower()) if match else None
-    if match is None or name is None:
+    match = re.fullmatch(r"([A-Za-z_]+?)(?:(?:_at_|[@._ -]?)([0-9]+))?", text)
+    close = difflib.get_close_matches(match[1].lower(), _CANONICAL, n=1, cutoff=0.5) if match else []
+    if match is None or not close:
         return nearest(text, [f"{name}@10" for name in _DEFINITIONS])
+    name = _CANONICAL[close[0]]
     cutoff = match[2] or ("10" if _DEFINITIONS[name].needs_cutoff else None)
     return f" Did you mean '{name}@{cutoff}'?" if cutoff else f" Did you mean '{name}'?"

@@ -7,9 +7,13 @@ group recalls average the pooled recalls of tasks; the recall pooled over the wh
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from r2med_ray.evaluation.aggregate import mean_of, positives_found
 from r2med_ray.evaluation.evaluate import Evaluation
+
+SUITE = "NanoR2MED"
+"""The group of all its tasks."""
 
 MEASURES = ("nDCG@10", "Success@10", "R@100")
 """What has to be measured for a profile."""
@@ -50,11 +54,19 @@ class NanoProfile:
         )
 
 
-_FIGURES: Mapping[str, Callable[[NanoProfile], float]] = {
-    "ndcg_at_10": lambda profile: profile.ndcg_at_10,
-    "hit_at_10": lambda profile: profile.hit_at_10,
-    "recall_at_100": lambda profile: profile.micro_recall_at_100,
-}
+class _Figure(NamedTuple):
+    name: str
+    measure: str
+    """What `published.csv` calls it."""
+
+    of: Callable[[NanoProfile], float]
+
+
+_FIGURES = (
+    _Figure("ndcg_at_10", "nDCG@10", lambda profile: profile.ndcg_at_10),
+    _Figure("hit_at_10", "Success@10", lambda profile: profile.hit_at_10),
+    _Figure("recall_at_100", "pooled_micro_recall@100", lambda profile: profile.micro_recall_at_100),
+)
 
 
 def group_figures(profiles: Mapping[str, NanoProfile]) -> dict[str, float]:
@@ -62,9 +74,21 @@ def group_figures(profiles: Mapping[str, NanoProfile]) -> dict[str, float]:
     members = list(profiles.values())
     num_queries = sum(profile.queries for profile in members)
     figures: dict[str, float] = {}
-    for name, value in _FIGURES.items():
-        by_query = math.fsum(profile.queries * value(profile) for profile in members)
-        figures[f"query_weighted_{name}"] = by_query / num_queries
-        figures[f"task_macro_{name}"] = math.fsum(map(value, members)) / len(members)
+    for figure in _FIGURES:
+        by_query = math.fsum(profile.queries * figure.of(profile) for profile in members)
+        figures[f"query_weighted_{figure.name}"] = by_query / num_queries
+        figures[f"task_macro_{figure.name}"] = math.fsum(map(figure.of, members)) / len(members)
     found, positives = (sum(getattr(profile, key) for profile in members) for key in ("found_at_100", "positives"))
     return {**figures, "pooled_micro_recall_at_100": found / positives}
+
+
+def as_published(profiles: Mapping[str, NanoProfile]) -> dict[tuple[str, str], float]:
+    """Return (task, measure) → figure of each task and of the group, named as in `published.csv`."""
+    figures = {
+        (task, figure.measure): figure.of(profile) for task, profile in profiles.items() for figure in _FIGURES
+    }
+    group = group_figures(profiles)
+    for figure in _FIGURES:
+        for weighting in ("query_weighted", "task_macro"):
+            figures[SUITE, f"{weighting} {figure.measure}"] = group[f"{weighting}_{figure.name}"]
+    return {**figures, (SUITE, "pooled_micro_recall@100"): group["pooled_micro_recall_at_100"]}

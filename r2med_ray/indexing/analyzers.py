@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from r2med_ray.indexing import analysis, porter_stop, words
+from r2med_ray.indexing import analysis, plain_words, porter_stop, words
 from r2med_ray.registry import Registry
 
 
@@ -27,6 +27,7 @@ ANALYZERS = Registry(
         for analyzer in (
             Analyzer(name=analysis.ANALYZER, pieces=words.pieces, terms_of_piece=analysis.terms_of_piece),
             Analyzer(name=porter_stop.ANALYZER, pieces=porter_stop.pieces, terms_of_piece=porter_stop.terms_of_piece),
+            Analyzer(name=plain_words.ANALYZER, pieces=plain_words.pieces, terms_of_piece=plain_words.terms_of_piece),
         )
     ],
 )

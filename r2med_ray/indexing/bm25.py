@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from r2med_ray.artifacts import Json
 from r2med_ray.errors import DataError
-from r2med_ray.indexing import porter_stop
+from r2med_ray.indexing import plain_words, porter_stop
 from r2med_ray.indexing.analysis import ANALYZER
 from r2med_ray.indexing.analyzers import ANALYZERS
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
@@ -84,6 +84,11 @@ class BM25Row:
         return f"BM25, k1={self.k1:g}, b={self.b:g}, idf={idf}, {query}, analyzer {self.analyzer}"
 
 
+# NanoR2MED's lists: bm25s's method "robertson", which HAKARI-Bench calls okapi, with bm25s's k1 and b.
+_NANO = BM25Row(
+    name="bm25-nano", weighted_queries=False, k1=1.5, b=0.75, idf="robertson", analyzer=porter_stop.ANALYZER
+)
+
 BM25_ROWS: Registry[BM25Row] = Registry(
     "BM25 variant",
     [
@@ -93,15 +98,9 @@ BM25_ROWS: Registry[BM25Row] = Registry(
             # eval_BM25.py:75 of R2MED (commit 62b7074) sends the query through gensim's LuceneBM25Model too. Its
             # idf, ln(N + 1) − ln(df + 0.5), is the one above.
             BM25Row(name="bm25-r2med", weighted_queries=True),
-            # NanoR2MED's lists: bm25s's method "robertson", which HAKARI-Bench calls okapi, with bm25s's k1 and b.
-            BM25Row(
-                name="bm25-nano",
-                weighted_queries=False,
-                k1=1.5,
-                b=0.75,
-                idf="robertson",
-                analyzer=porter_stop.ANALYZER,
-            ),
+            _NANO,
+            # The same over plain words: near the lists that NanoR2MED had before 2026-05-25, far from today's.
+            replace(_NANO, name="bm25-nano-plain", analyzer=plain_words.ANALYZER),
         )
     ],
 )

@@ -50,7 +50,7 @@ class MtebResult:
 
 
 def read_mteb_results(
-    place: Path, tasks: Mapping[str, str] = R2MED_TASKS, *, split: str = "test"
+    place: Path, tasks: Mapping[str, str] = R2MED_TASKS, *, split: str = "test", hint: str = ""
 ) -> tuple[MtebResult, ...]:
     """Read a file, or every file of a folder that has the name of one of the tasks; sorted by model and task.
 
@@ -58,6 +58,7 @@ def read_mteb_results(
         place: a file, or a folder with `<model>/<revision>/<task>.json` anywhere below it.
         tasks: MTEB's name → ours; files of other tasks are not looked at.
         split: whose scores are taken.
+        hint: what is said beside, where there are only results of other tasks.
 
     Raises:
         ConfigError: there is nothing to read.
@@ -67,9 +68,9 @@ def read_mteb_results(
     if place.is_dir():
         paths = [path for name in tasks for path in place.rglob(f"{name}.json")]
         if not paths:
-            raise ConfigError(
-                f"{place}: no result of {len(tasks)} tasks; expected a file like {next(iter(tasks))}.json"
-            )
+            others = sorted({path.name for path in place.rglob("*.json")} - {MODEL_META})
+            there = f"; there are {', '.join(others[:3])}{', ...' if len(others) > 3 else ''}" if others else ""
+            raise ConfigError(f"{place}: expected a file like {next(iter(tasks))}.json{there}.{hint}")
     elif place.is_file():
         paths = [place]
     else:
@@ -77,7 +78,7 @@ def read_mteb_results(
     found: dict[tuple[str, str, str], MtebResult] = {}
     for path in paths:
         expected = {path.stem: tasks[path.stem]} if place.is_dir() else tasks
-        result = _read(path, expected, split)
+        result = _read(path, expected, split, hint)
         first = found.setdefault((result.model, result.revision, result.task), result)
         if first is not result:
             raise DataError(f"{path}: {first.path} has {result.model!r} on {result.task} too; keep one of them")
@@ -91,13 +92,13 @@ def measure_of(key: str) -> Measure | None:
     return Measure(name, int(match[2])) if match and name else None
 
 
-def _read(path: Path, tasks: Mapping[str, str], split: str) -> MtebResult:
+def _read(path: Path, tasks: Mapping[str, str], split: str, hint: str) -> MtebResult:
     values = _object(path)
     task = values.get("task_name", values.get("mteb_dataset_name"))
     if not isinstance(task, str):
         raise DataError(f"{path}: no result of mteb; expected `task_name` (or `mteb_dataset_name` before mteb 1.11)")
     if task not in tasks:
-        raise DataError(f"{path}: is of the task {task!r}, wanted {', '.join(tasks)}.{nearest(task, tasks)}")
+        raise DataError(f"{path}: is of the task {task!r}, wanted {', '.join(tasks)}.{nearest(task, tasks)}{hint}")
     model, revision = _model(path)
     return MtebResult(
         path=path,

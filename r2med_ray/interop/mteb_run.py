@@ -10,8 +10,9 @@ from r2med_ray.config_files import load_config
 from r2med_ray.errors import ConfigError
 from r2med_ray.interop.in_process import open_in_process
 from r2med_ray.interop.mteb_search import MtebSearch, Opener
-from r2med_ray.interop.mteb_tasks import import_mteb, mteb_task
+from r2med_ray.interop.mteb_tasks import import_mteb, load_data, mteb_task
 from r2med_ray.registry import nearest
+from r2med_ray.reporting.output_folder import require_writable
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem, resolve
 
 
@@ -24,8 +25,8 @@ def run_mteb(
     overrides: Sequence[str] = (),
     address: str | None = None,
     store: str = "store",
-) -> Any:
-    """Evaluate and return mteb's `ModelResult`.
+) -> list[Any]:
+    """Evaluate and return mteb's `TaskResult` of each task.
 
     Args:
         config: a benchmark file; its own tasks are not read.
@@ -37,8 +38,11 @@ def run_mteb(
         store: folder or URI of the artefacts of a cluster's work.
 
     Raises:
-        ConfigError: mteb is not installed, a name is unknown, or the system is more than a retriever.
+        ConfigError: mteb is not installed, a name is unknown, the system is more than a retriever, or the output
+            can't be written to.
+        NotAtHand: the data of a task is not here.
     """
+    require_writable("output", output)
     mteb = import_mteb()
     benchmark = resolve(load_config(config, overrides))
     chosen = _retriever_alone(benchmark, system)
@@ -46,7 +50,13 @@ def run_mteb(
     with ExitStack() as stack:
         opener = _opener(benchmark, chosen, address, ArtifactStore(store), stack)
         search = MtebSearch(chosen.first_stages[0], opener)
-        return mteb.evaluate(search, found, cache=mteb.ResultCache(output), overwrite_strategy="always")
+        results: list[Any] = []
+        for task in found:
+            load_data(task)
+            cache = mteb.ResultCache(output)
+            results += mteb.evaluate(search, task, cache=cache, overwrite_strategy="always").task_results
+            task.unload_data()
+        return results
 
 
 def _retriever_alone(benchmark: ResolvedBenchmark, name: str) -> ResolvedSystem:

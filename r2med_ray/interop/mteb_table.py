@@ -13,6 +13,8 @@ from r2med_ray.reporting.mteb_results import mteb_task_name
 from r2med_ray.reporting.record import BenchmarkRecord
 from r2med_ray.reporting.write import load_results
 
+OTHER_TASKS = " Tasks that are not R2MED's are known by `--results FOLDER`, what a run here wrote, e.g. results/demo"
+
 
 def import_table(place: Path, names: Sequence[str], results: Path | None, measure: str) -> str:
     """Return the table of `r2med mteb import`.
@@ -28,7 +30,7 @@ def import_table(place: Path, names: Sequence[str], results: Path | None, measur
     """
     record = load_results(results) if results else None
     tasks = {mteb_task_name(task.name, task.suite): task.name for task in record.tasks} if record else R2MED_TASKS
-    theirs = read_mteb_results(place, known_tasks(names, tasks))
+    theirs = read_mteb_results(place, known_tasks(names, tasks), hint="" if record else OTHER_TASKS)
     return mteb_table(theirs, Measure.parse(measure), record)
 
 

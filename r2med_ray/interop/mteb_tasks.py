@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from r2med_ray.corpus.catalog import TASKS
-from r2med_ray.errors import ConfigError, DataError
+from r2med_ray.errors import ConfigError, DataError, NotAtHand
 from r2med_ray.registry import nearest
 from r2med_ray.reporting.mteb_results import mteb_task_name
 from r2med_ray.types import Document, Query
@@ -40,6 +40,25 @@ def mteb_task(name: str) -> Any:
         return mteb.get_task(wanted)
     except KeyError as error:
         raise ConfigError(f"mteb {mteb.__version__} has no task {name!r}.{nearest(name, R2MED_TASKS)}") from error
+
+
+def load_data(task: Any) -> None:
+    """Have a task of mteb load its data, from the Hub's cache or from the Hub.
+
+    Raises:
+        NotAtHand: neither has it; names the data set.
+    """
+    try:
+        task.load_data()
+    except OSError as error:  # every error of the Hub is one, and of `datasets` about what it can't find
+        data = task.metadata.dataset
+        what = f"{data['path']} at {data['revision'][:12]}"
+        raise NotAtHand(
+            what,
+            f"task {task.metadata.name!r}: its data, the data set {what} of the Hub, is not on this machine, and the "
+            f"Hub did not give it ({error}). Run the command once with a network and without HF_HUB_OFFLINE; mteb "
+            "keeps the data in HF_HOME",
+        ) from error
 
 
 def our_name(mteb_name: str) -> str:

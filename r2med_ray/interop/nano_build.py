@@ -1,6 +1,7 @@
 """Writes any collection as a set in NanoR2MED's layout, ranked lists and what they were made with included."""
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,11 +12,13 @@ from r2med_ray.corpus.nano_pool import NanoPool, select_pool
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.errors import DataError
 from r2med_ray.evaluation.trec import read_run
-from r2med_ray.indexing.bm25 import BM25_ROWS, BM25Index
+from r2med_ray.indexing.bm25 import BM25_ROWS, BM25Index, BM25Row
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
 from r2med_ray.retrieval.candidates import NUM_CANDIDATES, Lists
 from r2med_ray.retrieval.nano_hybrid import LIST_DEPTH, RRF_K, SEED, hybrid_lists
 from r2med_ray.types import DocId
+
+logger = logging.getLogger(__name__)
 
 BM25 = BM25_ROWS["bm25-nano"]
 METADATA_FILE = "reranking_hybrid_metadata.json"
@@ -37,7 +40,8 @@ def build_nano(
         num_queries: of each split, at most.
         num_documents: of each split, at most.
         dense: a TREC run of a dense retriever over the whole collection, `{task}` standing for the task's name; what
-            it ranks outside the pool is left out, which makes it the run over the pool.
+            it ranks outside the pool is left out, which makes it the run over the pool. Where fewer than 500
+            documents of the pool are left for a query, or fewer than all, this is logged.
 
     Returns:
         Split → what it holds.
@@ -71,11 +75,11 @@ def split_name(source: TaskSource) -> str:
     return f"Nano{suite}{source.name}".replace("-", "")
 
 
-def bm25_lists(pool: NanoPool) -> dict[str, list[DocId]]:
-    """Rank the pool for each of its queries by `bm25-nano`; the tail has what shares no term with the query."""
-    terms = ShardTerms.from_texts((document.text for document in pool.documents), BM25.analyzer)
+def bm25_lists(pool: NanoPool, row: BM25Row = BM25) -> dict[str, list[DocId]]:
+    """Rank the pool for each of its queries by a variant; the tail has what shares no term with the query."""
+    terms = ShardTerms.from_texts((document.text for document in pool.documents), row.analyzer)
     doc_ids = [document.doc_id for document in pool.documents]
-    index = BM25Index(terms, doc_ids, CorpusStatistics.of_shard(terms), BM25, keep_zero_scores=True)
+    index = BM25Index(terms, doc_ids, CorpusStatistics.of_shard(terms), row, keep_zero_scores=True)
     rankings = index.search([query.text for query in pool.queries], LIST_DEPTH)
     return {
         query.query_id: [hit.doc_id for hit in ranking] for query, ranking in zip(pool.queries, rankings, strict=True)
@@ -96,7 +100,23 @@ def dense_lists(pool: NanoPool, run_file: Path) -> dict[str, list[DocId]]:
         if not ranked:
             raise DataError(f"{run_file}: ranks no document of the pool for query {query.query_id!r}")
         lists[query.query_id] = ranked[:LIST_DEPTH]
+    _warn_of_short_lists(lists, min(LIST_DEPTH, len(pool.documents)), run_file)
     return lists
+
+
+def _warn_of_short_lists(lists: Lists, depth: int, run_file: Path) -> None:
+    short = [len(ranked) for ranked in lists.values() if len(ranked) < depth]
+    if short:
+        logger.warning(
+            "%s: for %d of %d queries it ranks fewer than %d documents of the pool, down to %d; give a run that "
+            "ranks all documents, or the pool alone to depth %d",
+            run_file,
+            len(short),
+            len(lists),
+            depth,
+            min(short),
+            depth,
+        )
 
 
 def _describe_configs(dense: str | None) -> Json:

@@ -1,26 +1,30 @@
 """Calls to OpenAI-compatible services: bounded in flight, with deadlines, retries, and no key in any message.
 
 A request is sent again after 408, 409, 425, 429 and 5xx, after a lost connection or a time-out, and after an answer
-that isn't what the API promises. Every other status is final. Waits grow exponentially with full jitter
-(https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/) on top of what `Retry-After` asks for.
+that isn't what the API promises. Every other status is final, and one of `REFUSING` ends all other calls as well.
+Waits grow exponentially with full jitter (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/)
+on top of what `Retry-After` asks for.
 """
 
 import asyncio
+import ipaddress
 import json
 import logging
 import os
+import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Self, TypeVar
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, stop_before_delay
 from tenacity.wait import wait_random_exponential
 
-from r2med_ray.errors import DataError, NotAtHand, R2MedError, StageError
+from r2med_ray.errors import DataError, NotAtHand, R2MedError, StageError, StoppedError
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -32,11 +36,17 @@ T = TypeVar("T")
 SENT_AGAIN = frozenset({408, 409, 425, 429})
 """Statuses below 500 that another attempt may cure."""
 
+REFUSING = frozenset({401, 403, 404})
+"""Statuses that every other request would get too: the key, the model or the address is wrong."""
+
 NO_KEY = "no-key-needed"
 """Sent where a service wants no key; without one the client would send OPENAI_API_KEY to whoever listens."""
 
 MESSAGE_CHARACTERS = 500
 """How much of a service's own message an error quotes."""
+
+STOP_HEEDED_EVERY_S = 0.1
+"""How long calls go on at most after they were told to stop."""
 
 
 class CallPolicy(BaseModel):
@@ -60,9 +70,17 @@ class CallPolicy(BaseModel):
     max_wait_s: float = Field(default=60.0, ge=0)
     """Most that is waited, unless `Retry-After` asks for more."""
 
+    use_proxies: bool = True
+    """Whether requests take the way that HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY say. Those to a loopback
+    address never do, nor, unless it is said here, those to a model that the job serves."""
+
 
 class GarbageError(DataError):
     """An answer isn't what the API promises. Raised by a request, it has the request sent again."""
+
+
+class RefusedError(StageError):
+    """A service refuses whatever it is asked, with a status of `REFUSING`."""
 
 
 def api_key(variable: str | None) -> str:
@@ -87,27 +105,45 @@ class ApiCalls:
         base_url: e.g. `https://api.openai.com/v1`.
         key_variable: the environment variable that holds the key; read when the connections are opened.
         policy: how the service is asked.
+        model: what the service calls the model that it is asked for; for errors.
+        stop: ends `each` from another thread, when it is set.
 
     Attributes:
         requests: HTTP requests that were sent.
         retries: how many of them were repetitions, by reason: a status, "connection", "time-out", "garbage".
     """
 
-    def __init__(self, stage: str, base_url: str, key_variable: str | None, policy: CallPolicy) -> None:
+    def __init__(
+        self,
+        stage: str,
+        base_url: str,
+        key_variable: str | None,
+        policy: CallPolicy,
+        *,
+        model: str,
+        stop: threading.Event | None = None,
+    ) -> None:
         self._stage = stage
         self._base_url = base_url
         self._key_variable = key_variable
         self._policy = policy
+        self._model = model
+        self._stop = stop or threading.Event()
         self.requests = 0
         self.retries: Counter[str] = Counter()
 
     async def __aenter__(self) -> Self:
-        from openai import AsyncOpenAI
+        from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
         self._key = api_key(self._key_variable)
         self._slots = asyncio.Semaphore(self._policy.max_in_flight)
+        by_environment = self._policy.use_proxies and not _is_loopback(self._base_url)
         self._client = AsyncOpenAI(
-            api_key=self._key, base_url=self._base_url, max_retries=0, timeout=self._policy.timeout_s
+            api_key=self._key,
+            base_url=self._base_url,
+            max_retries=0,
+            timeout=self._policy.timeout_s,
+            http_client=None if by_environment else DefaultAsyncHttpxClient(trust_env=False),
         )
         return self
 
@@ -123,7 +159,8 @@ class ApiCalls:
             unit: what is asked about, for errors, e.g. "query '7'".
 
         Raises:
-            StageError: a final status, or no attempts or no time left; says what the service said last.
+            RefusedError: a status that every request would get; names model and key.
+            StageError: another final status, or no attempts or no time left; says what the service said last.
         """
         from openai import APIError
 
@@ -140,6 +177,8 @@ class ApiCalls:
             try:
                 return await retrying(self._attempt, request, deadline)
             except (APIError, GarbageError, TimeoutError) as error:
+                if _refuses(error):
+                    raise RefusedError(self._stage, unit, self._describe(error)) from None
                 tried = retrying.statistics["attempt_number"]
                 unit = unit if tried == 1 else f"{unit}, after {tried} attempts"
                 raise StageError(self._stage, unit, self._describe(error)) from None  # its request holds the key
@@ -147,13 +186,22 @@ class ApiCalls:
     async def each(self, items: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:
         """Work on all items, as many at once as the policy allows.
 
-        After a failure no further item is begun; those in flight, which are paid for, come to their end.
+        After a failure no further item is begun; those in flight, which are paid for, come to their end. Where the
+        service refuses everything there is nothing to wait for, and they are cancelled; so they are by `stop`.
 
         Raises:
-            R2MedError: the first failure.
+            RefusedError: the service refuses everything.
+            StoppedError: `stop` was set.
+            R2MedError: otherwise the first failure.
         """
         waiting = iter(items)
         failures: list[R2MedError] = []
+        workers: list[asyncio.Task[None]] = []
+
+        def end_all(error: R2MedError) -> None:
+            failures.insert(0, error)
+            for worker in workers:
+                worker.cancel()
 
         async def work_on_next() -> None:
             while not failures:
@@ -161,12 +209,18 @@ class ApiCalls:
                     await work(next(waiting))
                 except StopIteration:
                     return
+                except RefusedError as error:
+                    end_all(error)
                 except R2MedError as error:
                     failures.append(error)
 
         async with asyncio.TaskGroup() as group:
-            for _ in range(self._policy.max_in_flight):
-                group.create_task(work_on_next())
+            workers += [group.create_task(work_on_next()) for _ in range(self._policy.max_in_flight)]
+            at_work = set(workers)
+            while at_work and not self._stop.is_set():
+                _, at_work = await asyncio.wait(at_work, timeout=STOP_HEEDED_EVERY_S)
+            if at_work:
+                end_all(StoppedError(f"{self._stage}: stopped, because what ran beside it failed"))
         if failures:
             raise failures[0]
 
@@ -190,11 +244,29 @@ class ApiCalls:
     def _describe(self, error: BaseException) -> str:
         from openai import APIStatusError
 
-        text = str(error) or "no answer in time"
+        service, text = self._base_url, str(error) or "no answer in time"
         if isinstance(error, APIStatusError):
             said = error.body if isinstance(error.body, dict) else {}
             text = f"HTTP {error.status_code}: {said.get('message') or said.get('detail') or text}"
-        return f"{self._base_url}: {text.replace(self._key, '***')[:MESSAGE_CHARACTERS]}"
+        if _refuses(error):
+            key = f"the key from the environment variable {self._key_variable}" if self._key_variable else "no key"
+            service = f"{service}, asked for the model {self._model!r} with {key}"
+        in_one_line = " ".join(text.replace(self._key, "***").split())
+        return f"{service}: {in_one_line[:MESSAGE_CHARACTERS]}"
+
+
+def _is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name
+        return host == "localhost"
+
+
+def _refuses(error: BaseException) -> bool:
+    from openai import APIStatusError
+
+    return isinstance(error, APIStatusError) and error.status_code in REFUSING
 
 
 def _reason(error: BaseException) -> str | None:

@@ -171,8 +171,9 @@ class ApiEncoder:
         return [_read(self._store.get(batch.key)) for batch in batches]
 
     async def _ask(self, batches: Sequence[_Batch], body: Mapping[str, Any]) -> None:
-        stage = f"encode with {self._row.name}"
-        async with ApiCalls(stage, self._row.base_url, self._row.key_variable, self._row.calls) as calls:
+        row = self._row
+        stage = f"encode with {row.name}"
+        async with ApiCalls(stage, row.base_url, row.key_variable, row.calls, model=row.model) as calls:
 
             async def ask(batch: _Batch) -> None:
                 sent = {**body, "model": self._row.model, "input": [entry.text for entry in batch.inputs]}

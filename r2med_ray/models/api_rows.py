@@ -6,6 +6,7 @@ from typing import Any, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
+from r2med_ray.config import require_plain_address
 from r2med_ray.models.api_calls import CallPolicy
 from r2med_ray.models.api_tokenizers import tokenizer_identity
 from r2med_ray.models.rows import Row, Side
@@ -75,6 +76,7 @@ class ApiEncoderRow(Row):
 
     @model_validator(mode="after")
     def _a_text_fits(self) -> Self:
+        require_plain_address(self.base_url)
         if not self.max_length <= self.max_input_tokens <= self.batch_tokens:
             raise ValueError("`max_length` must not exceed `max_input_tokens`, nor that `batch_tokens`")
         return self

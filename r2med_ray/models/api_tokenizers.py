@@ -26,19 +26,20 @@ class Tokenizer(Protocol):
         ...
 
 
-def open_tokenizer(name: str, revision: str | None) -> Tokenizer:
+def open_tokenizer(name: str, revision: str | None, *, ask_hub: bool = True) -> Tokenizer:
     """Load a tokenizer.
 
     Args:
         name: spelled as in the module's table.
         revision: commit on the Hub.
+        ask_hub: download what is not in the Hub's cache.
 
     Raises:
         NotAtHand: it isn't on this machine and can't be had; says how to get it.
     """
     if name.startswith(TIKTOKEN):
         return _Tiktoken(name.removeprefix(TIKTOKEN))
-    return _HuggingFace(_local_file(name) if is_folder(name) else _hub_file(name, revision))
+    return _HuggingFace(_local_file(name) if is_folder(name) else _hub_file(name, revision, ask_hub))
 
 
 def tokenizer_identity(name: str, revision: str | None) -> dict[str, str]:
@@ -60,7 +61,7 @@ class _Tiktoken:
         try:
             import tiktoken
         except ImportError as error:
-            raise NotAtHand(what, f"{what} cuts and counts texts: pip install tiktoken") from error
+            raise NotAtHand(what, f"{what} cuts and counts texts: pip install 'r2med-ray[openai]'") from error
         try:
             self._encoding = tiktoken.get_encoding(name)
         except OSError as error:  # every error of a download is one
@@ -114,12 +115,12 @@ def _pinned(name: str, revision: str | None) -> str:
     return revision
 
 
-def _hub_file(name: str, revision: str | None) -> Path:
+def _hub_file(name: str, revision: str | None, ask_hub: bool) -> Path:
     from huggingface_hub import hf_hub_download
 
     revision = _pinned(name, revision)
     try:
-        return Path(hf_hub_download(name, _FILE, revision=revision))
+        return Path(hf_hub_download(name, _FILE, revision=revision, local_files_only=not ask_hub))
     except OSError as error:  # every error of the Hub is one
         what = f"the tokenizer {name} at {revision[:12]}"
         how = f"{what} is not on this machine, and the Hub did not give it: hf download {name} {_FILE}"

@@ -1,4 +1,4 @@
-"""Whether what a model needs is at hand before anything starts: its checkpoints, its key, a device that holds it."""
+"""Whether what a model needs is at hand before anything starts: its files, its key, a device that holds it."""
 
 import importlib.util
 import shutil
@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 from r2med_ray.errors import NotAtHand
 from r2med_ray.models.api_calls import api_key
+from r2med_ray.models.api_rows import ApiEncoderRow
+from r2med_ray.models.api_tokenizers import open_tokenizer
 from r2med_ray.models.catalog import Catalog
 from r2med_ray.models.llm_reranker_rows import LlmRerankerRow
 from r2med_ray.models.llm_rows import LanguageModelRow
@@ -27,6 +29,8 @@ HOW_TO_GET_VLLM = (
 
 class ModelsAtHand:
     """Answers for the rows of a catalogue; what a model lacks is found out once.
+
+    No checkpoint is loaded or downloaded. A service's tokenizer is, for it is small and nothing else tells of it.
 
     Args:
         catalog: has the encoders that rerankers name.
@@ -73,6 +77,8 @@ class ModelsAtHand:
             self._require_memory(row, shared_by=row.workers)
         elif hasattr(row, "key_variable"):
             api_key(row.key_variable)
+            if isinstance(row, ApiEncoderRow):
+                open_tokenizer(row.tokenizer, row.revision, ask_hub=self._ask_hub)
         else:
             for model, revision in CHECKPOINTS.items():
                 if name := getattr(row, model, None):

@@ -6,13 +6,14 @@ why is asked for again, never kept as an answer.
 
 import asyncio
 import re
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from r2med_ray.errors import ConfigError, R2MedError, StageError
-from r2med_ray.models.api_calls import ApiCalls, GarbageError
+from r2med_ray.errors import ConfigError, ContextError, R2MedError, StageError, StoppedError
+from r2med_ray.models.api_calls import ApiCalls, GarbageError, RefusedError
 from r2med_ray.models.llm_rows import LanguageModelRow
 from r2med_ray.protocols import ChatPrompt, Completion, Message
 
@@ -36,6 +37,7 @@ class ChatModel:
     Args:
         row: the model.
         base_url: address of the service, up to `/v1`; the row's where it is left out.
+        stop: ends the work from another thread, when it is set.
 
     Raises:
         ConfigError: there is no address.
@@ -44,13 +46,16 @@ class ChatModel:
         requests: HTTP requests sent so far, repetitions included.
     """
 
-    def __init__(self, row: LanguageModelRow, *, base_url: str | None = None) -> None:
+    def __init__(
+        self, row: LanguageModelRow, *, base_url: str | None = None, stop: threading.Event | None = None
+    ) -> None:
         address = base_url or row.base_url
         if address is None:
             raise ConfigError(f"language model {row.name!r} has no address: give `base_url`, or have it served")
         self.row = row
         self.base_url = address
         self.requests = 0
+        self._stop = stop
         self._stage = f"generate with {row.name}"
 
     def inputs(self) -> dict[str, Any]:
@@ -62,11 +67,15 @@ class ChatModel:
     ) -> list[Completion]:
         """Return one completion per prompt, in order; see `protocols.TextGenerator`.
 
-        After a failure no further prompt is begun; those in flight come to their end and are kept.
+        After a failure no further prompt is begun; those in flight come to their end and are kept, unless the service
+        refuses everything.
 
         Raises:
-            StageError: prompts failed for good, or are too long for the model; names their units.
+            RefusedError: the service refuses whatever it is asked: the key, the model or the address is wrong.
+            ContextError: prompts are too long for the model, and nothing else failed; names their units.
+            StageError: prompts failed for good; names their units.
             NotAtHand: the key's variable is not set.
+            StoppedError: `stop` was set; calls in flight were cancelled, and what was finished is kept.
         """
         return asyncio.run(self._generate(prompts, keep))
 
@@ -86,15 +95,21 @@ class ChatModel:
                 await asyncio.to_thread(keep, position, completion)
             completions[position] = completion
 
-        async with ApiCalls(self._stage, self.base_url, self.row.key_variable, self.row.calls) as calls:
+        row = self.row
+        service = self._stage, self.base_url, row.key_variable, row.calls
+        async with ApiCalls(*service, model=row.served_as, stop=self._stop) as calls:
             try:
                 await calls.each(range(len(prompts)), answer)
             except R2MedError as error:
-                if len(failures) < 2:
+                if len(failures) < 2 or isinstance(error, RefusedError | StoppedError):
                     raise
                 in_order = [failures[position] for position in sorted(failures)]
                 units = "; ".join(failure.unit for failure in in_order)
-                raise StageError(self._stage, units, in_order[0].cause) from error
+                others = [failure for failure in in_order if not isinstance(failure, ContextError)]
+                if others:
+                    raise StageError(self._stage, units, others[0].cause) from error
+                too_long = tuple(prompts[position].unit for position in sorted(failures))
+                raise ContextError(self._stage, units, in_order[0].cause, too_long) from error
             finally:
                 self.requests += calls.requests
         return [completions[position] for position in range(len(prompts))]
@@ -111,7 +126,7 @@ class ChatModel:
                 problem = error
         words = sum(len(message["content"].split()) for message in versions[-1])
         unit = f"{prompt.unit}, whose prompt of {words} words is too long for the model"
-        raise StageError(self._stage, unit, problem.cause)
+        raise ContextError(self._stage, unit, problem.cause, (prompt.unit,))
 
     def _body(self, prompt: ChatPrompt, messages: Sequence[Message]) -> dict[str, Any]:
         row = self.row
@@ -151,11 +166,15 @@ class ServedModel:
     Args:
         row: the model.
         address: starts the server, or returns the address of the one that is running.
+        stop: ends the work from another thread, when it is set.
     """
 
-    def __init__(self, row: LanguageModelRow, address: Callable[[], str]) -> None:
+    def __init__(
+        self, row: LanguageModelRow, address: Callable[[], str], *, stop: threading.Event | None = None
+    ) -> None:
         self._row = row
         self._address = address
+        self._stop = stop
 
     def inputs(self) -> dict[str, Any]:
         """Return everything about model and sampling, except seeds, that changes a text, for artefact keys."""
@@ -167,7 +186,8 @@ class ServedModel:
         """Return one completion per prompt, in order; see `protocols.TextGenerator`."""
         if not prompts:
             return []
-        return ChatModel(self._row.for_replicas(), base_url=self._address()).generate(prompts, keep=keep)
+        model = ChatModel(self._row.for_replicas(), base_url=self._address(), stop=self._stop)
+        return model.generate(prompts, keep=keep)
 
 
 @dataclass(slots=True)

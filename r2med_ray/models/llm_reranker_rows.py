@@ -4,6 +4,8 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from r2med_ray.config import RerankerConfig
+from r2med_ray.errors import ConfigError
 from r2med_ray.models.rows import Row
 
 
@@ -49,3 +51,16 @@ class LlmRerankerRow(Row):
         """Return how the model is asked, as `retrieval.llm_reranking.LlmReranking` takes it."""
         fields = {"strategy", "window", "step", "passes", "show_scores", "passage_words", "seed"}
         return self.model_dump(include=fields)
+
+
+def require_heeded(config: RerankerConfig, row: Row) -> None:
+    """Check that a reranker heeds every setting that a system gives it.
+
+    Raises:
+        ConfigError: `max_unusable` for a reranker that scores pairs and writes no answers.
+    """
+    if "max_unusable" in config.model_dump(exclude_defaults=True) and not isinstance(row, LlmRerankerRow):
+        raise ConfigError(
+            f"reranker {row.name!r} scores pairs and writes no answers that could be unusable: leave out "
+            f"`max_unusable: {config.max_unusable:g}`, which is for `llm_rerankers`"
+        )

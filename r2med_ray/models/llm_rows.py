@@ -5,6 +5,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from r2med_ray.config import require_plain_address
 from r2med_ray.models import sources
 from r2med_ray.models.api_calls import CallPolicy
 from r2med_ray.models.rows import Row
@@ -101,6 +102,7 @@ class LanguageModelRow(Row):
 
     @model_validator(mode="after")
     def _kind_fits(self) -> Self:
+        require_plain_address(self.base_url)
         if self.kind == "openai" and self.engine:
             raise ValueError("`engine` is for kind 'vllm'; a service of kind 'openai' is started by somebody else")
         if self.max_replicas < self.min_replicas:
@@ -130,21 +132,27 @@ class LanguageModelRow(Row):
 
     def for_replicas(self) -> Self:
         """Return the row with as many calls at once as all replicas work on, and with more attempts, for an engine
-        that died takes minutes to start again. What the row itself says stays."""
-        wanted = {"max_in_flight": self.in_flight_per_replica * self.max_replicas, "attempts": ATTEMPTS_AT_REPLICAS}
+        that died takes minutes to start again; no proxy knows the way to it. What the row itself says stays."""
+        wanted = {
+            "max_in_flight": self.in_flight_per_replica * self.max_replicas,
+            "attempts": ATTEMPTS_AT_REPLICAS,
+            "use_proxies": False,
+        }
         changes = {key: value for key, value in wanted.items() if key not in self.calls.model_fields_set}
         return self.model_copy(update={"calls": self.calls.model_copy(update=changes)})
 
     def generation_inputs(self) -> dict[str, Any]:
         """Return everything about the model that changes a text, for a generation's key.
 
-        Left out are the address, which may change while the model doesn't, and `SPEED_ARGUMENTS`.
+        Left out are `SPEED_ARGUMENTS` and the address, which may change while the model doesn't, unless nothing else
+        tells which model it is: services call very different ones `default`.
 
         Raises:
             ConfigError: a folder without a checkpoint.
             NotAtHand: a Hub model without revision.
         """
-        service = {"model": self.model, "revision": self.revision}
+        which = {"revision": self.revision} if self.revision else {"base_url": self.base_url}
+        service = {"model": self.model, **which}
         engine = {key: value for key, value in self.engine.items() if key not in SPEED_ARGUMENTS}
         return {
             "model": service if self.kind == "openai" else sources.identity(self.model, self.revision),

@@ -15,8 +15,8 @@ DECIMALS = 3
 
 WHICH_COMPARES = (
     "Systems under `compat: r2med` stand beside R2MED's result files, or its leaderboard where no file is left; a "
-    "single encoder without it beside MTEB's figure for the same checkpoint, which used MTEB's prompts. Figures of "
-    "NanoR2MED belong to its own small corpora and compare with neither."
+    "single encoder without it beside MTEB's figure for the same checkpoint, which used MTEB's prompts. NanoR2MED's "
+    "three profiles stand beside its own tables, whose small corpora compare with no others."
 )
 
 
@@ -24,7 +24,8 @@ def compare_with_published(record: BenchmarkRecord) -> str:
     """Return the comparison for a terminal or a log."""
     judged = verdicts(summarise(replace(record, baseline=None)))
     if not judged:
-        return f"{record.name}: no {record.main_measure} is published for any of its systems and tasks\n"
+        measures = ", ".join(record.measures)
+        return f"{record.name}: none of {measures} is published for any of its systems and tasks\n"
     notes = "".join(f"{note}\n" for note in verdict_notes(judged))
     return (
         f"{record.name}: {record.main_measure} on a scale of 0–100\n\n{text_table(verdict_columns(judged))}\n{notes}"
@@ -32,7 +33,8 @@ def compare_with_published(record: BenchmarkRecord) -> str:
 
 
 def verdict_columns(judged: list[Verdict]) -> list[Column]:
-    """Return one row per verdict."""
+    """Return one row per verdict that is to be listed."""
+    judged = [row for row in judged if row.is_listed]
     return [
         Column(title="System", values=[row.system for row in judged], is_number=False),
         Column(title="Task", values=[row.task for row in judged], is_number=False),
@@ -61,6 +63,15 @@ def verdict_notes(judged: list[Verdict]) -> list[str]:
     reasons = dict.fromkeys(reason for row in judged for reason in row.reasons)
     return [
         f"{', '.join(kinds)}, of {len(judged)} published figures.",
+        *_other_measures(judged),
         WHICH_COMPARES,
         *(f"{reason.name}: {reason.because} ({reason.source})." for reason in reasons),
     ]
+
+
+def _other_measures(judged: list[Verdict]) -> list[str]:
+    """Return one note that counts the tasks within per measure but the main one; none without such a measure."""
+    total = Counter(row.detail_of for row in judged if row.detail_of)
+    within = Counter(row.detail_of for row in judged if row.verdict == WITHIN)
+    counts = [f"{measure}: {within[measure]} of {count} within" for measure, count in total.items()]
+    return [f"Tasks in other measures, listed where not within: {', '.join(counts)}."] if counts else []

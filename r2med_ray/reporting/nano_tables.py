@@ -1,13 +1,9 @@
 """NanoR2MED's own averages for the leaderboard, under the names of its tables."""
 
-from collections.abc import Mapping
-
-from r2med_ray.evaluation.nano_profile import MEASURES, NanoProfile, group_figures
+from r2med_ray.evaluation.nano_profile import MEASURES, SUITE, NanoProfile, group_figures
 from r2med_ray.reporting.columns import Column, markdown_table
 from r2med_ray.reporting.formats import points
 from r2med_ray.reporting.summary import Summary, suite_tasks
-
-SUITE = "NanoR2MED"
 
 
 def nano_sections(summary: Summary) -> list[str]:
@@ -19,7 +15,7 @@ def nano_sections(summary: Summary) -> list[str]:
     tasks = suite_tasks(record).get(SUITE, [])
     if not tasks or not set(MEASURES) <= set(record.measures):
         return []
-    profiles = {row.system.name: _profiles(summary, row.system.name, tasks) for row in summary.rows}
+    profiles = {row.system.name: profiles_of(summary, row.system.name) for row in summary.rows}
     complete = {system: of_tasks for system, of_tasks in profiles.items() if len(of_tasks) == len(tasks)}
     groups = [group_figures(of_tasks) for of_tasks in complete.values()]
     if not groups:
@@ -41,7 +37,9 @@ def nano_sections(summary: Summary) -> list[str]:
     ]
 
 
-def _profiles(summary: Summary, system: str, tasks: list[str]) -> Mapping[str, NanoProfile]:
+def profiles_of(summary: Summary, system: str) -> dict[str, NanoProfile]:
+    """Return task → profile, for the tasks of the suite that a system has run with the measures of its tables."""
+    tasks = suite_tasks(summary.record).get(SUITE, [])
     results = summary.record.results_of(system)
     return {task: NanoProfile.of(results[task].evaluation) for task in tasks if task in results}
 

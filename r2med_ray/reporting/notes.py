@@ -1,10 +1,10 @@
 """What a reader of the figures must know, in sentences that Markdown, terminal and page share."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from r2med_ray.reporting.missing import needs
-from r2med_ray.reporting.record import BenchmarkRecord
+from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord
 
 DEMONSTRATIONS = "Demo"
 """The suite of the tasks inside the package."""
@@ -76,11 +76,27 @@ def _counts(record: BenchmarkRecord) -> Iterator[str]:
         parts = {
             "queries without an answer": sum(result.evaluation.num_unanswered for result in results),
             "answered queries without a judgement": sum(result.evaluation.num_unjudged for result in results),
+            "queries used as they are": sum(len(result.unchanged) for result in results),
             **{f"generated texts flagged {reason!r}": number for reason, number in flagged.items()},
         }
-        counted = [f"{what} ({number})" for what, number in parts.items() if number]
-        if counted:
-            yield f"{system.name}: {', '.join(counted)}."
+        if any(parts.values()):
+            yield f"{system.name}: {_numbered(parts)}."
+        yield from (_repaired(result) for result in results if result.num_repaired)
+
+
+def _repaired(result: ResultRecord) -> str:
+    repairs, answers = result.repairs, result.repairs.unreadable_answers
+    queries = Counter(rule for rules in repairs.rules.values() for rule in rules)
+    queries["unreadable"] = len(repairs.unreadable)
+    return (
+        f"{result.system} on {result.task}: queries with repaired answers of the reranker ({result.num_repaired}): "
+        f"{_numbered(queries)}"
+        + (f"; unreadable answers ({answers.total()}): {_numbered(answers)}." if answers else ".")
+    )
+
+
+def _numbered(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{what} ({number})" for what, number in counts.items() if number)
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -3,9 +3,11 @@
 import contextlib
 import json
 import shutil
+import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from r2med_ray.errors import ConfigError
 
@@ -18,40 +20,79 @@ PER_QUERY = "per_query.parquet"
 _ENTRIES = {MANIFEST, PER_QUERY, "index.html", "leaderboard.md", "leaderboard.csv", "runs", "qrels", "mteb"}
 
 
-def require_replaceable(output: Path) -> None:
-    """Check that a report may stand here: the place is free, an empty folder, or an earlier report and nothing else.
+def require_replaceable(output: Path, name: str) -> None:
+    """Check that the report of a benchmark may stand here.
+
+    The place is free, an empty folder, or holds an earlier report of that benchmark and nothing else.
+
+    Args:
+        output: the folder of the report.
+        name: the benchmark's.
 
     Raises:
         ConfigError: names what is in the way.
     """
+    output = output.expanduser().absolute()
+    require_writable("output", output.parent)
     if not output.exists():
         return
     if not output.is_dir():
-        raise ConfigError(f"output {output}: expected a folder, this is a file")
+        raise ConfigError(f"output {output}: this is a file; expected a folder")
     entries = {path.name for path in output.iterdir()}
-    if entries and not is_report(output):
+    manifest = _manifest(output)
+    if entries and manifest is None:
         raise ConfigError(f"output {output}: there are other files in it, e.g. {min(entries)!r}; name a new folder")
+    if manifest and manifest.get("name") != name:
+        raise ConfigError(
+            f"output {output}: it holds the report of benchmark {manifest.get('name')!r}, which that of {name!r} "
+            "would replace; name another folder with `--output`"
+        )
     if foreign := entries - _ENTRIES:
         raise ConfigError(f"output {output}: {min(foreign)!r} is no part of a report and would be lost; move it away")
 
 
+def require_writable(what: str, folder: Path) -> None:
+    """Check that a folder can be made, or written to where it is there, by making something in it for a moment.
+
+    Raises:
+        ConfigError: a file is in the way, or writing there is not allowed.
+    """
+    folder = folder.expanduser().absolute()
+    try:
+        there = next(place for place in (folder, *folder.parents) if place.exists())
+        if not there.is_dir():
+            raise ConfigError(f"{what} {folder}: {there} is a file; expected a folder")
+        tempfile.TemporaryDirectory(prefix=".r2med-", dir=there).cleanup()
+    except OSError as error:
+        raise ConfigError(f"{what} {folder}: can't be written to ({error.strerror}); name another folder") from error
+
+
 def is_report(folder: Path) -> bool:
     """Tell whether the manifest in a folder is that of a report."""
+    return _manifest(folder) is not None
+
+
+def _manifest(folder: Path) -> Mapping[str, Any] | None:
+    """Return the manifest of a report; None where there is none, or somebody else's."""
     try:
         manifest = json.loads((folder / MANIFEST).read_bytes())
-    except (FileNotFoundError, ValueError):
-        return False
-    return isinstance(manifest, dict) and manifest.get("format") == FORMAT
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    return manifest if isinstance(manifest, dict) and manifest.get("format") == FORMAT else None
 
 
 @contextlib.contextmanager
-def replacing(output: Path) -> Iterator[Path]:
+def replacing(output: Path, name: str) -> Iterator[Path]:
     """Give an empty folder that takes the place of `output` when the block ends well, and goes away when it doesn't.
+
+    Args:
+        output: the folder of a report.
+        name: the benchmark's.
 
     Raises:
         ConfigError: as `require_replaceable`, before the block starts.
     """
-    require_replaceable(output)
+    require_replaceable(output, name)
     fresh = output.with_name(f".{output.name}.{uuid.uuid4().hex}.partial")
     fresh.mkdir(parents=True)
     try:

@@ -8,7 +8,7 @@ from importlib import metadata
 
 from r2med_ray.artifacts import Json
 from r2med_ray.evaluation.evaluate import Evaluation
-from r2med_ray.types import Compat, Qrels, QueryId, Run
+from r2med_ray.types import Compat, Qrels, QueryId, Repairs, Run
 
 _DISTRIBUTIONS = (
     "r2med-ray", "ray", "torch", "transformers", "sentence-transformers", "vllm", "faiss-cpu", "faiss-gpu",
@@ -62,6 +62,12 @@ class ResultRecord:
     flagged: Mapping[str, tuple[QueryId, ...]] = field(default_factory=dict)
     """What was wrong with a generated text → the queries that it concerns."""
 
+    unchanged: tuple[QueryId, ...] = ()
+    """The queries that got no usable text and were used as they are."""
+
+    repairs: Repairs = field(default_factory=Repairs)
+    """Of what a language model that reranked said of the candidates."""
+
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Stage → wall-clock seconds."""
 
@@ -69,6 +75,11 @@ class ResultRecord:
     def num_flagged(self) -> int:
         """Queries with something wrong in a generated text."""
         return len({query_id for query_ids in self.flagged.values() for query_id in query_ids})
+
+    @property
+    def num_repaired(self) -> int:
+        """Queries with something repaired in an answer of the reranker."""
+        return len(self.repairs.query_ids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,6 +47,7 @@ def result_columns(record: BenchmarkRecord) -> list[Column]:
         Column(title="Queries", values=[result.evaluation.num_queries for result in results], write=count),
         Column(title="Unanswered", values=[result.evaluation.num_unanswered for result in results], write=count),
         Column(title="Flagged", values=[result.num_flagged for result in results], write=count),
+        Column(title="Repaired", values=[result.num_repaired for result in results], write=count),
         Column(title="Unjudged", values=[result.evaluation.num_unjudged for result in results], write=count),
         *(
             Column(title=f"{stage}, s", values=[result.seconds.get(stage) for result in results], write=tenths)

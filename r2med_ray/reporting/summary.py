@@ -46,6 +46,7 @@ class SystemSummary:
 
     num_unanswered: int
     num_flagged: int
+    num_repaired: int
     num_unjudged: int
 
     @property
@@ -100,7 +101,7 @@ def _row(
 ) -> SystemSummary:
     evaluations = _evaluations(results.values())
     scores = {task: evaluation.means[record.main_measure] for task, evaluation in evaluations.items()}
-    published = _published(record, system)
+    published = published_scores(record, system, record.main_measure)
     is_complete = len(results) == len(record.tasks)
     measures = record.measures if is_complete else ()
     return SystemSummary(
@@ -119,6 +120,7 @@ def _row(
         published_means=_suite_means(record, {task: score.value for task, score in published.items()}),
         num_unanswered=sum(evaluation.num_unanswered for evaluation in evaluations.values()),
         num_flagged=sum(result.num_flagged for result in results.values()),
+        num_repaired=sum(result.num_repaired for result in results.values()),
         num_unjudged=sum(evaluation.num_unjudged for evaluation in evaluations.values()),
     )
 
@@ -140,12 +142,12 @@ def _recall_cutoff(measure: str) -> int | None:
     return parsed.cutoff if parsed.name == "R" else None
 
 
-def _published(record: BenchmarkRecord, system: SystemRecord) -> dict[str, PublishedScore]:
-    """Return what is published for the tasks, but not for a collection of one's own that has the name of one."""
+def published_scores(record: BenchmarkRecord, system: SystemRecord, measure: str) -> dict[str, PublishedScore]:
+    """Return task → what is published, but not for a collection of one's own that has the name of one."""
     if system.published_key is None:
         return {}
     found = {
-        task.name: published_score(task=task.name, measure=record.main_measure, **system.published_key)
+        task.name: published_score(task=task.name, measure=measure, **system.published_key)
         for task in record.tasks
         if task.name not in TASKS or TASKS[task.name].suite == task.suite
     }

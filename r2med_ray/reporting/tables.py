@@ -133,6 +133,7 @@ def _counts(summary: Summary) -> list[Column]:
     return [
         Column(title="Unanswered", values=[row.num_unanswered for row in rows]),
         Column(title="Flagged", values=[row.num_flagged for row in rows]),
+        Column(title="Repaired", values=[row.num_repaired for row in rows]),
         Column(title="Unjudged", values=[row.num_unjudged for row in rows]),
     ]
 

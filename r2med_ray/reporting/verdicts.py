@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from r2med_ray.evaluation.deviations import Deviation, known_deviations
 from r2med_ray.evaluation.published import PublishedScore, published
-from r2med_ray.reporting.summary import Summary, SystemSummary, suite_tasks
+from r2med_ray.reporting.nano_figures import nano_figures
+from r2med_ray.reporting.summary import Summary, SystemSummary, published_scores, suite_tasks
 
 WITHIN, OUTSIDE, KNOWN = "within", "outside", "known deviation"
 NOT_RUN = "not run"
@@ -22,7 +23,7 @@ class Verdict:
 
     system: str
     task: str
-    """Or the mean over a suite."""
+    """Or the mean over a suite; followed by the measure where it is not the main one."""
 
     ours: float | None
     published: float
@@ -35,33 +36,59 @@ class Verdict:
 
     source: str
 
+    detail_of: str | None = None
+    """The measure, for one task in a measure other than the main one: what is within there is counted, not listed."""
+
+    @property
+    def is_listed(self) -> bool:
+        return self.detail_of is None or self.verdict != WITHIN
+
     @property
     def difference(self) -> float | None:
         return None if self.ours is None else self.ours - self.published
 
 
 def verdicts(summary: Summary) -> list[Verdict]:
-    """Judge every system on every task and suite that something comparable is published for."""
+    """Judge every system in every measure, on every task and suite that something comparable is published for."""
     found = [verdict for row in summary.rows for verdict in _of_system(summary, row)]
     return [*found, *_out_of_reach(summary, found)]
 
 
 def _of_system(summary: Summary, row: SystemSummary) -> Iterator[Verdict]:
-    needs = summary.record.needs_of(row.system.name)
+    main = summary.record.main_measure
+    yield from _in_measure(summary, row, main)
+    for measure in summary.record.measures:
+        if measure != main:
+            for found in _in_measure(summary, row, measure):
+                detail_of = measure if found.task in row.published else None
+                yield replace(found, task=f"{found.task}, {measure}", detail_of=detail_of)
+    for score, ours, need, tolerance in nano_figures(summary, row.system.name):
+        title = score.task if score.measure == main else f"{score.task}, {score.measure}"
+        yield replace(_of_task(row.system.name, score, ours, need, tolerance), task=title)
+
+
+def _in_measure(summary: Summary, row: SystemSummary, measure: str) -> Iterator[Verdict]:
+    """Yield a verdict per task and per mean; what was not run is said in the main measure only."""
+    record, system = summary.record, row.system.name
+    ours = {task: result.evaluation.means[measure] for task, result in record.results_of(system).items()}
+    needs = record.needs_of(system)
     by_task = {
-        task: _of_task(row.system.name, score, row.scores.get(task), needs.get(task))
-        for task, score in row.published.items()
+        task: _of_task(system, score, ours.get(task), needs.get(task))
+        for task, score in published_scores(record, row.system, measure).items()
+        if task in ours or measure == record.main_measure
     }
     yield from by_task.values()
+    suites = suite_tasks(record)
     for suite, label in summary.averaged_suites.items():
-        if suite in row.published_means:
-            parts = [by_task[task] for task in suite_tasks(summary.record)[suite]]
-            yield _of_mean(f"{MEAN}{label}", parts)
+        if by_task.keys() >= set(suites[suite]):
+            yield _of_mean(f"{MEAN}{label}", [by_task[task] for task in suites[suite]])
 
 
-def _of_task(system: str, score: PublishedScore, ours: float | None, needs: str | None) -> Verdict:
+def _of_task(
+    system: str, score: PublishedScore, ours: float | None, needs: str | None, tolerance: float | None = None
+) -> Verdict:
     known = known_deviations()
-    tolerance = known.tolerance(score).within
+    tolerance = tolerance or known.tolerance(score).within
     difference = None if ours is None else abs(ours - score.value)
     verdict, reasons = WITHIN, known.reasons(score)
     if difference is None:

@@ -56,7 +56,7 @@ def write_report(summary: Summary, output: Path) -> Path:
         DataError: an id can't stand in a TREC file.
     """
     record, output = summary.record, output.expanduser().resolve()
-    with replacing(output) as folder:
+    with replacing(output, record.name) as folder:
         _write_results(record, folder)
         pq.write_table(_per_query_table(record), folder / PER_QUERY, compression="zstd")
         _write_text(folder / "leaderboard.md", leaderboard_markdown(summary))

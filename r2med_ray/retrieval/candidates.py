@@ -55,15 +55,17 @@ class CandidatesRetriever:
         tag: tag of its runs.
         lists: one for every query that will be asked.
         keep: how many documents of a list count; all where it is left out.
+        drop_identical_ids: leave out a document whose id is the query's.
     """
 
-    def __init__(self, tag: str, lists: Lists, *, keep: int | None = None) -> None:
+    def __init__(self, tag: str, lists: Lists, *, keep: int | None = None, drop_identical_ids: bool = False) -> None:
         self.tag = tag
         self._lists = lists
         self._keep = keep
+        self._drop_identical_ids = drop_identical_ids
 
     def retrieve(self, queries: Sequence[Query], *, k: int) -> Run:
-        """Return the first k documents of every list, without those that its query excludes.
+        """Return the first k documents of every list that are left once what its query excludes is dropped.
 
         Raises:
             DataError: a query has no list.
@@ -78,7 +80,8 @@ class CandidatesRetriever:
 
     def _allowed(self, query: Query) -> list[DocId]:
         ranked = self._lists[query.query_id][: self._keep]
-        return [doc_id for doc_id in ranked if doc_id not in query.excluded]
+        dropped = query.excluded | {query.query_id} if self._drop_identical_ids else query.excluded
+        return [doc_id for doc_id in ranked if doc_id not in dropped]
 
     def close(self) -> None:
         """Hold nothing that would have to be freed."""

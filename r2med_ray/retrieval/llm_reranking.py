@@ -8,23 +8,25 @@
 Both may run in several passes over shuffled candidates, whose orders are fused by reciprocal rank, against a model's
 liking for certain places. Both may see the first stage's scores (InsertRank, 2025, arXiv 2506.14086). An answer that
 leaves out, repeats or invents ids is repaired by the rules of `permutations`, so the candidates stay what they were.
+Repairs are counted per query, and a run with too many answers that nothing could be read from is refused.
 
 Scores are ranks: the last of n candidates gets 1, the first n. They say nothing between queries.
 """
 
-import logging
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 
+from r2med_ray.errors import DataError
 from r2med_ray.protocols import Candidates, ChatPrompt, Completion, TextGenerator
-from r2med_ray.retrieval.permutations import read_grades, read_permutation
+from r2med_ray.retrieval.permutations import NO_LIST, read_grades, read_permutation
 from r2med_ray.templates import Template
-from r2med_ray.types import QueryId
+from r2med_ray.types import Repairs, Reranking
 
-logger = logging.getLogger(__name__)
+Read: TypeAlias = Callable[[Completion], tuple[str, str]]
+"""Cuts the answer out of what a model wrote; second, what is wrong with it (`cut at limit`), or nothing."""
 
 PLACES = ("query", "passages", "count")
 """What a prompt of a reranker is filled with."""
@@ -32,6 +34,9 @@ PLACES = ("query", "passages", "count")
 BEST_GRADE = 10.0
 RRF_K = 60
 """Of the passes (Cormack et al. 2009)."""
+
+NAMED = 10
+"""How many queries an error names; it counts the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +63,30 @@ class LlmReranking:
 
 
 @dataclass(slots=True)
+class _Repaired:
+    """What was repaired in the answers about one query."""
+
+    rules: Counter[str] = field(default_factory=Counter)
+    unreadable: Counter[str] = field(default_factory=Counter)
+
+    def note(self, repairs: Counter[str], flaw: str) -> None:
+        """Count the repairs of an answer, or why nothing could be read from it."""
+        if NO_LIST in repairs:
+            self.unreadable[flaw or NO_LIST] += 1
+        else:
+            self.rules += repairs
+
+
+@dataclass(slots=True)
 class _Ordering:
     """The candidates of one query in one pass; positions are those of the first stage."""
 
     candidates: Candidates
     number: int
     order: list[int]
+    repaired: _Repaired
+    """Shared by the passes of the query."""
+
     grades: dict[int, float] = field(default_factory=dict)
 
 
@@ -72,7 +95,7 @@ class LlmReranker:
 
     Args:
         model: answers the prompts.
-        read: cuts the answer out of what the model wrote; an empty text where it didn't finish.
+        read: cuts the answer out of what the model wrote.
         template: of the prompt, with `PLACES`.
         settings: strategy, windows, passes.
     """
@@ -80,7 +103,7 @@ class LlmReranker:
     def __init__(
         self,
         model: TextGenerator,
-        read: Callable[[Completion], str],
+        read: Read,
         template: Template,
         settings: LlmReranking,
     ) -> None:
@@ -88,16 +111,16 @@ class LlmReranker:
         self._read = read
         self._template = template
         self._settings = settings
-        self.repairs: Counter[str] = Counter()
 
-    def score_all(self, work: Sequence[Candidates]) -> dict[QueryId, list[float]]:
-        """Return the ranks as scores.
+    def score_all(self, work: Sequence[Candidates]) -> Reranking:
+        """Return the ranks as scores, and what was repaired on the way.
 
         Raises:
             StageError: the model failed for good; names the queries.
         """
+        repaired = {candidates.query.query_id: _Repaired() for candidates in work}
         orderings = [
-            _Ordering(candidates, number, self._shown_order(candidates, number))
+            _Ordering(candidates, number, self._shown_order(candidates, number), repaired[candidates.query.query_id])
             for candidates in work
             for number in range(self._settings.passes)
         ]
@@ -105,13 +128,16 @@ class LlmReranker:
             self._order_windows(orderings)
         else:
             self._grade_groups(orderings)
-        if self.repairs:
-            repaired = ", ".join(f"{reason}: {count}" for reason, count in sorted(self.repairs.items()))
-            logger.warning("rerank: answers of the language model were repaired (%s)", repaired)
-        return {
-            candidates.query.query_id: _rank_scores([o.order for o in orderings if o.candidates is candidates])
-            for candidates in work
-        }
+        return Reranking(
+            scores={
+                candidates.query.query_id: _rank_scores([o.order for o in orderings if o.candidates is candidates])
+                for candidates in work
+            },
+            repairs=Repairs(
+                rules={q: dict(noted.rules) for q, noted in repaired.items() if noted.rules},
+                unreadable={q: dict(noted.unreadable) for q, noted in repaired.items() if noted.unreadable},
+            ),
+        )
 
     def _shown_order(self, candidates: Candidates, number: int) -> list[int]:
         order = list(range(len(candidates.documents)))
@@ -126,9 +152,9 @@ class LlmReranker:
             asked = [(o, starts[turn]) for o, starts in zip(orderings, windows, strict=True) if turn < len(starts)]
             shown = [o.order[start : start + self._settings.window] for o, start in asked]
             answers = self._ask([(o, positions) for (o, _), positions in zip(asked, shown, strict=True)], turn)
-            for (ordering, start), positions, answer in zip(asked, shown, answers, strict=True):
+            for (ordering, start), positions, (answer, flaw) in zip(asked, shown, answers, strict=True):
                 reordering = read_permutation(answer, len(positions))
-                self.repairs += reordering.repairs
+                ordering.repaired.note(reordering.repairs, flaw)
                 ordering.order[start : start + len(positions)] = [positions[i] for i in reordering.positions]
 
     def _grade_groups(self, orderings: Sequence[_Ordering]) -> None:
@@ -136,16 +162,16 @@ class LlmReranker:
         size = self._settings.window
         contested = [o for o in orderings if len(o.order) > 1]
         asked = [(o, o.order[start : start + size]) for o in contested for start in range(0, len(o.order), size)]
-        for (ordering, positions), answer in zip(asked, self._ask(asked, 0), strict=True):
+        for (ordering, positions), (answer, flaw) in zip(asked, self._ask(asked, 0), strict=True):
             grades = read_grades(answer, len(positions), best=BEST_GRADE)
-            self.repairs += grades.repairs
+            ordering.repaired.note(grades.repairs, flaw)
             lowest = min((value for value in grades.values if value is not None), default=0.0)
             for position, value in zip(positions, grades.values, strict=True):
                 ordering.grades[position] = lowest if value is None else value
         for ordering in contested:
             ordering.order = sorted(ordering.grades, key=lambda position: (-ordering.grades[position], position))
 
-    def _ask(self, asked: Sequence[tuple[_Ordering, Sequence[int]]], turn: int) -> list[str]:
+    def _ask(self, asked: Sequence[tuple[_Ordering, Sequence[int]]], turn: int) -> list[tuple[str, str]]:
         if not asked:
             return []
         prompts = [self._prompt(ordering, positions, turn) for ordering, positions in asked]
@@ -165,6 +191,32 @@ class LlmReranker:
         words = ordering.candidates.documents[position].content.split()[: self._settings.passage_words]
         score = f"(score {ordering.candidates.scores[position]:.4g}) " if self._settings.show_scores else ""
         return f"[{number}] {score}{' '.join(words)}"
+
+
+def require_readable(reranking: Reranking, *, max_unusable: float, unit: str) -> None:
+    """Check that an order or grades could be read from the answers about enough queries.
+
+    Args:
+        reranking: whose queries with two or more candidates were asked about.
+        max_unusable: share of these that may have an unreadable answer.
+        unit: system and task, for errors.
+
+    Raises:
+        DataError: there are more; names the queries and the reasons.
+    """
+    unreadable = reranking.repairs.unreadable
+    asked = sum(len(scores) > 1 for scores in reranking.scores.values())
+    if not unreadable or len(unreadable) / asked <= max_unusable:
+        return
+    answers = reranking.repairs.unreadable_answers
+    reasons = ", ".join(f"{reason}: {number}" for reason, number in answers.most_common())
+    others = f" and {len(unreadable) - NAMED} more" if len(unreadable) > NAMED else ""
+    raise DataError(
+        f"{unit}: {len(unreadable)} of {asked} queries have answers of the reranker that nothing can be read from "
+        f"({reasons}), {max_unusable:.0%} may: {', '.join([*unreadable][:NAMED])}{others}. Answers are kept, so the "
+        "same settings give the same ones: set another `seed` in the reranker's row, a larger `max_tokens` in its "
+        "language model's, or a larger `max_unusable` of the reranker"
+    )
 
 
 def window_starts(length: int, window: int, step: int) -> list[int]:

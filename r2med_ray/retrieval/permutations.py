@@ -1,26 +1,41 @@
 """What a language model says of an order or of grades, read strictly and repaired by stated rules.
 
-An order is the last unbroken list of two or more ids in the answer, joined by `>`, commas, semicolons or blanks;
-in brackets (`[2] > [1]`) or, where no id stands in brackets, bare (`2 > 1`). Prose around it is left out. Where only
-one bracketed id is there, that one leads. Then
+Markdown's emphasis and escapes are taken out. Then a *list* is an unbroken chain of ids, joined by `>`, commas,
+semicolons or blanks: in brackets (`[2] > [1]`, `[2, 1]`), or bare where no shown id stands in brackets, joined by `>`
+anywhere (`2 > 1`) and by the others on lines of their own, after a label and a colon at most (`Order: 2, 1`).
+
+An order is a list with `>`, as asked for, before one without; of these the one with most shown ids; of these the
+last. Ids in brackets that stand one by one, in prose or in numbered lines (`1. [2]`), all count in order of first
+mention. Then
 
 1. an id that was not shown is dropped;
 2. an id that comes again is dropped, its first place counts;
 3. ids that are missing follow in the order in which they were shown.
 
-Grades: every `[id]: number` of the answer; the last one of an id counts, a number outside the scale is cut to it.
+Grades: every `[id]: number` of the answer, also with `=` or a dash and a blank for the colon, or with the word grade;
+of `7/10` it is the 7. The last grade of an id counts, a number outside the scale is cut to it.
 """
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
-_JOIN = r"\s*(?:>|,|;|\s)\s*"
-_BRACKETED = re.compile(rf"\[\d+\](?:{_JOIN}\[\d+\])*")
-_BARE = re.compile(r"(?<![\w.])\d+(?:\s*>\s*\d+)+(?![\w.])")
+_MARKUP = str.maketrans("", "", "*_`~\\")
+_ID = r"\d{1,9}"
+_JOIN = r"[\s>,;]"
+_GROUP = rf"\[\s*{_ID}(?:{_JOIN}+{_ID})*\s*\]"
+_BRACKETED = re.compile(rf"{_GROUP}(?:{_JOIN}*{_GROUP})*")
+_OWN_LINES = rf"^(?:[^\d\n:]*:)?[ \t]*{_ID}(?:{_JOIN}+{_ID})+\.?[ \t]*$"
+_BARE = re.compile(rf"{_OWN_LINES}|(?<![\w.]){_ID}(?:\s*>\s*{_ID})+(?!\w|\.\d)", re.MULTILINE)
 _NUMBER = re.compile(r"\d+")
-_GRADE = re.compile(r"\[(\d+)\]\s*[:=]\s*(-?\d+(?:\.\d+)?)")
+_GRADE = re.compile(
+    rf"\[({_ID})\]\s*(?:[:=]|[-–—]\s)\s*(?:grade\b[\s:=]*)?(-?\d+(?:\.\d+)?)",
+    re.IGNORECASE,
+)
+
+VERSION = 3
+"""Of these rules and of what is counted, for artefact keys."""
 
 NO_LIST = "no list"
 OUT_OF_RANGE = "id out of range"
@@ -43,28 +58,39 @@ class Reordering:
 def read_permutation(answer: str, shown: int) -> Reordering:
     """Read an order of the ids 1 to `shown` out of an answer; nothing is lost and nothing comes twice."""
     repairs: Counter[str] = Counter()
-    said = _said(answer)
-    if not said:
-        return Reordering(positions=tuple(range(shown)), repairs=Counter({NO_LIST: 1}))
     kept: dict[int, None] = {}
-    for number in said:
+    for number in _said(answer, frozenset(range(1, shown + 1))):
         if not 1 <= number <= shown:
             repairs[OUT_OF_RANGE] += 1
         elif number - 1 in kept:
             repairs[REPEATED] += 1
         else:
             kept[number - 1] = None
+    if not kept:
+        return Reordering(positions=tuple(range(shown)), repairs=Counter({NO_LIST: 1}))
     missing = [position for position in range(shown) if position not in kept]
     if missing:
         repairs[MISSING] += len(missing)
     return Reordering(positions=(*kept, *missing), repairs=repairs)
 
 
-def _said(answer: str) -> Sequence[int]:
-    lists = _BRACKETED.findall(answer) or _BARE.findall(answer)
-    long = [found for found in lists if len(_NUMBER.findall(found)) > 1]
-    chosen = (long or lists[-1:] or [""])[-1]
-    return [int(number) for number in _NUMBER.findall(chosen)]
+def _said(answer: str, shown: frozenset[int]) -> Collection[int]:
+    """Return the ids of the list that counts, or of all that stand alone; none where no list has a shown one."""
+    text = answer.translate(_MARKUP)
+
+    def rank(chain: str) -> tuple[bool, int]:
+        return ">" in chain, len(shown.intersection(_ids(chain)))
+
+    for pattern in (_BRACKETED, _BARE):
+        chains = [chain for chain in pattern.findall(text) if not shown.isdisjoint(_ids(chain))]
+        if chains:
+            best = _ids(max(reversed(chains), key=rank))
+            return best if len(best) > 1 else dict.fromkeys(id_ for chain in chains for id_ in _ids(chain))
+    return ()
+
+
+def _ids(chain: str) -> list[int]:
+    return [int(number) for number in _NUMBER.findall(chain)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +105,7 @@ def read_grades(answer: str, shown: int, *, best: float) -> Grades:
     """Read a grade from 0 to `best` for each of the ids 1 to `shown` out of an answer."""
     repairs: Counter[str] = Counter()
     values: list[float | None] = [None] * shown
-    for number, text in _GRADE.findall(answer):
+    for number, text in _GRADE.findall(answer.translate(_MARKUP)):
         grade = float(text)
         if not 1 <= int(number) <= shown:
             repairs[OUT_OF_RANGE] += 1

@@ -8,15 +8,23 @@ most 2⁻²³ of a number apart.
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from r2med_ray.errors import DataError
 from r2med_ray.protocols import Candidates, Reranker
 from r2med_ray.ranking import best, require_finite
-from r2med_ray.types import DocId, Document, Query, QueryId, Ranking, Run, ScoredDoc
+from r2med_ray.types import DocId, Document, Query, QueryId, Ranking, Reranking, Run, ScoredDoc
 
 logger = logging.getLogger(__name__)
+
+
+class Reranked(NamedTuple):
+    """A reordered run, and the scores that it was reordered by."""
+
+    run: Run
+    reranking: Reranking
 
 
 def head_ids(run: Run, depth: int) -> frozenset[DocId]:
@@ -33,7 +41,7 @@ def rerank(
     depth: int,
     tag: str,
     keep_rest: bool = True,
-) -> Run:
+) -> Reranked:
     """Order the first `depth` documents of every ranking by a reranker's scores.
 
     The reranker sees the user's query, never what a rewriter made of it, as in the published protocol. The same
@@ -55,7 +63,7 @@ def rerank(
     if difference := by_id.keys() ^ run.rankings.keys():
         raise DataError(f"run {run.tag!r} and its queries differ in {len(difference)} ids, e.g. {min(difference)!r}")
     heads = {query_id: ranking[:depth] for query_id, ranking in run.rankings.items()}
-    scores = reranker.score_all(
+    reranking = reranker.score_all(
         [
             Candidates(
                 replace(by_id[query_id], expansions=()),
@@ -66,16 +74,15 @@ def rerank(
             if head
         ]
     )
+    scores = reranking.scores
     _warn_of_ties(scores)
-    return Run(
-        tag=tag,
-        rankings={
-            query_id: _reordered(
-                query_id, heads[query_id], scores.get(query_id, []), ranking[depth:] if keep_rest else ()
-            )
-            for query_id, ranking in run.rankings.items()
-        },
-    )
+    rankings = {
+        query_id: _reordered(
+            query_id, heads[query_id], scores.get(query_id, []), ranking[depth:] if keep_rest else ()
+        )
+        for query_id, ranking in run.rankings.items()
+    }
+    return Reranked(Run(tag=tag, rankings=rankings), reranking)
 
 
 def _documents(query_id: QueryId, head: Ranking, documents: Mapping[DocId, Document]) -> list[Document]:

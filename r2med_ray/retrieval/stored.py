@@ -4,17 +4,21 @@ The key holds what changes the answer: the retriever's inputs, the queries with 
 finished benchmark runs again without an encoder, an index or a server.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 
 import pyarrow as pa
 
-from r2med_ray.artifacts import ArtifactKey, ArtifactStore, Json, fingerprint, fingerprint_queries
+from r2med_ray.artifacts import ArtifactKey, ArtifactStore, Json, canonical_json, fingerprint, fingerprint_queries
 from r2med_ray.errors import ArtifactError
 from r2med_ray.protocols import Candidates, Reranker, Retriever
-from r2med_ray.types import Query, QueryId, Run, ScoredDoc
+from r2med_ray.types import Query, QueryId, Repairs, Reranking, Run, ScoredDoc
 
 RUN_FILE = "run.parquet"
 SCORES_FILE = "scores.parquet"
+REPAIRS_FILE = "repairs.json"
+"""Beside the scores, where something was repaired."""
 
 
 class StoredRetriever:
@@ -90,19 +94,23 @@ class StoredReranker:
         scores = [list(candidates.scores) for candidates in work]
         return ArtifactKey("rerank", inputs | ({"scores": fingerprint(scores)} if self._sees_scores else {}))
 
-    def score_all(self, work: Sequence[Candidates]) -> dict[QueryId, list[float]]:
-        """Return the stored scores, or have them scored and store them."""
+    def score_all(self, work: Sequence[Candidates]) -> Reranking:
+        """Return the stored scores with what was repaired for them, or have them made and store them."""
         key = self.key(work)
         artifact = self._store.find(key)
         if artifact is None:
-            scores = self._build().score_all(work)
+            made = self._build().score_all(work)
+            columns = {"query_id": list(made.scores), "scores": pa.array(made.scores.values(), _SCORES)}
             with self._store.create(key) as writer:
-                writer.write_table(
-                    SCORES_FILE, pa.table({"query_id": list(scores), "scores": pa.array(scores.values(), _SCORES)})
-                )
+                writer.write_table(SCORES_FILE, pa.table(columns))
+                if made.repairs.query_ids:
+                    writer.write(REPAIRS_FILE, canonical_json(asdict(made.repairs)).encode())
             artifact = self._store.get(key)
         table = artifact.table(SCORES_FILE)
-        return dict(zip(table["query_id"].to_pylist(), table["scores"].to_pylist(), strict=True))
+        scores = dict(zip(table["query_id"].to_pylist(), table["scores"].to_pylist(), strict=True))
+        if REPAIRS_FILE not in artifact.files:
+            return Reranking(scores=scores)
+        return Reranking(scores=scores, repairs=Repairs(**json.loads(artifact.read(REPAIRS_FILE).to_pybytes())))
 
 
 _SCORES = pa.list_(pa.float64())

@@ -44,6 +44,24 @@ class AnswerFormat:
     answer_end: str = ""
     """Empty where the answer runs to the end of the text."""
 
+    thought_end: str = ""
+    """Ends the reasoning; empty where `answer_start` does."""
+
+    thoughts_stay: bool = False
+    """Whether chat templates leave these models' reasoning in earlier messages; most cut it out once it has ended."""
+
+    def has_open_thought(self, text: str) -> bool:
+        """Say whether reasoning has begun in a text and not ended."""
+        return text.rfind(self.thought_start) > max(text.rfind(end) for end in self._thought_ends)
+
+    def has_ended_thought(self, text: str) -> bool:
+        """Say whether reasoning has ended in a text."""
+        return any(end in text for end in self._thought_ends)
+
+    @property
+    def _thought_ends(self) -> tuple[str, str]:
+        return self.thought_end or self.answer_start, self.answer_start
+
 
 FORMATS: Registry[AnswerFormat] = Registry(
     "answer format",
@@ -72,6 +90,7 @@ FORMATS: Registry[AnswerFormat] = Registry(
                 writers=("sky-32b",),
                 reasoning=True,
                 thought_start="<|begin_of_thought|>",
+                thought_end="<|end_of_thought|>",
                 answer_start="<|begin_of_solution|>",
                 answer_end="<|end_of_solution|>",
             ),
@@ -82,6 +101,8 @@ FORMATS: Registry[AnswerFormat] = Registry(
                 writers=("qwen-7b-ins", "qwen-3b-ins"),
                 reasoning=True,
                 thought_start="<think>",
+                thought_end="</think>",
+                thoughts_stay=True,
                 answer_start="<answer>",
                 answer_end="</answer>",
             ),
@@ -139,15 +160,26 @@ def format_of(writer: str) -> AnswerFormat:
     return next(rows, FORMATS["plain"])
 
 
-def joined(reasoning: str, answer: str, form: AnswerFormat) -> str:
+def joined(reasoning: str, text: str, form: AnswerFormat, *, is_answer: bool = True) -> str:
     """Return the one text of a model whose server took reasoning and answer apart.
 
-    A server without an answer has met no marker, so none is put in: the reasoning was cut, or was all there is.
+    A server without an answer has met no marker, so none is put in: the reasoning was cut, or was all there is. Where
+    the server cuts at the end of the reasoning, the marks of the answer are still there, if the model wrote any.
+
+    Args:
+        reasoning: what the server called reasoning; empty where it took nothing apart.
+        text: what followed it.
+        form: how the model marks both.
+        is_answer: whether `text` is an answer, which gets its marks where they are missing; a request gets none.
     """
     if not reasoning:
-        return answer
+        return text
     thought = f"{form.thought_start}{reasoning}"
-    return f"{thought}{form.answer_start}{answer}{form.answer_end}" if answer else thought
+    if not text:
+        return thought
+    if form.thought_end and (not is_answer or form.answer_start in text):
+        return f"{thought}{form.thought_end}{text}"
+    return f"{thought}{form.answer_start}{text}{form.answer_end}"
 
 
 def read_answer(

@@ -1,6 +1,6 @@
 """Puts a language model's answers into the queries, and decides about the ones that can't be used."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -9,7 +9,8 @@ from r2med_ray.errors import DataError
 from r2med_ray.rewriting.answers import Answer
 from r2med_ray.types import Compat, Expansion, Query, QueryId, Rewriting
 
-FELL_BACK = "original query used"
+NAMED = 10
+"""How many queries an error names; it counts the others."""
 
 
 def expand(
@@ -20,6 +21,7 @@ def expand(
     method: str,
     reasoning: bool,
     compat: Compat,
+    task: str = "",
 ) -> Rewriting:
     """Give every query its usable answers as expansions; a query without any stays as it was.
 
@@ -32,9 +34,10 @@ def expand(
         method: what the expansions are used like.
         reasoning: whether the writer thinks before it answers.
         compat: see above.
+        task: whose queries they are, for errors.
 
     Raises:
-        DataError: more queries than allowed have no usable answer; names them.
+        DataError: more queries than allowed have no usable answer; names them, and why.
     """
     flagged: defaultdict[str, list[QueryId]] = defaultdict(list)
     rewritten = []
@@ -47,17 +50,28 @@ def expand(
             for answer in of_query
             if answer.text or compat == "r2med"
         )
-        if not expansions:
-            flagged[FELL_BACK].append(query.query_id)
-        rewritten.append(replace(query, expansions=(*query.expansions, *expansions)))
-    _require_few(flagged[FELL_BACK], len(queries), config)
-    return Rewriting(queries=tuple(rewritten), flagged={reason: tuple(ids) for reason, ids in flagged.items() if ids})
+        rewritten.append((replace(query, expansions=(*query.expansions, *expansions)), bool(expansions)))
+    rewriting = Rewriting(
+        queries=tuple(query for query, _ in rewritten),
+        flagged={reason: tuple(ids) for reason, ids in flagged.items()},
+        unchanged=tuple(query.query_id for query, is_changed in rewritten if not is_changed),
+    )
+    _require_few(rewriting, config, task)
+    return rewriting
 
 
-def _require_few(unusable: Sequence[QueryId], total: int, config: RewriterConfig) -> None:
+def _require_few(rewriting: Rewriting, config: RewriterConfig, task: str) -> None:
+    unusable, total = rewriting.unchanged, len(rewriting.queries)
     allowed = 0.0 if config.on_unusable == "error" else config.max_unusable
-    if unusable and len(unusable) / total > allowed:
-        raise DataError(
-            f"rewriter {config.method}/{config.writer}: {len(unusable)} of {total} texts are unusable, {allowed:.0%} "
-            f"may be: {', '.join(unusable)}. Generate them again, or raise `max_unusable` of the rewriter"
-        )
+    if not unusable or len(unusable) / total <= allowed:
+        return
+    reasons = Counter({reason: len({*ids} & {*unusable}) for reason, ids in rewriting.flagged.items()})
+    counted = ", ".join(f"{reason}: {number}" for reason, number in reasons.most_common() if number)
+    others = f" and {len(unusable) - NAMED} more" if len(unusable) > NAMED else ""
+    other_texts = "another `seed`, a larger `max_tokens` of the model" if config.llm else "other `generations`"
+    more = "`on_unusable: original`" if config.on_unusable == "error" else "a larger `max_unusable`"
+    raise DataError(
+        f"{f'{task}: ' if task else ''}rewriter {config.method}/{config.writer}: {len(unusable)} of {total} queries "
+        f"have no usable text ({counted}), {allowed:.0%} may: {', '.join(unusable[:NAMED])}{others}. Texts are kept, "
+        f"so the same settings give the same ones: set {other_texts}, or {more}"
+    )

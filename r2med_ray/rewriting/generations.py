@@ -30,11 +30,13 @@ class StoredGenerator:
     Args:
         generator: writes what isn't stored yet.
         store: of the texts.
+        name: of the language model; stands beside each text with what the text is about.
     """
 
-    def __init__(self, generator: TextGenerator, store: ArtifactStore) -> None:
+    def __init__(self, generator: TextGenerator, store: ArtifactStore, *, name: str = "") -> None:
         self._generator = generator
         self._store = store
+        self._name = name
 
     def inputs(self) -> Mapping[str, Json]:
         """Return everything about model and sampling, except seeds, that changes a text, for artefact keys."""
@@ -58,11 +60,13 @@ class StoredGenerator:
         found = self._find(keys)
         missing = list({key.digest: at for at, key in enumerate(keys) if key.digest not in found}.values())
         if missing:
-            self._generator.generate(
-                [prompts[at] for at in missing],
-                keep=lambda place, completion: self._keep(keys[missing[place]], completion),
-            )
-            found |= self._find([keys[at] for at in missing])
+
+            def store(place: int, completion: Completion) -> None:
+                key, prompt = keys[missing[place]], prompts[missing[place]]
+                self._keep(key, prompt.unit, completion)
+                found[key.digest] = completion
+
+            self._generator.generate([prompts[at] for at in missing], keep=store)
         completions = [found[key.digest] for key in keys]
         if keep is not None:
             for at, completion in enumerate(completions):
@@ -85,9 +89,10 @@ class StoredGenerator:
             for prompt in prompts
         ]
 
-    def _keep(self, key: ArtifactKey, completion: Completion) -> None:
+    def _keep(self, key: ArtifactKey, unit: str, completion: Completion) -> None:
         content = json.dumps(asdict(completion), ensure_ascii=False, indent=1)
         with self._store.create(key) as writer:
+            writer.attributes.update(model=self._name, unit=unit)
             writer.write(FILE, content.encode("utf-8", "surrogatepass"))
 
     def _find(self, keys: Sequence[ArtifactKey]) -> dict[str, Completion]:

@@ -36,6 +36,7 @@ class LiveRewriter:
         prompt: what it is told, see `prompts.load_prompt`.
         answer_format: how the model's reasoning and answer are told apart; a name of `answers.FORMATS`.
         find_candidates: for methods that show the model what a first search found.
+        task: whose queries are rewritten, for errors.
         compat: how answers are cut out of the raw text.
 
     Raises:
@@ -50,6 +51,7 @@ class LiveRewriter:
         *,
         answer_format: str,
         find_candidates: FindCandidates | None = None,
+        task: str = "",
         compat: Compat = "none",
     ) -> None:
         self.method = spelled(config.method)
@@ -66,6 +68,7 @@ class LiveRewriter:
         self._prompt = prompt
         self._format = FORMATS[answer_format]
         self._find_candidates = find_candidates
+        self._task = task
 
     def inputs(self) -> dict[str, Json]:
         """Return everything that changes the expansions, for artefact keys; what was found by a first search, too."""
@@ -106,6 +109,7 @@ class LiveRewriter:
             method=self._like,
             reasoning=self._format.reasoning,
             compat=self.compat,
+            task=self._task,
         )
         shortened = tuple(query_id for query_id, items in written.items() if any(item.shortened for item in items))
         return replace(rewriting, flagged={**rewriting.flagged, SHORTENED: shortened}) if shortened else rewriting
@@ -141,10 +145,11 @@ class LiveRewriter:
         candidates = self._find_candidates(queries) if self._find_candidates else {}
         prompts = []
         for query in queries:
+            unit = f"{self._task}, query {query.query_id!r}" if self._task else f"query {query.query_id!r}"
             versions = [({"role": "user", "content": text},) for text in self._told(query, candidates)]
             prompts += [
                 ChatPrompt(
-                    unit=f"query {query.query_id!r}" + (f", sample {sample}" if self.config.samples > 1 else ""),
+                    unit=unit + (f", sample {sample}" if self.config.samples > 1 else ""),
                     messages=versions[0],
                     seed=self.config.seed + sample,
                     shorter=tuple(versions[1:]),

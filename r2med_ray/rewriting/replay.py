@@ -39,6 +39,7 @@ class ReplayRewriter:
         folder: the task's folder.
         compat: how answers are cut out of the raw text.
         fetch: gets a file of the task's repository; None for a task that nobody published texts for.
+        task: its name, for errors.
 
     Raises:
         ConfigError: the method or the file doesn't exist.
@@ -52,6 +53,7 @@ class ReplayRewriter:
         folder: str | Path,
         compat: Compat = "none",
         fetch: Callable[[str], Path] | None = None,
+        task: str = "",
     ) -> None:
         method = spelled(config.method)
         METHODS[method]
@@ -64,6 +66,7 @@ class ReplayRewriter:
         self.path = _find(Path(folder), method, config.generations, fetch)
         self.writer = spelled(self.path.parent.name if self.path.name == FILE_NAME else self.path.stem)
         self.compat: Compat = compat
+        self._task = task
 
     def inputs(self) -> dict[str, str]:
         """Return everything that changes the expansions, for artefact keys."""
@@ -89,6 +92,7 @@ class ReplayRewriter:
             method=self.method,
             reasoning=format_of(self.writer).reasoning,
             compat=self.compat,
+            task=self._task,
         )
         texts = {query_id: row.values.get("text") for query_id, row in rows.items()}
         other = tuple(query.query_id for query in queries if texts[query.query_id] not in (None, query.text))

@@ -7,24 +7,28 @@ it is (Jin et al. 2025, arXiv 2503.09516). All questions of a task take each tur
 per turn. A request that can't be carried out is answered with what is wrong, and counted.
 
 The transcript is an artefact, and so is every single text (see `generations.StoredGenerator`): a job that was killed
-goes on behind the last turn that was answered.
+goes on behind the last turn that was answered. A conversation that its time limit ended goes on under a longer one.
 """
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TypeAlias
 
 from r2med_ray.artifacts import ArtifactKey, ArtifactStore, Json, fingerprint
 from r2med_ray.config import RewriterConfig, SearchAgentConfig
-from r2med_ray.errors import ConfigError
+from r2med_ray.errors import ConfigError, ContextError
 from r2med_ray.protocols import ChatPrompt, Completion, Message, TextGenerator
-from r2med_ray.registry import Registry
-from r2med_ray.rewriting.answers import FORMATS, Answer, AnswerFormat, joined, read_answer
+from r2med_ray.rewriting.agent_formats import AGENTS
+from r2med_ray.rewriting.answers import FORMATS, AnswerFormat, joined, read_answer
+from r2med_ray.rewriting.conversations import NO_MORE, Conversations, brief, message
 from r2med_ray.rewriting.expanding import expand
-from r2med_ray.rewriting.transcripts import MALFORMED, Transcript, Turn, keep_transcript, stored_transcript
+from r2med_ray.rewriting.transcripts import REASONS, Transcript, Turn, keep_transcript, stored_transcript
 from r2med_ray.templates import Template
-from r2med_ray.types import Compat, DocId, Query, Rewriting
+from r2med_ray.types import Compat, DocId, Query, QueryId, Rewriting
+
+logger = logging.getLogger(__name__)
 
 FoundPassage: TypeAlias = tuple[DocId, str]
 Search: TypeAlias = Callable[[Sequence[str]], Sequence[Sequence[FoundPassage]]]
@@ -34,50 +38,14 @@ START_PLACES = ("query",)
 CONDENSE_PLACES = ("query", "reasoning", "request", "passages")
 
 KIND = "transcript"
-NO_MORE = "No more searches are possible. Answer with what you know."
+VERSION = 2
+"""Of the rules by which a conversation is led; part of its key."""
+
 NEITHER = "That was neither an answer nor a request. Write what to look for between {start} and {end}, or answer."
 EMPTY = "The request was empty. Write what to look for between {start} and {end}."
 TOO_LONG = "The request has {words} words; at most {most} are possible. Ask for one thing at a time."
 MOST_WORDS = 64
 """Of a request; more is a passage, not a question for it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentFormat:
-    """How a family of agents marks its requests and is shown what was found."""
-
-    request_start: str
-    request_end: str
-    result_start: str
-    result_end: str
-    condenses: bool
-
-
-AGENTS: Registry[AgentFormat] = Registry(
-    "search agent",
-    [
-        (
-            "search-o1",
-            AgentFormat(
-                request_start="<|begin_search_query|>",
-                request_end="<|end_search_query|>",
-                result_start="<|begin_search_result|>",
-                result_end="<|end_search_result|>",
-                condenses=True,
-            ),
-        ),
-        (
-            "search-r1",
-            AgentFormat(
-                request_start="<search>",
-                request_end="</search>",
-                result_start="<information>",
-                result_end="</information>",
-                condenses=False,
-            ),
-        ),
-    ],
-)
 
 
 class SearchAgent:
@@ -93,9 +61,11 @@ class SearchAgent:
         store: keeps the transcripts.
         answer_format: how the model's reasoning and answer are told apart; a name of `answers.FORMATS`.
         in_place: whether the model goes on within its own message, as Search-R1 was trained to, rather than be
-            answered by another; only some servers can do that (vLLM's `continue_final_message`).
+            answered by another, as long as its thoughts are open or stay (`AnswerFormat.thoughts_stay`); only some
+            servers can do that (vLLM's `continue_final_message`).
         compat: how answers are cut out of the raw text.
-        clock: seconds, for the time limit.
+        task: whose queries are rewritten, for errors.
+        clock: seconds, for the time limit of every conversation.
 
     Raises:
         ConfigError: the method is no agent, or the format is unknown.
@@ -114,6 +84,7 @@ class SearchAgent:
         answer_format: str,
         in_place: bool = False,
         compat: Compat = "none",
+        task: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if config.agent is None:
@@ -128,8 +99,9 @@ class SearchAgent:
         self._condense = condense
         self._store = store
         self._answers: AnswerFormat = FORMATS[answer_format]
-        self._in_place = in_place
+        self._talk = Conversations(agent=self._form, model=self._answers, in_place=in_place)
         self._compat: Compat = compat
+        self._task = task
         self._clock = clock
 
     def inputs(self) -> dict[str, Json]:
@@ -141,12 +113,13 @@ class SearchAgent:
             "prompts": [self._start.digest, self._condense.digest],
             "limits": self._limits.model_dump(mode="json", exclude={"retriever", "max_seconds"}),
             "seed": self.config.seed,
-            "in_place": self._in_place,
+            "conversation": self._talk.inputs(),
+            "rules": VERSION,
         }
 
     def unfinished(self, queries: Sequence[Query]) -> int:
         """Return how many conversations are yet to be led."""
-        return sum(self._store.find(self._key(query)) is None for query in queries)
+        return sum(self._stored(query) is None for query in queries)
 
     def rewrite(self, queries: Sequence[Query]) -> Rewriting:
         """Lead the conversations that are not stored yet, and fill in their answers.
@@ -155,10 +128,9 @@ class SearchAgent:
             StageError: the model failed for good; names the queries. What was answered until then is kept.
             DataError: too many answers are unusable.
         """
-        missing = [query for query in queries if self._store.find(self._key(query)) is None]
-        self._lead(missing)
+        self._lead([query for query in queries if self._stored(query) is None])
         transcripts = {query.query_id: stored_transcript(self._store, self._key(query)) for query in queries}
-        answers = {query_id: [self._answer(transcript)] for query_id, transcript in transcripts.items()}
+        answers = {query_id: [self._talk.answer(item, self._compat)] for query_id, item in transcripts.items()}
         rewriting = expand(
             queries,
             answers,
@@ -166,50 +138,76 @@ class SearchAgent:
             method=self.config.method,
             reasoning=self._answers.reasoning,
             compat=self._compat,
+            task=self._task,
         )
         flagged = dict(rewriting.flagged)
-        for reason in (MALFORMED, "turn limit", "token limit", "time limit"):
-            ids = tuple(query_id for query_id, item in transcripts.items() if item.has(reason))
-            if ids:
+        for reason in REASONS:
+            if ids := tuple(query_id for query_id, item in transcripts.items() if item.has(reason)):
                 flagged[reason] = ids
-        return Rewriting(queries=rewriting.queries, flagged=flagged)
+        return replace(rewriting, flagged=flagged)
+
+    def _stored(self, query: Query) -> Transcript | None:
+        """Return a conversation that was led to its end, which a time limit below today's isn't."""
+        if self._store.find(self._key(query)) is None:
+            return None
+        transcript = stored_transcript(self._store, self._key(query))
+        cut_earlier = transcript.ended == "time limit" and transcript.max_seconds < self._limits.max_seconds
+        return None if cut_earlier else transcript
 
     def _lead(self, queries: Sequence[Query]) -> None:
-        began = self._clock()
-        active = {query.query_id: (query, Transcript(query_id=query.query_id)) for query in queries}
+        limit = self._limits.max_seconds
+        active = [(query, Transcript(query_id=query.query_id, max_seconds=limit)) for query in queries]
+        began: dict[QueryId, float] = {}
         while active:
-            turn = list(active.values())
-            completions = self._generator.generate([self._prompt(query, item) for query, item in turn])
-            for (_, transcript), completion in zip(turn, completions, strict=True):
-                self._note(transcript, completion, late=self._clock() - began > self._limits.max_seconds)
-            self._carry_out([(query, item) for query, item in turn if item.ended is None])
-            for query, transcript in turn:
+            prompts = [self._prompt(query, transcript) for query, transcript in active]
+            completions = self._complete([transcript for _, transcript in active], prompts)
+            now = self._clock()
+            for at, completion in completions.items():
+                transcript = active[at][1]
+                self._note(transcript, completion, late=now - began.setdefault(transcript.query_id, now) > limit)
+            self._carry_out([(query, item) for query, item in active if item.ended is None])
+            for query, transcript in active:
                 if transcript.ended is not None:
                     keep_transcript(self._store, self._key(query), transcript)
-                    del active[query.query_id]
+            active = [(query, item) for query, item in active if item.ended is None]
+
+    def _complete(self, transcripts: Sequence[Transcript], prompts: Sequence[ChatPrompt]) -> dict[int, Completion]:
+        """Return completions by position; conversations that are too long for the model end, and have none.
+
+        The others are asked for again then: what had been written is stored.
+        """
+        waiting = dict(enumerate(prompts))
+        while waiting:
+            try:
+                return dict(zip(waiting, self._generator.generate([*waiting.values()]), strict=True))
+            except ContextError as error:
+                outgrown = [at for at, prompt in waiting.items() if prompt.unit in error.units]
+                if not outgrown:
+                    raise
+                logger.warning("conversations end at the context limit: %s", error)
+            for at in outgrown:
+                transcripts[at].ended = "context limit"
+                del waiting[at]
+        return {}
 
     def _note(self, transcript: Transcript, completion: Completion, *, late: bool) -> None:
-        """Write down what the model wrote, and whether it is to go on. What follows a request is made up: cut off."""
-        form = self._form
-        text = joined(completion.reasoning, completion.text, self._answers)
-        written, closed, _ = text.partition(form.request_end)
-        before, opened, request = written.rpartition(form.request_start)
-        asks = bool(opened) and (bool(closed) or completion.finish_reason == "stop")
+        """Write down what the model wrote, and whether it is to go on."""
+        turn, asked = self._talk.next_turn(transcript.turns, completion)
         out_of_turns = transcript.requests >= self._limits.max_turns
-        turn = Turn(text=text, finish_reason=completion.finish_reason, tokens=completion.completion_tokens or 0)
         transcript.turns.append(turn)
-        turn.problem = not asks and completion.finish_reason == "stop" and not self._answer(transcript).text
-        if not asks and not turn.problem:
+        turn.problem = not asked and turn.finish_reason == "stop" and not self._talk.answer(transcript).text
+        if not asked and not turn.problem:
             transcript.ended = "answered"
+        elif turn.shortened:
+            transcript.ended = "context limit"
         elif out_of_turns:
             transcript.ended = "turn limit"
         elif transcript.tokens >= self._limits.max_tokens:
             transcript.ended = "token limit"
         elif late:
             transcript.ended = "time limit"
-        elif asks:
-            turn.text = f"{before}{opened}{request}{form.request_end}"
-            turn.request = request.strip()
+        elif asked:
+            turn.text, turn.request = asked
 
     def _carry_out(self, asked: Sequence[tuple[Query, Transcript]]) -> None:
         """Search for all requests of a turn at once; a request that can't be carried out is answered with why."""
@@ -217,11 +215,12 @@ class SearchAgent:
             turn = transcript.turns[-1]
             turn.shown = self._problem(turn)
             turn.problem = turn.shown is not None
-        sound = [(query, item, item.turns[-1]) for query, item in asked if not item.turns[-1].problem]
-        found = self._search([turn.request or "" for _, _, turn in sound]) if sound else []
+        sound = [(query, item) for query, item in asked if not item.turns[-1].problem]
+        found = self._search([item.turns[-1].request or "" for _, item in sound]) if sound else []
         passages = ["\n".join(f"[{i}] {self._cut(text)}" for i, (_, text) in enumerate(hits, 1)) for hits in found]
-        shown = self._condensed(sound, passages) if self._form.condenses and sound else passages
-        for (_, transcript, turn), hits, text in zip(sound, found, shown, strict=True):
+        shown = self._condensed(sound, passages) if self._form.condenses else passages
+        for (_, transcript), hits, text in zip(sound, found, shown, strict=True):
+            turn = transcript.turns[-1]
             turn.found = [doc_id for doc_id, _ in hits]
             turn.shown = text or "Nothing was found."
             if transcript.requests >= self._limits.max_turns:
@@ -236,59 +235,44 @@ class SearchAgent:
             return EMPTY.format(**marks)
         return TOO_LONG.format(words=words, most=MOST_WORDS) if words > MOST_WORDS else None
 
-    def _condensed(self, asked: Sequence[tuple[Query, Transcript, Turn]], passages: Sequence[str]) -> list[str]:
-        prompts = [
-            ChatPrompt(
-                unit=f"query {query.query_id!r}, condensing search {transcript.requests}",
-                messages=(
-                    {
-                        "role": "user",
-                        "content": self._condense.fill(
-                            query=query.text,
-                            reasoning="".join(turn.text for turn in transcript.turns),
-                            request=turn.request or "",
-                            passages=text,
-                        ),
-                    },
-                ),
-                seed=self.config.seed,
+    def _condensed(self, asked: Sequence[tuple[Query, Transcript]], passages: Sequence[str]) -> list[str]:
+        """Return what the model says of the passages of each request; "" where its conversation ends over that."""
+        prompts = []
+        for (query, transcript), text in zip(asked, passages, strict=True):
+            last = transcript.turns[-1]
+            whole, shorter = (
+                self._condense.fill(
+                    query=query.text,
+                    reasoning="".join(turn.text for turn in turns),
+                    request=last.request or "",
+                    passages=text,
+                )
+                for turns in (transcript.turns, [last])
             )
-            for (query, transcript, turn), text in zip(asked, passages, strict=True)
-        ]
-        completions = self._generator.generate(prompts)
-        return [
-            read_answer(
-                joined(item.reasoning, item.text, self._answers), self._answers, finish_reason=item.finish_reason
-            ).text
-            for item in completions
-        ]
+            unit = f"query {query.query_id!r}, condensing search {transcript.requests}"
+            prompts.append(self._chat_prompt(unit, [message("user", whole)], [message("user", shorter)]))
+        completions = self._complete([transcript for _, transcript in asked], prompts)
+        return [self._condensation(completions[at]) if at in completions else "" for at in range(len(asked))]
+
+    def _condensation(self, completion: Completion) -> str:
+        raw = joined(completion.reasoning, completion.text, self._answers)
+        return read_answer(raw, self._answers, finish_reason=completion.finish_reason).text
 
     def _prompt(self, query: Query, transcript: Transcript) -> ChatPrompt:
-        messages: list[Message] = [{"role": "user", "content": self._start.fill(query=query.text)}]
-        blocks = [
-            (turn.text, f"\n{self._form.result_start}\n{turn.shown}\n{self._form.result_end}\n")
-            for turn in transcript.turns
-        ]
-        if self._in_place and blocks:
-            messages.append({"role": "assistant", "content": "".join(text + shown for text, shown in blocks)})
-        else:
-            for text, shown in blocks:
-                messages += [{"role": "assistant", "content": text}, {"role": "user", "content": shown.strip()}]
-        return ChatPrompt(
-            unit=f"query {query.query_id!r}, turn {len(transcript.turns) + 1}",
-            messages=tuple(messages),
-            seed=self.config.seed,
+        first = message("user", self._start.fill(query=query.text))
+        turns = transcript.turns
+        return self._chat_prompt(
+            f"query {query.query_id!r}, turn {len(turns) + 1}",
+            [first, *self._talk.messages(turns)],
+            [first, *self._talk.messages(brief(turns))],
             stop=(self._form.request_end,),
         )
 
-    def _answer(self, transcript: Transcript) -> Answer:
-        """Cut the answer out of the last turn; a conversation that ended in a request has none."""
-        last = transcript.turns[-1]
-        raw = "".join(turn.text for turn in transcript.turns) if self._in_place else last.text
-        cut_short = transcript.ended not in (None, "answered")
-        return read_answer(
-            "" if cut_short else raw, self._answers, finish_reason=last.finish_reason, compat=self._compat
-        )
+    def _chat_prompt(
+        self, unit: str, messages: Sequence[Message], shorter: Sequence[Message], *, stop: tuple[str, ...] = ()
+    ) -> ChatPrompt:
+        versions = () if shorter == messages else (tuple(shorter),)
+        return ChatPrompt(unit=unit, messages=tuple(messages), seed=self.config.seed, stop=stop, shorter=versions)
 
     def _cut(self, text: str) -> str:
         return " ".join(text.split()[: self._limits.words])

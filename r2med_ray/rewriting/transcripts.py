@@ -2,15 +2,19 @@
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from r2med_ray.artifacts import ArtifactKey, ArtifactStore
 from r2med_ray.types import DocId, QueryId
 
 FILE = "transcript.json"
 MALFORMED = "malformed request"
+SHORTENED = "results shortened"
 
-Ended: TypeAlias = Literal["answered", "turn limit", "token limit", "time limit"]
+Ended: TypeAlias = Literal["answered", "turn limit", "token limit", "time limit", "context limit"]
+
+REASONS = (MALFORMED, SHORTENED, *(ended for ended in get_args(Ended) if ended != "answered"))
+"""Why a query with a conversation is flagged, see `Transcript.has`."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -28,12 +32,18 @@ class Turn:
     problem: bool = False
     """Whether `shown` says what is wrong with the turn."""
 
+    shortened: bool = False
+    """Whether the model read less than was found before it wrote this, for all of it was too long."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Transcript:
     """A whole conversation."""
 
     query_id: QueryId
+    max_seconds: float
+    """The time limit that it was led under."""
+
     turns: list[Turn] = field(default_factory=list)
     ended: Ended | None = None
 
@@ -48,8 +58,10 @@ class Transcript:
         return sum(turn.tokens for turn in self.turns)
 
     def has(self, reason: str) -> bool:
-        """Say whether a turn was malformed, or the conversation ended in a certain way."""
-        return any(turn.problem for turn in self.turns) if reason == MALFORMED else self.ended == reason
+        """Say whether a turn was malformed or shortened, or the conversation ended in a certain way."""
+        if reason == MALFORMED:
+            return any(turn.problem for turn in self.turns)
+        return any(turn.shortened for turn in self.turns) if reason == SHORTENED else self.ended == reason
 
 
 def keep_transcript(store: ArtifactStore, key: ArtifactKey, transcript: Transcript) -> None:
@@ -66,5 +78,4 @@ def stored_transcript(store: ArtifactStore, key: ArtifactKey) -> Transcript:
         ArtifactError: it is not there, or is damaged.
     """
     values = json.loads(store.get(key).read(FILE).to_pybytes().decode("utf-8", "surrogatepass"))
-    turns = [Turn(**turn) for turn in values["turns"]]
-    return Transcript(query_id=values["query_id"], turns=turns, ended=values["ended"])
+    return Transcript(**values | {"turns": [Turn(**turn) for turn in values["turns"]]})

@@ -16,7 +16,7 @@ from r2med_ray.errors import DataError, StageError
 from r2med_ray.protocols import Candidates
 from r2med_ray.resources import RerankResources
 from r2med_ray.serving.reranker_app import Pair, PairScorerDeployment
-from r2med_ray.types import QueryId
+from r2med_ray.types import QueryId, Reranking
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class ServedReranker:
         self._resources = resources
         self._jitter = random.Random(0)
 
-    def score_all(self, work: Sequence[Candidates]) -> dict[QueryId, list[float]]:
+    def score_all(self, work: Sequence[Candidates]) -> Reranking:
         """Score the candidates of many queries.
 
         Raises:
@@ -94,7 +94,7 @@ class ServedReranker:
                 raise DataError(f"rerank: {request.unit}: {len(answer)} scores for {len(request.candidates)} pairs")
             for candidate, score in zip(request.candidates, answer, strict=True):
                 scores[candidate.query_id][candidate.place] = score
-        return scores
+        return Reranking(scores=scores)
 
     def _answer(self, request: _Request) -> list[float] | None:
         """Return the scores, or None where the request should be sent again."""

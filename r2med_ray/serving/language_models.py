@@ -14,33 +14,36 @@ from r2med_ray.models.llm_rows import LanguageModelRow
 from r2med_ray.protocols import TextGenerator
 from r2med_ray.resources import LanguageModelResources
 from r2med_ray.serving.llm_app import Engine, serve_language_model
-from r2med_ray.serving.serve_session import HttpAddress, start_serve
+from r2med_ray.serving.serve_session import HttpAddress, application_name, start_serve
 
 
 class LanguageModels:
     """Hands out text generators; a model that is to be served gets one application, however many ask for it.
 
     Args:
-        prefix: of the names of its applications.
+        benchmark: its name, which stands in those of its applications.
         resources: ports, and memory of an engine.
         pools: what an engine's workers reserve, and what the other stages do.
         capacity: what the cluster has.
         before_start: called before an engine starts, to end what it would wait for.
+        stop: ends all that the models are writing, when it is set.
     """
 
     def __init__(
         self,
-        prefix: str,
+        benchmark: str,
         resources: LanguageModelResources,
         pools: Pools,
         capacity: ClusterCapacity,
         before_start: Callable[[], None] = lambda: None,
+        stop: threading.Event | None = None,
     ) -> None:
-        self._prefix = prefix
+        self._benchmark = benchmark
         self._resources = resources
         self._pools = pools
         self._capacity = capacity
         self._before_start = before_start
+        self._stop = stop
         self._wanted: dict[str, Engine] = {}
         self._running: dict[str, tuple[ExitStack, str]] = {}
         self._turn = threading.Lock()
@@ -51,7 +54,9 @@ class LanguageModels:
         Raises:
             ConfigError: a service without an address.
         """
-        return ServedModel(row, lambda: self._address(row)) if row.is_served else ChatModel(row)
+        if row.is_served:
+            return ServedModel(row, lambda: self._address(row), stop=self._stop)
+        return ChatModel(row, stop=self._stop)
 
     def require(self, row: LanguageModelRow) -> None:
         """Count on a model that will have to write.
@@ -99,7 +104,8 @@ class LanguageModels:
                 proxy = self.start_proxy()
                 assert proxy is not None
                 server = ExitStack()
-                address = server.enter_context(serve_language_model(f"{self._prefix}-{row.name}", engine, proxy))
+                name = application_name(self._benchmark, row.name, _key(engine))
+                address = server.enter_context(serve_language_model(name, engine, proxy))
                 self._running[_key(engine)] = server, address
             return self._running[_key(engine)][1]
 

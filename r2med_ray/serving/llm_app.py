@@ -28,6 +28,9 @@ along. Ray's own interval is 50 ms."""
 ON_CPU: Mapping[str, Json] = {"enable_chunked_prefill": False}
 """vLLM 0.29's engine ends at a prompt with a seed that it reads in parts: `CPU Generator does not use offset`."""
 
+QUIET: dict[str, Json] = {"log_level": "WARNING", "enable_access_log": False}
+"""A job's log is no place for a line per request."""
+
 HEALTH_CHECK_PERIOD_S = 2.0
 """A replica whose engine died refuses all it is sent until it has failed three checks. Serve's own period is 10 s."""
 
@@ -92,7 +95,7 @@ def serve_language_model(name: str, engine: Engine, address: HttpAddress) -> Ite
     logger.info("starting %s behind Ray Serve", engine.name)
     try:
         try:
-            serve.run(application, name=name, route_prefix=route)
+            serve.run(application, name=name, route_prefix=route, logging_config=QUIET)
         except (RayError, RuntimeError) as error:
             raise StageError("serve", f"language model {engine.name!r}", str(error)) from error
         yield f"{address.url(route)}/v1"
@@ -151,8 +154,12 @@ def _bundle(engine: Engine) -> dict[str, float]:
 
 
 def _environment(engine: Engine) -> dict[str, str]:
-    """Return what the engine's processes see: no telemetry, no prompts in logs."""
-    private = {"VLLM_NO_USAGE_STATS": "1", "RAYLLM_ENABLE_REQUEST_PROMPT_LOGS": "0"}
+    """Return what the engine's processes see: no telemetry, no prompts in logs, and little else there."""
+    private = {
+        "VLLM_NO_USAGE_STATS": "1",
+        "RAYLLM_ENABLE_REQUEST_PROMPT_LOGS": "0",
+        "VLLM_LOGGING_LEVEL": "WARNING",
+    }
     return private | ({} if engine.gpus else {KV_CACHE_GIB: str(engine.kv_cache_gib)})
 
 

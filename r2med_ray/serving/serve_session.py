@@ -1,18 +1,25 @@
 """Ray Serve's own processes: started once per job, on loopback unless told otherwise, and never anybody else's.
 
-Applications are deployed by name and deleted by name; other applications of the same cluster are left alone.
+Applications are deployed by name and deleted by name; other applications of the same cluster are left alone. A name
+holds the job that it belongs to, so that two jobs of one benchmark don't end each other's, and what a killed job left
+behind is ended by the next one.
 """
 
+import logging
 import socket
 from dataclasses import dataclass
 
 import ray
+import ray._private.state
 from ray import serve
 from ray.serve.context import _get_global_client
 
 from r2med_ray.errors import ConfigError
 
+logger = logging.getLogger(__name__)
+
 LOOPBACK = "127.0.0.1"
+PREFIX = "r2med"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +35,11 @@ class HttpAddress:
         return f"http://{host}:{self.port}{route_prefix}"
 
 
+def application_name(benchmark: str, model: str, digest: str) -> str:
+    """Return the name of this job's application for a model with settings of this fingerprint."""
+    return f"{PREFIX}-{ray.get_runtime_context().get_job_id()}-{benchmark}-{model}-{digest[:8]}"
+
+
 def start_serve(*, http: bool, host: str = LOOPBACK, port: int | None = None) -> HttpAddress | None:
     """Start Serve on the connected cluster, or join the one that runs there.
 
@@ -40,23 +52,38 @@ def start_serve(*, http: bool, host: str = LOOPBACK, port: int | None = None) ->
         Where the proxies listen; None without HTTP.
 
     Raises:
-        ConfigError: Serve runs there already without an HTTP proxy, and the job needs one.
+        ConfigError: applications run there without an HTTP proxy, and the job needs one.
     """
     wanted = {"host": host, "port": port or _default_port()}
     options = wanted if http else None
     location = "EveryNode" if http else "Disabled"
-    serve.start(proxy_location=location, http_options=options, logging_config={"log_level": "WARNING"})
+    logging_config = {"log_level": "WARNING"}
+    serve.start(proxy_location=location, http_options=options, logging_config=logging_config)
+    _end_orphans()
     if not http:
         return None
+    if not serve.status().proxies and not serve.status().applications:  # left by a job that needed none
+        serve.shutdown()  # type: ignore[no-untyped-call]
+        serve.start(proxy_location=location, http_options=options, logging_config=logging_config)
     if not serve.status().proxies:
         raise ConfigError(
-            "Ray Serve runs on this cluster without an HTTP proxy, which served language models are spoken to "
-            "through: end it (`serve shutdown`), or give the language model a `base_url`"
+            "Ray Serve runs applications on this cluster without an HTTP proxy, which served language models are "
+            f"spoken to through ({', '.join(serve.status().applications)}): wait until they have ended, end Serve "
+            "(`serve shutdown`), or give the language model a `base_url`"
         )
     client = _get_global_client()
     assert client is not None
     running = client.http_config  # not `options`, which Serve ignores where it runs already
     return HttpAddress(host=running.host, port=running.port)
+
+
+def _end_orphans() -> None:
+    """End this package's applications whose job is dead: they hold CPUs and GPUs, and nobody else would."""
+    dead = {job["JobID"] for job in ray._private.state.jobs() if job["IsDead"]}  # type: ignore[no-untyped-call]
+    for name in serve.status().applications:
+        if name.startswith(f"{PREFIX}-") and name.split("-")[1] in dead:
+            logger.warning("ending %s, which a killed job left behind", name)
+            serve.delete(name)
 
 
 def _default_port() -> int:

@@ -26,7 +26,9 @@ class CandidatesStage:
     """How many documents of each list count; None for all."""
 
     compat: Compat
-    drop_identical_ids = False
+    drop_identical_ids: bool
+    """Only where `ignore_identical_ids` is set, as for BM25: whoever made the lists may have dropped them already."""
+
     published = None
     prepared_as = ""
     holds = "lists"
@@ -40,7 +42,12 @@ class CandidatesStage:
             hint = nearest(lists or "", known)
             raise ConfigError(f"candidates {lists!r}: no file.{hint} Known by name: {', '.join(known)}")
         keep = NUM_CANDIDATES if choice.retriever.safeguard == "drop" else None
-        return cls(row=lists, keep=keep, compat=choice.compat)
+        return cls(
+            row=lists,
+            keep=keep,
+            compat=choice.compat,
+            drop_identical_ids=bool(choice.ignore_identical_ids),
+        )
 
     @property
     def label(self) -> str:
@@ -69,7 +76,15 @@ class CandidatesStage:
         return []
 
     def settings(self) -> Mapping[str, Json]:
-        return {"lists": self.row, "safeguard": "keep" if self.keep is None else "drop"}
+        return {
+            "lists": self.row,
+            "safeguard": "keep" if self.keep is None else "drop",
+            "drop_identical_ids": self.drop_identical_ids,
+        }
 
     def inputs(self, task: Task, device: str) -> Mapping[str, Json]:
-        return {"candidates": file_digest(self.path(task)), "keep": self.keep}
+        return {
+            "candidates": file_digest(self.path(task)),
+            "keep": self.keep,
+            "drop_identical_ids": self.drop_identical_ids,
+        }

@@ -1,28 +1,41 @@
-"""L2: what a prompt costs beside the model's own time: 10,000 prompts to an engine that answers at once.
+"""L2: what a prompt costs beside the model: 5,000 prompts to models that take no time.
 
     python -m tests.benchmarks.bench_l2_overhead [--small]
 
-    K  keeping: keys, look-ups, one artefact per text, reading it back; then a second run, which only reads
-    C  the client: HTTP on loopback, streamed, 64 at a time, against a server that answers at once (1,000 prompts)
+    A  a service on loopback, asked by the client library of OpenAI alone: 32 calls in flight, answers from streams
+    D  the same service, asked by r2med_ray: limits, deadlines, checks of every piece, answers in order
+    R  an engine in this process, given its prompts by Ray Data's `map_batches`; nothing is kept
+    K  an engine in this process, and r2med_ray keeps every text, whole or not at all
 
-K is what this package adds to any engine, and has the bar; C is nearly all the SDK's, and is printed. `--small` is
-200 prompts and no bar.
+First all texts must be those that were sent. Then all take turns, 1,000 prompts a turn; `--small` is 100 and no bar.
 """
 
 import argparse
+import asyncio
+import json
+import logging
+import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import ray
+from openai import AsyncOpenAI
 
 from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.models.chat import ChatModel
 from r2med_ray.models.llm_rows import LanguageModelRow
 from r2med_ray.protocols import ChatPrompt, Completion
 from r2med_ray.rewriting.generations import StoredGenerator
-from tests.http_services import Service, completions
+from tests.benchmarks.rounds import print_seconds, seconds_per_round, verdict
 
+PROMPTS = 1000
+ROUNDS = 5
+IN_FLIGHT = 32
 BAR_MS = 1.0
+WORDS = ("a ", "passage ", "on ", "fever")
+TEXT = "".join(WORDS)
 
 
 class Instant:
@@ -34,43 +47,116 @@ class Instant:
     def generate(
         self, prompts: Sequence[ChatPrompt], *, keep: Callable[[int, Completion], None] | None = None
     ) -> list[Completion]:
-        answers = [Completion(text=prompt.unit, reasoning="", finish_reason="stop") for prompt in prompts]
+        answers = [Completion(text=TEXT, reasoning="", finish_reason="stop") for _ in prompts]
         for position, completion in enumerate(answers):
             if keep:
                 keep(position, completion)
         return answers
 
 
-def prompts(count: int) -> list[ChatPrompt]:
-    return [
-        ChatPrompt(unit=f"query {number}", messages=({"role": "user", "content": f"fever {number} " * 100},), seed=1)
-        for number in range(count)
+def chunk(delta: dict[str, str], finish_reason: str | None) -> str:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
+    return json.dumps({"id": "x", "object": "chat.completion.chunk", "created": 0, "model": "m", "choices": [choice]})
+
+
+def reply() -> bytes:
+    """Return the one answer: its words in a piece each."""
+    pieces = [*(chunk({"content": word}, None) for word in WORDS), chunk({}, "stop"), "[DONE]"]
+    body = "".join(f"data: {piece}\n\n" for piece in pieces).encode()
+    return b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+
+
+async def serve() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                fields = dict(line.split(": ", 1) for line in head.decode().lower().split("\r\n")[1:] if line)
+                await reader.readexactly(int(fields["content-length"]))
+                writer.write(said)
+        except asyncio.IncompleteReadError:
+            writer.close()
+
+    said = reply()
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+async def ask_bare(url: str, prompts: list[ChatPrompt]) -> list[str]:
+    places = asyncio.Semaphore(IN_FLIGHT)
+    async with AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
+
+        async def ask(prompt: ChatPrompt) -> str:
+            async with places:
+                stream = await client.chat.completions.create(
+                    model="m", messages=list(prompt.messages), seed=prompt.seed, stream=True
+                )
+                return "".join([piece.choices[0].delta.content or "" async for piece in stream])
+
+        return await asyncio.gather(*map(ask, prompts))
+
+
+def keep_all(prompts: list[ChatPrompt], folder: str) -> list[str]:
+    store = ArtifactStore(tempfile.mkdtemp(dir=folder))
+    return [said.text for said in StoredGenerator(Instant(), store).generate(prompts)]
+
+
+def map_all(prompts: list[ChatPrompt]) -> list[str]:
+    rows = [{"prompt": prompt.messages[0]["content"]} for prompt in prompts]
+    answered = ray.data.from_items(rows).map_batches(
+        lambda batch: {"text": [TEXT] * len(batch["prompt"])}, batch_size=64
+    )
+    return [row["text"] for row in answered.take_all()]
+
+
+def measure(url: str, small: bool, folder: str) -> bool:
+    count = 100 if small else PROMPTS
+    messages = ({"role": "user", "content": "fever " * 300},)
+    prompts = [ChatPrompt(unit=f"query {number}", messages=messages, seed=number) for number in range(count)]
+    row = LanguageModelRow(name="m", kind="openai", model="m", base_url=url, calls={"max_in_flight": IN_FLIGHT})
+    ours = ChatModel(row)
+    contestants = {
+        "A": lambda: asyncio.run(ask_bare(url, prompts)),
+        "D": lambda: [said.text for said in ours.generate(prompts)],
+        "R": lambda: map_all(prompts),
+        "K": lambda: keep_all(prompts, folder),
+    }
+    for name, work in contestants.items():
+        if work() != [TEXT] * count:
+            sys.exit(f"{name} lost or changed a text")
+    seconds = seconds_per_round(contestants, 1 if small else ROUNDS)
+    print_seconds(seconds, dict.fromkeys(seconds, count), "prompts")
+    kept = min(seconds["K"]) / count * 1000
+    asked = (min(seconds["D"]) - min(seconds["A"])) / count * 1000
+    print(f"per prompt: D takes {asked:.2f} ms more than A, K takes {kept:.2f} ms")
+    reached = [
+        verdict(f"asking takes at most {BAR_MS:g} ms more than the client library alone", holds=asked <= BAR_MS),
+        verdict(f"keeping takes at most {BAR_MS:g} ms", holds=kept <= BAR_MS),
     ]
-
-
-def milliseconds(work: Callable[[], object], count: int) -> float:
-    start = time.perf_counter()
-    work()
-    return 1000 * (time.perf_counter() - start) / count
+    return all(reached)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--small", action="store_true")
-    small = parser.parse_args().small
-    asked = prompts(200 if small else 10_000)
-    with tempfile.TemporaryDirectory() as folder:
-        kept = StoredGenerator(Instant(), ArtifactStore(folder))
-        written, read = (milliseconds(lambda: kept.generate(asked), len(asked)) for _ in range(2))
-    print(f"K  {written:.3f} ms a prompt when it is written, {read:.3f} ms when it is only read")
-    some = asked[: len(asked) // 10]
-    with Service(completions(lambda prompt: "a passage")) as service:
-        row = LanguageModelRow.model_validate(
-            {"name": "x", "kind": "openai", "model": "x", "base_url": service.url, "calls": {"max_in_flight": 64}}
-        )
-        print(f"C  {milliseconds(lambda: ChatModel(row).generate(some), len(some)):.3f} ms a prompt")
-    if not small and written > BAR_MS:
-        sys.exit(f"missed: keeping a text may take {BAR_MS} ms")
+    parser.add_argument("--serve", action="store_true", help="be the service")
+    arguments = parser.parse_args()
+    if arguments.serve:
+        asyncio.run(serve())
+        return
+    command = [sys.executable, "-m", "tests.benchmarks.bench_l2_overhead", "--serve"]
+    with subprocess.Popen(command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True) as service:
+        assert service.stdout is not None
+        ray.init(address="local", include_dashboard=False, logging_level="WARNING")
+        ray.data.DataContext.get_current().enable_progress_bars = False
+        logging.getLogger("ray.data").setLevel(logging.WARNING)  # after its import, which sets it
+        with tempfile.TemporaryDirectory() as folder:
+            url = f"http://127.0.0.1:{int(service.stdout.readline())}/v1"
+            reached = measure(url, arguments.small, folder)
+        service.terminate()
+    if not reached and not arguments.small:
+        sys.exit("missed")
 
 
 if __name__ == "__main__":

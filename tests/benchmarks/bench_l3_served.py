@@ -4,7 +4,7 @@
 
     A  `LLM.chat` of vLLM with all prompts        D  r2med_ray: the served model, asked over HTTP
 
-A tiny Llama with random weights; 128 prompts, 128 tokens each, no end token. Both engines stand in processes of their
+A tiny Llama with random weights; 64 prompts, 64 tokens each, no end token. Both engines stand in processes of their
 own, and take turns. `--small` is 8 prompts and no bar. Of a model this small every step is cheap, so that this shows
 the most that serving can cost; with a real one, the engine's share of the time grows and serving's doesn't.
 """
@@ -21,8 +21,8 @@ from r2med_ray.protocols import ChatPrompt
 from tests.benchmarks.rounds import print_seconds, seconds_per_round, times_as_fast, verdict
 from tests.integration.language_server import ENGINE, NAME, language_server, tiny_llama
 
-PROMPTS = 128
-TOKENS = 128
+PROMPTS = 64
+TOKENS = 64
 ROUNDS = 3
 BAR = 0.95
 

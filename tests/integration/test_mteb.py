@@ -19,7 +19,7 @@ from r2med_ray.capacity import ClusterCapacity, size_pools
 from r2med_ray.cli import app
 from r2med_ray.config_files import parse_config
 from r2med_ray.corpus.catalog import TASKS
-from r2med_ray.errors import ConfigError
+from r2med_ray.errors import ConfigError, NotAtHand
 from r2med_ray.evaluation.evaluate import evaluate
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.interop.in_process import open_dense, open_in_process
@@ -278,6 +278,22 @@ def test_the_command_says_what_it_can_not_run(config: Path, tmp_path: Path) -> N
         run_mteb(config, "bm2", ["Biology"], tmp_path)
     with pytest.raises(ConfigError, match=r"has no task 'R2MEDBiolgyRetrieval'\. Did you mean 'R2MEDBiology"):
         run_mteb(config, "bm25", ["R2MEDBiolgyRetrieval"], tmp_path)
+
+
+def test_a_task_whose_data_is_not_here_is_named_with_where_it_comes_from(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "empty")
+
+    what = r"task 'R2MEDBiologyRetrieval': its data, the data set R2MED/Biology at 8b9fec2db9ed of the Hub, is not"
+    with pytest.raises(NotAtHand, match=what) as raised:
+        run_mteb(config, "bm25", ["Biology"], tmp_path / "results")
+    assert "\n" not in str(raised.value)
+
+
+def test_results_are_not_computed_for_a_place_that_can_not_hold_them(config: Path) -> None:
+    with pytest.raises(ConfigError, match=r"output .* is a file; expected a folder"):
+        run_mteb(config, "bm25", ["Biology"], config / "results")
 
 
 def test_the_published_protocol_is_left_to_a_cluster() -> None:

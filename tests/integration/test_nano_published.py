@@ -15,6 +15,8 @@ from r2med_ray.corpus.sources import DATA_FOLDER, TaskSource
 from r2med_ray.evaluation.evaluate import evaluate
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.nano_profile import MEASURES, NanoProfile, group_figures
+from r2med_ray.evaluation.published import published as published_scores
+from r2med_ray.indexing.bm25 import BM25_ROWS
 from r2med_ray.interop.nano_build import bm25_lists, build_nano
 from r2med_ray.parquet import read_rows
 from r2med_ray.retrieval.candidates import CandidatesRetriever, Lists, read_lists
@@ -80,6 +82,22 @@ def test_bm25_computed_here_is_that_of_the_lists(published: dict[str, tuple[Task
     for name, (source, task) in published.items():
         figures = measured(task, bm25_lists(select_pool(source)))
         assert figures.ndcg_at_10 == pytest.approx(GOLDEN["tasks"][name]["profiles"]["bm25"][0], abs=2e-3)
+
+
+def test_plain_words_land_near_the_old_column_and_far_from_the_lists(
+    published: dict[str, tuple[TaskSource, Task]],
+) -> None:
+    control = BM25_ROWS["bm25-nano-plain"]
+    found = {
+        name: measured(task, bm25_lists(select_pool(source), control)) for name, (source, task) in published.items()
+    }
+    old = published_scores(system="nano-bm25-before-2026-05-25", measure="nDCG@10")
+
+    assert {row.task: found[row.task].ndcg_at_10 for row in old} == pytest.approx(
+        {row.task: row.value for row in old}, abs=0.02
+    )
+    # 0.126 by query, where the lists of today have 0.211
+    assert group_figures(found)["query_weighted_ndcg_at_10"] == pytest.approx(0.1263, abs=0.01)
 
 
 def test_a_nano_set_of_med_and_nfcorpus(real_collections: Path, tmp_path: Path) -> None:

@@ -28,10 +28,11 @@ def test_a_reproduction_with_nothing_at_hand_fails_and_lists_what_it_needs(tmp_p
     failed = run(tmp_path, [JOB, REPRODUCTION])
 
     # the plan, and then the run
-    assert "needs BAAI/bge-large-en-v1.5 at d4aa6901d3a4: 22 systems on 8 tasks" in failed.stdout
+    bge = "needs model bge-large-en-v1.5: BAAI/bge-large-en-v1.5 at d4aa6901d3a4"
+    assert f"{bge}: 22 systems on 8 tasks" in failed.stdout
     assert failed.returncode == 2
     assert "error: nothing could be computed" in failed.stderr
-    assert failed.stderr.count("91 systems on ") == 8
+    assert failed.stderr.count("102 systems on ") == 8
     assert "needs R2MED/Biology at 8b9fec2db9ed" in failed.stderr
     assert "Traceback" not in failed.stderr
     assert not (tmp_path / "results").exists()

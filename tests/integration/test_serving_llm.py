@@ -133,12 +133,14 @@ def test_candidates_are_halved_until_the_prompt_fits(served_llama: LanguageServe
     assert completion.shortened == 1
 
 
-def test_an_engine_that_dies_loses_no_text_and_writes_none_twice(
-    served_llama: LanguageServer, tmp_path: Path
+@pytest.mark.parametrize("part", ["engine", "replica"])
+def test_an_engine_or_a_replica_that_dies_loses_no_text_and_none_is_written_twice(
+    served_llama: LanguageServer, tmp_path: Path, part: str
 ) -> None:
     store = ArtifactStore(str(tmp_path))
-    asked = prompts(64, "cough")
+    asked = prompts(64, f"cough {part}")
     engine = served_llama.engine()
+    victim = engine if part == "engine" else served_llama.replica()
     began = threading.Event()
 
     def kill() -> None:
@@ -147,7 +149,7 @@ def test_an_engine_that_dies_loses_no_text_and_writes_none_twice(
             time.sleep(0.02)
         if len(store.names_of("generation")) < 64:
             began.set()
-        engine.kill()
+        victim.kill()
 
     killer = threading.Thread(target=kill)
     killer.start()
@@ -188,7 +190,8 @@ def test_a_real_model_answers_and_what_it_held_is_free_when_it_is_released(
     models.release()
 
     assert "Paris" in answer.text
-    assert running == {"test-smollm2-135m"}
+    [application] = running
+    assert application == f"r2med-{ray.get_runtime_context().get_job_id()}-test-smollm2-135m-{application[-8:]}"
     # An engine's worker has a CPU, the ingress a quarter.
     assert free == cluster.cpus - 1.25
     assert not serve.status().applications

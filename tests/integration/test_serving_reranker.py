@@ -1,13 +1,17 @@
 """A pair scorer behind real Ray Serve gives what it gives when called directly, whatever dies on the way."""
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 import pytest
+import ray
 import torch
+from ray import serve
 from sentence_transformers import CrossEncoder
 
 from r2med_ray.capacity import ClusterCapacity
@@ -19,7 +23,9 @@ from r2med_ray.protocols import Candidates
 from r2med_ray.resources import RerankResources
 from r2med_ray.serving.clients import ServedReranker
 from r2med_ray.serving.reranker_app import serve_pair_scorer
+from r2med_ray.serving.serve_session import application_name, start_serve
 from r2med_ray.types import Document, Query
+from tests.integration.jobs import REPOSITORY, environment
 from tests.unit.tiny_checkpoints import classifier
 
 pytestmark = [pytest.mark.ray, pytest.mark.serve]
@@ -96,7 +102,7 @@ def served(
 
 def test_served_scores_equal_direct_ones_for_every_query(served: tuple[ServedReranker, Path], tmp_path: Path) -> None:
     reranker, _ = served
-    assert reranker.score_all(WORK) == directly(WORK, tmp_path)
+    assert reranker.score_all(WORK).scores == directly(WORK, tmp_path)
 
 
 def test_pairs_of_several_queries_share_a_request(served: tuple[ServedReranker, Path]) -> None:
@@ -104,7 +110,7 @@ def test_pairs_of_several_queries_share_a_request(served: tuple[ServedReranker, 
     calls.write_text("")
     short = [candidates(Query(query_id=f"q{n}", text="rash"), Document(doc_id="d", text="rash")) for n in range(40)]
 
-    assert reranker.score_all(short) == {f"q{n}": [1.0] for n in range(40)}
+    assert reranker.score_all(short).scores == {f"q{n}": [1.0] for n in range(40)}
     # A request holds 4 × 64 tokens; a pair of 8 characters is estimated at 8 // 4 + 1 = 3: 85 fit, so 40 go at once.
     assert calls.read_text().split() == ["40"]
 
@@ -122,14 +128,14 @@ def test_the_same_pairs_always_share_a_request(served: tuple[ServedReranker, Pat
 
 
 def test_no_candidates_get_no_scores(served: tuple[ServedReranker, Path]) -> None:
-    assert served[0].score_all([candidates(Query(query_id="q", text="rash"))]) == {"q": []}
+    assert served[0].score_all([candidates(Query(query_id="q", text="rash"))]).scores == {"q": []}
 
 
 def test_a_document_longer_than_a_request_is_scored_alone(served: tuple[ServedReranker, Path]) -> None:
     # 40,000 characters are about 10,000 tokens; a request holds 4 × 64.
     long = Document(doc_id="long", text="rash " * 8000)
     asked = candidates(Query(query_id="q", text="rash"), long, long)
-    assert served[0].score_all([asked]) == {"q": [1.0, 1.0]}
+    assert served[0].score_all([asked]).scores == {"q": [1.0, 1.0]}
 
 
 def test_a_served_cross_encoder_scores_as_sentence_transformers_does(
@@ -139,7 +145,7 @@ def test_a_served_cross_encoder_scores_as_sentence_transformers_does(
     row = RerankerRow(name="tiny", kind="cross-encoder", model=str(folder), max_length=64, dtype="float32")
     build = partial(build_pair_scorer, row, load_catalog(), device="cpu", token_budget=256)
     with serve_pair_scorer("cross-encoder", build, SMALL, cpus=0.5, gpus=0) as handle:
-        ours = ServedReranker(handle, SMALL).score_all(WORK)
+        ours = ServedReranker(handle, SMALL).score_all(WORK).scores
 
     theirs = CrossEncoder(str(folder), device="cpu", max_length=64)
     for query, documents, _ in WORK:
@@ -150,7 +156,7 @@ def test_a_served_cross_encoder_scores_as_sentence_transformers_does(
 
 def test_a_replica_that_dies_loses_no_query(cluster: ClusterCapacity, tmp_path: Path) -> None:
     with serve_pair_scorer("dies-once", partial(DiesOnce, tmp_path / "calls"), SMALL, cpus=0.5, gpus=0) as handle:
-        assert ServedReranker(handle, SMALL).score_all(WORK) == directly(WORK, tmp_path)
+        assert ServedReranker(handle, SMALL).score_all(WORK).scores == directly(WORK, tmp_path)
     assert (tmp_path / "calls.died").exists()
 
 
@@ -170,3 +176,43 @@ def test_a_request_past_its_deadline_names_the_query(cluster: ClusterCapacity, t
         pytest.raises(StageError, match=r"query 'q\d+' and \d+ others, after 1 attempts"),
     ):
         ServedReranker(handle, impatient).score_all(WORK)
+
+
+KILLED_JOB = """
+import os, sys
+from pathlib import Path
+from r2med_ray.distributed.session import connect
+from r2med_ray.serving.reranker_app import serve_pair_scorer
+from r2med_ray.serving.serve_session import application_name
+from tests.integration.test_serving_reranker import SMALL, SharedWords
+
+with connect(sys.argv[1]):
+    name = application_name("demo", "words", "0" * 32)
+    with serve_pair_scorer(name, lambda: SharedWords(Path(sys.argv[2])), SMALL, cpus=0.25, gpus=0):
+        print(name, flush=True)
+        os._exit(1)
+"""
+
+
+def test_what_a_killed_job_left_on_the_cluster_is_ended_by_the_next_one_and_nothing_else(
+    cluster: ClusterCapacity, tmp_path: Path
+) -> None:
+    address = ray.get_runtime_context().gcs_address
+    ours = application_name("demo", "words", "0" * 32)
+    with serve_pair_scorer(ours, partial(SharedWords, tmp_path / "calls"), SMALL, cpus=0.25, gpus=0):
+        killed = subprocess.run(
+            [sys.executable, "-c", KILLED_JOB, address, tmp_path / "calls"],
+            cwd=REPOSITORY, env=environment(), capture_output=True, text=True, timeout=200,
+        )  # fmt: skip
+        left = killed.stdout.strip()
+        assert left.startswith("r2med-"), killed.stderr
+        assert left != ours
+        assert {left, ours} <= serve.status().applications.keys()
+
+        deadline = time.monotonic() + 60  # until the cluster has noticed that the driver is gone
+        while left in serve.status().applications and time.monotonic() < deadline:
+            start_serve(http=False)
+            time.sleep(0.5)
+
+        assert left not in serve.status().applications
+        assert ours in serve.status().applications

@@ -22,6 +22,17 @@ class SlowWorker:
         return {"rows": table.num_rows}
 
 
+class MarksShards(SlowWorker):
+    """Leaves a file for every shard that it begins."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __call__(self, work: ShardWork, table: pa.Table) -> Mapping[str, float]:
+        (self._folder / str(work.shard.index)).touch()
+        return super().__call__(work, table)
+
+
 class DiesOnce(SlowWorker):
     """Ends its process in the middle of the second shard, the first time."""
 

@@ -160,6 +160,20 @@ def test_a_store_may_be_any_file_system_uri(tmp_path: Path) -> None:
         ArtifactStore("ftp://nowhere/x")
 
 
+@pytest.mark.parametrize("place", ["file", "file/store", "file/a/b"])
+def test_a_store_at_or_below_a_file_is_refused(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(ArtifactError, match=r"file is a file; expected a folder"):
+        ArtifactStore(str(tmp_path / place))
+
+
+def test_a_store_that_can_not_be_written_to_is_named() -> None:
+    # Nobody makes folders there, whatever his rights.
+    with pytest.raises(ArtifactError, match=r"store '/proc/sys/store' can't be written to: "):
+        write(ArtifactStore("/proc/sys/store"))
+
+
 def test_the_same_table_gives_the_same_bytes(store: ArtifactStore) -> None:
     first = write(store).read_bytes()
     other = ArtifactKey("vectors", {"model": "n"})

@@ -11,6 +11,10 @@ from typer.testing import CliRunner
 from r2med_ray.artifacts import ArtifactKey, ArtifactStore
 from r2med_ray.cli import app, exit_on_user_error
 from r2med_ray.errors import ConfigError
+from r2med_ray.protocols import ChatPrompt
+from r2med_ray.rewriting.generations import StoredGenerator
+from tests.fakes import ScriptedGenerator
+from tests.http_services import Service, completions
 
 RUN = "q1 Q0 d1 1 2.0 tag\nq1 Q0 a/b 2 1.0 tag\n"
 QRELS = "q1 0 a/b 1\nq2 0 d1 1\n"
@@ -61,6 +65,23 @@ def test_the_tables_are_listed(command: str, line: str) -> None:
     assert any(shown.startswith(f"{line} ") for shown in result.stdout.splitlines())
 
 
+def test_what_is_at_hand_beside_a_task_is_texts_for_r2med_and_lists_for_nano_sets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("R2MED_DATA", str(tmp_path))
+    for file in ("Biology/hyde/gpt4/query_with_hydoc.jsonl", "NanoR2MED/bm25/NanoR2MEDBiology.parquet"):
+        (tmp_path / file).parent.mkdir(parents=True)
+        (tmp_path / file).touch()
+
+    lines = CliRunner().invoke(app, ["tasks", "--generations"]).stdout.splitlines()
+    shown = [" ".join(line.split()) for line in lines]
+
+    assert "Biology 1 of 20 texts at hand hyde/gpt4" in shown
+    assert "NanoR2MEDBiology 1 of 3 lists at hand bm25" in shown
+    assert "NanoR2MEDBioinformatics 0 of 3 lists at hand" in shown
+    assert not any(line.startswith("Demo") for line in shown)
+
+
 def test_a_changed_byte_is_found_and_removed_by_hand(tmp_path: Path) -> None:
     store, key = ArtifactStore(str(tmp_path)), ArtifactKey("run", {"k": 1})
     with store.create(key) as writer:
@@ -75,6 +96,40 @@ def test_a_changed_byte_is_found_and_removed_by_hand(tmp_path: Path) -> None:
     assert key.name in verified.stdout
     assert CliRunner().invoke(app, ["artifacts", "gc", "--damaged", "--store", str(tmp_path)]).exit_code == 0
     assert store.names() == []
+
+
+def test_a_generated_text_is_listed_with_its_model_and_what_it_is_about(tmp_path: Path) -> None:
+    asked = ChatPrompt(unit="Demo-Posts, query 'q7'", messages=({"role": "user", "content": "a"},), seed=1)
+    StoredGenerator(ScriptedGenerator({"a": "b"}), ArtifactStore(str(tmp_path)), name="qwen-7b").generate([asked])
+
+    listed = CliRunner().invoke(app, ["artifacts", "ls", "--store", str(tmp_path)]).stdout
+    assert listed.endswith("  qwen-7b, Demo-Posts, query 'q7'\n")
+
+
+def test_libraries_log_what_the_user_has_to_know_and_no_more() -> None:
+    program = """
+import logging, sys
+from r2med_ray.cli import exit_on_user_error
+from r2med_ray.models.chat import ChatModel
+from r2med_ray.models.llm_rows import LanguageModelRow
+from r2med_ray.protocols import ChatPrompt
+
+def command():
+    import faiss
+    row = LanguageModelRow(name="m", kind="openai", model="m", base_url=sys.argv[1])
+    ChatModel(row).generate([ChatPrompt(unit="u", messages=({"role": "user", "content": "a"},), seed=1)])
+    logging.getLogger("r2med_ray.benchmark").info("ours")
+    logging.getLogger("faiss").warning("theirs")
+
+exit_on_user_error(command)
+"""
+    with Service(completions(str.upper)) as service:
+        finished = subprocess.run(
+            [sys.executable, "-c", program, service.url], capture_output=True, text=True, check=True
+        )
+        assert len(service.requests) == 1
+
+    assert finished.stderr.splitlines() == ["ours", "theirs"]
 
 
 def test_what_the_user_can_mend_is_said_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:

@@ -82,13 +82,15 @@ def test_the_explanation_has_every_difference():
     [
         (set(), ["conflicting-texts"]),
         ({"bm25"}, ["conflicting-texts", "bm25-duplicate-rows", "bm25-cut", "bm25-zero-scores"]),
-        ({"dense"}, ["conflicting-texts", "cosine-for-all", "model-settings", "identical-ids"]),
+        ({"dense"}, ["conflicting-texts", "cosine-for-all", "model-settings", "end-token", "identical-ids"]),
         ({"dense", "api", "reranker"}, [
-            "conflicting-texts", "cosine-for-all", "model-settings", "api-inputs", "identical-ids", "rerank-rest",
+            "conflicting-texts", "cosine-for-all", "model-settings", "end-token", "api-inputs", "identical-ids",
+            "rerank-rest",
         ]),
         ({"dense", "rewriter"}, [
-            "conflicting-texts", "cosine-for-all", "model-settings", "identical-ids", "dense-rewrite-join",
-            "dense-rewrite-prompt", "dense-rewrite-mean", "reasoning-writers", "missing-marker", "unusable-texts",
+            "conflicting-texts", "cosine-for-all", "model-settings", "end-token", "identical-ids",
+            "dense-rewrite-join", "dense-rewrite-prompt", "dense-rewrite-mean", "reasoning-writers",
+            "missing-marker", "unusable-texts",
         ]),
     ],
 )  # fmt: skip
@@ -335,6 +337,18 @@ def test_model_settings_give_medcpt_its_article_encoder_for_queries():
         "ncbi/MedCPT-Article-Encoder",
     )
     assert (row.under("r2med").model, row.under("r2med").document_model) == ("ncbi/MedCPT-Article-Encoder", "")
+
+
+@pytest.mark.parametrize(
+    ("key", "appended"),
+    [("e5", False), ("sfr", False), ("bmr-410m", True), ("bmr-2b", True), ("bmr-7b", True)],
+)
+def test_end_token_is_appended_for_bmretriever_only(key, appended):
+    # HighScaleModel.encode: `Base` calls the tokenizer and no more, `BMR` cuts to one less and adds eos_token_id
+    [row] = [row for row in CATALOG.encoders.values() if row.published == key]
+
+    assert (row.under("r2med").pooling, row.under("r2med").append_eos) == ("last", appended)
+    assert row.under("none").append_eos
 
 
 @pytest.mark.parametrize("key", ["openai", "voyage"])
@@ -591,6 +605,6 @@ def test_rerank_rest_is_left_out(keep_rest, ids):
     query = Query(query_id="q", text="pain", expansions=(Expansion(text="x", method="hyde"),))
 
     # the reranker reads the user's query: d2 has its word and d3, which has the text's, has not
-    reranked = rerank(run, SharedWords(), [query], documents, depth=2, tag="r", keep_rest=keep_rest)
+    reranked = rerank(run, SharedWords(), [query], documents, depth=2, tag="r", keep_rest=keep_rest).run
 
     assert [hit.doc_id for hit in reranked.rankings["q"]] == ids

@@ -33,8 +33,12 @@ def test_a_name_alone_is_a_retriever() -> None:
         pytest.param({**VALID, "depth": 0}, r"depth: .*greater than or equal to 1, got 0", id="range"),
         pytest.param(with_system(name="a b"), r"systems\.0\.name: .* got 'a b'", id="white-space-in-a-run-tag"),
         pytest.param({**VALID, "systems": VALID["systems"] * 2}, r"two systems are called 'b'", id="two-of-one-name"),
-        pytest.param({**VALID, "baseline": "c"}, r"baseline 'c' is none of the systems: b", id="baseline"),
-        pytest.param({**VALID, "main_measure": "P@7"}, r"main_measure 'P@7' is not among", id="main-measure"),
+        pytest.param({**VALID, "baseline": "c"}, r"baseline 'c' is none of .* Known: b", id="baseline"),
+        pytest.param(
+            {**VALID, "main_measure": "ndcg@10"},
+            r"main_measure 'ndcg@10' is not among `measures`\. Did you mean 'nDCG@10'\?",
+            id="main-measure",
+        ),
         pytest.param(with_system(retrievers=["a", "b"]), r"either `retriever: NAME` or", id="both"),
         pytest.param(with_system(fusion={"method": "rrf"}), r"`fusion` goes with `retrievers`", id="fusion-of-one"),
         pytest.param(
@@ -47,6 +51,39 @@ def test_a_name_alone_is_a_retriever() -> None:
 def test_what_is_wrong_is_named_with_its_place(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         parse_config(values)
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ({**VALID, "tasks": "Demo-*"}, "tasks: should be a list, got 'Demo-*'"),
+        ({**VALID, "tasks": []}, "tasks: should name at least one"),
+        ({**VALID, "tasks": [5]}, "tasks.0: should be a text or keys and values, e.g. `path: ...`, got 5"),
+        ({**VALID, "systems": {}}, "systems: should be a list, got keys and values"),
+        ({**VALID, "depth": "many"}, "depth: should be a whole number, got 'many'"),
+        ({**VALID, "name": "a b"}, "name: should be letters, digits, `_`, `.` and `-`, got 'a b'"),
+        ({**VALID, "name": None}, "name: should be a text, got nothing"),
+        ({**VALID, "ignore_identical_ids": "maybe"}, "ignore_identical_ids: should be true or false, got 'maybe'"),
+        (with_system(reranker={"depth": 3}), "systems.0.reranker.model: is missing"),
+        (
+            with_system(rewriter="hyde"),
+            "systems.0.rewriter: should be keys and values, e.g. `method: ...`, got 'hyde'",
+        ),
+        (
+            with_system(compat="r2m"),
+            "systems.0.compat: should be 'none' or 'r2med', got 'r2m'. Did you mean 'r2med'?",
+        ),
+        (
+            {**VALID, "resources": {"encode": {"actors": "many"}}},
+            "resources.encode.actors: should be a whole number or 'auto', got 'many'",
+        ),
+    ],
+)
+def test_what_is_wrong_is_one_line_in_the_words_of_the_file(values: dict[str, Any], line: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse_config(values, source="b.yaml")
+
+    assert str(raised.value) == f"b.yaml:\n  {line}"
 
 
 def test_all_problems_are_listed_at_once() -> None:
@@ -127,3 +164,21 @@ def test_a_rewriter_has_a_writer_either_way(tmp_path: Path) -> None:
 )
 def test_every_shipped_benchmark_file_is_valid(path: Path) -> None:
     assert isinstance(load_config(path), BenchmarkConfig)
+
+
+@pytest.mark.parametrize(
+    "path", sorted((Path(__file__).parents[2] / "jobs").glob("*.yaml")), ids=lambda path: path.stem
+)
+def test_a_configuration_that_was_written_out_in_full_is_the_same_when_it_is_read(path: Path) -> None:
+    config = load_config(path)
+
+    assert parse_config(config.model_dump(mode="json")) == config
+
+
+def test_an_address_with_a_secret_in_it_is_refused_and_not_repeated() -> None:
+    rewriter = {"method": "hyde", "llm": "m", "base_url": "https://me:hunter2@host/v1"}
+
+    with pytest.raises(ConfigError, match=r"systems\.0\.rewriter: `base_url` should be scheme") as refused:
+        parse_config(with_system(rewriter=rewriter))
+
+    assert "hunter2" not in str(refused.value)

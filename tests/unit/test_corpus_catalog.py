@@ -120,6 +120,7 @@ def test_entries_keep_their_order():
         (["R2MET/*"], "unknown suite 'R2MET'. Did you mean 'R2MED'"),
         (["Micro*"], "no task matches"),
         (["NanoR2MED/*@main"], "'main' is no commit; expected its 40 hex digits"),
+        ([f"Demo-*@{'0' * 40}"], "Demo-Posts comes with this package and has no commit; leave out @0000"),
         ([TaskConfig(path="mine", name="Mine", layout="bier")], "unknown layout 'bier'. Did you mean 'beir'"),
     ],
 )

@@ -113,7 +113,7 @@ def test_a_revision_stands_behind_the_task(tmp_path: Path, monkeypatch: pytest.M
     assert len(rows) == 8
     assert {row.revision for row in rows} == {COMMIT}
     assert f"--revision {COMMIT} --include '*/NanoR2MEDBiology*.parquet'" in str(failure.value)
-    assert f"{tmp_path}/NanoR2MED/corpus/NanoR2MEDBiology*.parquet" in str(failure.value)
+    assert "$R2MED_DATA/NanoR2MED is of no known commit" in str(failure.value)
 
 
 def test_all_splits_lie_in_one_local_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,8 @@ import pytest
 from r2med_ray.errors import ConfigError
 from r2med_ray.evaluation.evaluate import evaluate
 from r2med_ray.evaluation.measures import Measure
-from r2med_ray.evaluation.nano_profile import MEASURES, NanoProfile, group_figures
+from r2med_ray.evaluation.nano_profile import MEASURES, NanoProfile, as_published, group_figures
+from r2med_ray.evaluation.published import published
 from r2med_ray.retrieval.candidates import in_order
 from r2med_ray.types import Run
 
@@ -57,6 +58,20 @@ def test_published_group_values_follow_from_the_tasks(name: str) -> None:
     found = group_figures({task: profile(task, name) for task in TASKS})
 
     assert found == pytest.approx(GOLDEN["group"][name], abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "system"),
+    [
+        ("bm25", "nano-bm25"),
+        ("dense", "microsoft/harrier-oss-v1-270m"),
+        ("reranking_hybrid", "rrf/nano-bm25+microsoft/harrier-oss-v1-270m"),
+    ],
+)
+def test_figures_have_the_names_of_the_published_table(name: str, system: str) -> None:
+    found = as_published({task: profile(task, name) for task in TASKS})
+
+    assert found == pytest.approx({(row.task, row.measure): row.value for row in published(system=system)}, abs=1e-9)
 
 
 def test_the_three_recalls_of_a_group_differ() -> None:

@@ -3,12 +3,14 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from r2med_ray.cli import app
+from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.interop.mteb_import import MtebResult, read_mteb_results
-from r2med_ray.interop.mteb_table import mteb_table
+from r2med_ray.interop.mteb_table import import_table, mteb_table
 from r2med_ray.reporting.mteb_results import export_mteb
 from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.write import write_report
@@ -54,6 +56,16 @@ def test_another_revision_and_absent_tasks_are_counted() -> None:
     assert "warning: 1 of 2 files are of another revision of their task" in table
     assert "a/b/Alpha.json: Alpha at old, ours at abc123" in table
     assert "warning: 1 of 2 tasks of ours are in none of the files: Beta" in table
+
+
+def test_an_export_of_tasks_that_are_not_r2meds_says_what_is_expected(tmp_path: Path) -> None:
+    [first, *_] = export_mteb(record(), tmp_path)
+
+    expected = r"expected a file like R2MED\w+\.json; there are Alpha\.json, Beta\.json\. Tasks .* `--results FOLDER`"
+    with pytest.raises(ConfigError, match=expected):
+        import_table(tmp_path, [], None, "RR@10")
+    with pytest.raises(DataError, match=r"is of the task 'Alpha', wanted R2MED.*`--results FOLDER`"):
+        import_table(first, [], None, "RR@10")
 
 
 def test_two_revisions_of_a_model_are_two_rows() -> None:

@@ -145,6 +145,32 @@ def test_a_set_is_there_whole_or_not_at_all(source: TaskSource, tmp_path: Path) 
         build_nano([source], tmp_path / "set", **options)
 
 
+@pytest.mark.parametrize(
+    ("documents", "depth", "warning"),
+    [
+        # a pool of 600: each list is to have 500; 4 positives and the first 46 make a pool of 50, all to be ranked
+        (600, 500, ""),
+        (600, 499, "for 1 of 3 queries it ranks fewer than 500 documents of the pool, down to 499; give a run that"),
+        (50, 30, "for 1 of 3 queries it ranks fewer than 50 documents of the pool, down to 30; give a run that"),
+        (50, 46, "for 1 of 3 queries it ranks fewer than 50 documents of the pool, down to 46; give a run that"),
+    ],
+)
+def test_a_dense_run_that_is_too_shallow_is_told(
+    source: TaskSource,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    documents: int,
+    depth: int,
+    warning: str,
+) -> None:
+    rankings = dict.fromkeys(QUERIES, in_order(DOC_IDS)) | {"q2": in_order(DOC_IDS[:depth])}
+    write_run(tmp_path / "dense.trec", Run(tag="d", rankings=rankings))
+
+    build_nano([source], tmp_path / "set", num_queries=9, num_documents=documents, dense=str(tmp_path / "dense.trec"))
+
+    assert [warning in record.message for record in caplog.records] == [True] * bool(warning)
+
+
 def test_the_command_builds_a_set_of_several_tasks(tmp_path: Path) -> None:
     said = CliRunner().invoke(
         app, ["nano", "build", "Demo/*", "--output", str(tmp_path / "set"), "--documents", "50", "--queries", "3"]

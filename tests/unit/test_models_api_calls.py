@@ -1,6 +1,6 @@
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -10,7 +10,7 @@ from openai import AsyncOpenAI
 from pydantic import TypeAdapter
 
 from r2med_ray.errors import DataError, NotAtHand, StageError
-from r2med_ray.models.api_calls import ApiCalls, CallPolicy, GarbageError
+from r2med_ray.models.api_calls import ApiCalls, CallPolicy, GarbageError, RefusedError
 from tests import http_services
 from tests.http_services import Service, as_json, completions, garbage, half, refuse, slow
 
@@ -39,7 +39,7 @@ def run(
     key_variable: str | None = None,
 ) -> tuple[Any, ApiCalls]:
     async def main() -> tuple[Any, ApiCalls]:
-        async with ApiCalls("rewrite with m", service.url, key_variable, policy) as calls:
+        async with ApiCalls("rewrite with m", service.url, key_variable, policy, model="org/m") as calls:
             return await calls.call(request, unit="query '7'"), calls
 
     return asyncio.run(main())
@@ -216,9 +216,50 @@ def test_a_service_without_a_key_does_not_get_the_one_of_openai(monkeypatch: pyt
         assert service.requests[0].headers["authorization"] == "Bearer no-key-needed"
 
 
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+
+
+@pytest.fixture
+def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    """The proxy that the environment names, which answers in place of the service."""
+    for variable in PROXIES:
+        monkeypatch.delenv(variable, raising=False)
+        monkeypatch.delenv(variable.lower(), raising=False)
+    with Service(completions(lambda prompt: "the proxy's")) as service:
+        for variable in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+            monkeypatch.setenv(variable, service.url.removesuffix("/v1"))
+        yield service
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_service_on_this_machine_is_not_asked_through_a_proxy(proxy: Service, host: str):
+    with Service(echo) as service:
+        service.url = service.url.replace("127.0.0.1", host)
+        assert run(service)[0] == "you said hello"
+
+    assert proxy.requests == []
+
+
+def test_a_service_elsewhere_is_asked_through_the_proxy_of_the_environment(proxy: Service):
+    elsewhere = Service(echo)
+    elsewhere.url = "http://llm.invalid/v1"
+
+    assert run(elsewhere)[0] == "the proxy's"
+    assert proxy.requests[0].path == "http://llm.invalid/v1/chat/completions"
+
+
+def test_a_policy_may_leave_the_proxy_out(proxy: Service):
+    elsewhere = Service(echo)
+    elsewhere.url = "http://llm.invalid/v1"
+
+    with pytest.raises(StageError, match=r"llm\.invalid/v1: Connection error"):
+        run(elsewhere, policy=QUICK.model_copy(update={"use_proxies": False}))
+    assert proxy.requests == []
+
+
 def each(service: Service, policy: CallPolicy, prompts: list[str], done: list[str]) -> ApiCalls:
     async def main() -> ApiCalls:
-        async with ApiCalls("rewrite with m", service.url, None, policy) as calls:
+        async with ApiCalls("rewrite with m", service.url, None, policy, model="org/m") as calls:
 
             async def answer(prompt: str) -> None:
                 done.append(await calls.call(lambda client: ask(client, prompt), unit=prompt) or "")
@@ -240,7 +281,7 @@ def test_no_more_calls_are_in_flight_than_the_policy_allows():
 
 def test_calls_that_are_gathered_are_bounded_too():
     async def main(service: Service) -> None:
-        async with ApiCalls("rewrite with m", service.url, None, CallPolicy(max_in_flight=3)) as calls:
+        async with ApiCalls("rewrite with m", service.url, None, CallPolicy(max_in_flight=3), model="org/m") as calls:
             await asyncio.gather(*(calls.call(ask, unit=f"query '{number}'") for number in range(9)))
 
     with Service(slow(echo, 0.05)) as service:
@@ -262,9 +303,43 @@ def test_after_a_failure_what_is_in_flight_is_kept_and_nothing_else_is_begun():
     assert done == ["you said good"]
 
 
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_refusal_of_everything_ends_what_is_in_flight_and_keeps_what_is_done(status: int):
+    def answer(request: http_services.Request) -> http_services.Reply:
+        prompt = request.body["messages"][-1]["content"]
+        if prompt == "refused":
+            time.sleep(0.1)  # after the first is answered
+            return refuse(status, "no")(request)
+        return slow(echo, 0.0 if prompt == "first" else 3.0)(request)
+
+    done: list[str] = []
+    started = time.monotonic()
+    with Service(answer) as service:
+        with pytest.raises(RefusedError, match="refused"):
+            each(service, CallPolicy(max_in_flight=3), ["first", "refused", "slow", "slow too", "never"], done)
+        took = time.monotonic() - started
+        assert len(service.requests) == 4
+
+    # Those in flight would take 3 s.
+    assert took < 2
+    assert done == ["you said first"]
+
+
+def test_a_refusal_names_address_model_status_and_where_the_key_comes_from(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SOME_KEY", KEY)
+    with Service(refuse(404, f"no such model\n{'x' * 600}")) as service, pytest.raises(RefusedError) as raised:
+        run(service, key_variable="SOME_KEY")
+
+    # 500 characters of the message: "HTTP 404: no such model " and 476 of the 600.
+    assert str(raised.value) == (
+        f"rewrite with m failed on query '7': {service.url}, asked for the model 'org/m' with the key from the "
+        f"environment variable SOME_KEY: HTTP 404: no such model {'x' * 476}"
+    )
+
+
 def test_cancellation_passes_through_and_is_not_tried_again():
     async def main(service: Service) -> None:
-        async with ApiCalls("rewrite with m", service.url, None, QUICK) as calls:
+        async with ApiCalls("rewrite with m", service.url, None, QUICK, model="org/m") as calls:
             task = asyncio.create_task(calls.call(ask, unit="query '7'"))
             while not service.requests:
                 await asyncio.sleep(0.01)

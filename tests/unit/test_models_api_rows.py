@@ -122,3 +122,8 @@ def test_without_a_price_the_cost_is_tokens_alone():
     usage = dict.fromkeys(USAGE, 0) | {"tokens": 10}
 
     assert cost_line(ROW, usage).startswith("m: 0 texts sent, 10 tokens, price not known; ")
+
+
+def test_an_address_with_a_secret_in_it_is_refused():
+    with pytest.raises(ValidationError, match="`base_url` should be scheme, host, port and path alone"):
+        ApiEncoderRow(**GIVEN | {"base_url": "http://localhost:8000/v1?api-key=hunter2"})

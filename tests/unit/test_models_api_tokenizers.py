@@ -64,7 +64,7 @@ tiktoken_is_here = pytest.mark.skipif(
 
 @pytest.mark.skipif(importlib.util.find_spec("tiktoken") is not None, reason="tiktoken is installed")
 def test_without_tiktoken_the_error_says_how_to_install_it():
-    with pytest.raises(NotAtHand, match="pip install tiktoken"):
+    with pytest.raises(NotAtHand, match=r"pip install 'r2med-ray\[openai\]'"):
         open_tokenizer("tiktoken:cl100k_base", None)
 
 

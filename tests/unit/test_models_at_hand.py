@@ -11,9 +11,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer
+from tokenizers.models import BPE
 
 from r2med_ray.errors import NotAtHand
 from r2med_ray.indexing.bm25 import BM25_ROWS
+from r2med_ray.models.api_rows import ApiEncoderRow
 from r2med_ray.models.at_hand import ModelsAtHand, gpu_memory_gb
 from r2med_ray.models.catalog import load_catalog
 from r2med_ray.models.llm_reranker_rows import LlmRerankerRow
@@ -58,15 +61,39 @@ def test_both_checkpoints_of_a_model_are_needed(empty_cache: Path):
     assert failure.value.what.startswith("ncbi/MedCPT-Article-Encoder at ")
 
 
-def test_a_service_needs_its_key(monkeypatch: pytest.MonkeyPatch):
-    row = CATALOG.api_encoders["text-embedding-3-large"]
+def service(tokenizer: str, **changes: object) -> ApiEncoderRow:
+    return CATALOG.api_encoders["text-embedding-3-large"].model_copy(update={"tokenizer": tokenizer, **changes})
+
+
+def test_a_service_needs_its_key_and_its_tokenizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    row = service(str(tmp_path))
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with pytest.raises(NotAtHand) as failure:
+    with pytest.raises(NotAtHand) as no_key:
         models().require(row)
     monkeypatch.setenv("OPENAI_API_KEY", "x")
+    with pytest.raises(NotAtHand) as no_tokenizer:
+        models().require(row)
+    Tokenizer(BPE({"a": 0}, [])).save(str(tmp_path / "tokenizer.json"))
     models().require(row)
 
-    assert failure.value.what == "OPENAI_API_KEY"
+    assert no_key.value.what == "OPENAI_API_KEY"
+    assert no_tokenizer.value.what == f"{tmp_path}/tokenizer.json"
+
+
+def test_a_tokenizer_of_the_hub_needs_a_commit_and_is_looked_for_in_the_cache(
+    empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    with pytest.raises(NotAtHand, match="so it could change under the benchmark"):
+        models().require(service("o/t", revision=None))
+    with pytest.raises(NotAtHand) as failure:
+        models().require(service("o/t", revision=COMMIT))
+    snapshot = empty_cache / "models--o--t" / "snapshots" / COMMIT
+    snapshot.mkdir(parents=True)
+    Tokenizer(BPE({"a": 0}, [])).save(str(snapshot / "tokenizer.json"))
+    models().require(service("o/t", revision=COMMIT))
+
+    assert failure.value.what == f"the tokenizer o/t at {COMMIT[:12]}"
 
 
 @pytest.mark.parametrize(("device", "needs"), [("cuda", "a GPU with 0.5 GB"), ("cpu", "a GPU or a node with 0.5 GB")])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from r2med_ray.errors import ConfigError, NotAtHand, StageError
+from r2med_ray.models.api_calls import RefusedError
 from r2med_ray.models.chat import ChatModel, ServedModel
 from r2med_ray.models.llm_rows import ChatCallPolicy, LanguageModelRow
 from r2med_ray.protocols import ChatPrompt, Completion
@@ -232,6 +233,31 @@ def test_what_fails_for_ever_is_named_and_what_is_finished_is_kept() -> None:
     assert "generate with m failed on query 'c', after 3 attempts; query 'd', after 3 attempts" in str(raised.value)
     assert "HTTP 500: engine died" in str(raised.value)
     assert len(service.requests) == 2 + 2 * 3
+
+
+def test_a_refused_key_stops_the_work_at_once_and_what_is_written_is_kept() -> None:
+    kept: dict[int, str] = {}
+    refused = refuse(401, "Incorrect API key")
+
+    def second_is_refused(request: Request) -> Reply:
+        if last_message(request) == "b":
+            time.sleep(0.1)  # after the first is answered
+            return refused(request)
+        return slow(shout, 0.0 if last_message(request) == "a" else 3.0)(request)
+
+    with Service(second_is_refused) as service:
+        model = ChatModel(row(calls=policy(max_in_flight=3)), base_url=service.url)
+        begun = time.monotonic()
+        with pytest.raises(RefusedError, match=r"query 'b': http.*'org/m' with no key: HTTP 401: Incorrect API key"):
+            model.generate(
+                [prompt(text) for text in "abcdefgh"],
+                keep=lambda position, completion: kept.update({position: completion.text}),
+            )
+        took = time.monotonic() - begun
+
+    # Three at once: a is answered, b refused, c and d are in flight for 3 s, and the other four are not begun.
+    assert (kept, len(service.requests)) == ({0: "A"}, 4)
+    assert took < 2
 
 
 def test_completions_are_kept_as_soon_as_they_are_there() -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from r2med_ray.errors import NotAtHand
+from r2med_ray.errors import ConfigError, NotAtHand
 from r2med_ray.models.catalog import load_catalog
 from r2med_ray.models.llm_rows import LanguageModelRow
 from r2med_ray.rewriting.answers import FORMATS, format_of
@@ -67,11 +67,28 @@ def test_what_changes_a_text_changes_the_inputs_and_what_changes_the_speed_does_
     assert all(inputs[i] != inputs[j] for i in range(len(inputs)) for j in range(i))
 
 
-def test_a_service_is_named_by_what_it_calls_its_model():
-    assert row(kind="openai", model="gpt-4o-2024-11-20", revision=None).generation_inputs()["model"] == {
-        "model": "gpt-4o-2024-11-20",
-        "revision": None,
-    }
+def test_a_service_is_named_by_its_address_unless_a_revision_says_which_model_it_has():
+    here = row(kind="openai", model="default", revision=None, base_url="http://here/v1").generation_inputs()
+    there = row(kind="openai", model="default", revision=None, base_url="http://there/v1").generation_inputs()
+    pinned = [
+        row(kind="openai", model="default", base_url=url).generation_inputs()
+        for url in ("http://here/v1", "http://there/v1")
+    ]
+
+    assert here != there
+    assert pinned[0] == pinned[1]
+
+
+@pytest.mark.parametrize("address", ["https://me:hunter2@host/v1", "https://host/v1?api-key=hunter2", "host/v1"])
+def test_an_address_with_a_secret_in_it_is_refused_and_not_repeated(address, tmp_path):
+    (tmp_path / "models.yaml").write_text(
+        f"language_models: [{{name: m, kind: openai, model: m, base_url: '{address}'}}]"
+    )
+
+    with pytest.raises(ConfigError, match=r"key_variable|http") as refused:
+        load_catalog(tmp_path / "models.yaml")
+
+    assert "hunter2" not in str(refused.value)
 
 
 def test_requests_call_a_folder_by_the_rows_name():
@@ -115,6 +132,12 @@ def test_calls_fill_all_replicas_and_wait_for_an_engine_unless_the_row_says_othe
 
     assert (calls.max_in_flight, calls.attempts) == (24, 20)
     assert (own.max_in_flight, own.attempts) == (2, 3)
+
+
+def test_no_proxy_stands_between_a_job_and_its_own_replicas_unless_the_row_says_so():
+    assert row().calls.use_proxies
+    assert not row().for_replicas().calls.use_proxies
+    assert row(calls={"use_proxies": True}).for_replicas().calls.use_proxies
 
 
 def test_the_workers_of_a_replica_are_those_of_both_ways_to_share_weights():

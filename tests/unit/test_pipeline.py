@@ -8,11 +8,24 @@ from dataclasses import replace
 import pytest
 
 from r2med_ray.config import FusionConfig
+from r2med_ray.errors import DataError
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.pipeline import System, run_system
 from r2med_ray.protocols import Candidates
 from r2med_ray.ranking import best
-from r2med_ray.types import Corpus, DocId, Document, Expansion, Query, QueryId, Rewriting, Run, ScoredDoc, Task
+from r2med_ray.types import (
+    Corpus,
+    DocId,
+    Document,
+    Expansion,
+    Query,
+    Repairs,
+    Reranking,
+    Rewriting,
+    Run,
+    ScoredDoc,
+    Task,
+)
 from tests.fakes import SharedWords
 
 DOCUMENTS = {
@@ -89,10 +102,13 @@ def test_importing_the_flow_loads_neither_ray_nor_torch() -> None:
 
 
 class Reversed:
-    """A reranker that turns the head around."""
+    """A reranker that turns the head around, and that had an unreadable answer for the first query."""
 
-    def score_all(self, work: Sequence[Candidates]) -> dict[QueryId, list[float]]:
-        return {item.query.query_id: [float(rank) for rank in range(len(item.documents))] for item in work}
+    REPAIRS = Repairs(rules={"q1": {"id missing": 2}}, unreadable={"q1": {"cut at limit": 1}})
+
+    def score_all(self, work: Sequence[Candidates]) -> Reranking:
+        scores = {item.query.query_id: [float(rank) for rank in range(len(item.documents))] for item in work}
+        return Reranking(scores=scores, repairs=self.REPAIRS)
 
 
 @pytest.mark.parametrize("keep_below", [True, False])
@@ -106,6 +122,16 @@ def test_reranking_never_changes_recall_at_its_depth(keep_below: bool) -> None:
 
     assert after.evaluation.means["R@2"] == before["R@2"]
     assert [hit.doc_id for hit in after.run.rankings["q1"]] == ["d2", "d1", *(["d3"] if keep_below else [])]
+
+
+def test_repairs_come_with_the_outcome_up_to_the_limit_of_the_system() -> None:
+    parts = system(Fixed(d1=3, d2=2), reranker=Reversed(), rerank_depth=2, max_unusable=0.5)
+
+    # q1 and q2 have candidates, and one of them an unreadable answer
+    assert run_system(TASK, parts, MEASURES, fetch).repairs == Reversed.REPAIRS
+    with pytest.raises(DataError, match=r"^s on tiny: 1 of 2 queries .*\(cut at limit: 1\), 40% may: q1\."):
+        run_system(TASK, replace(parts, max_unusable=0.4), MEASURES, fetch)
+    assert run_system(TASK, system(Fixed(d1=3)), MEASURES, fetch).repairs == Repairs()
 
 
 class Samples:

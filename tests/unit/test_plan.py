@@ -66,9 +66,47 @@ def test_what_is_not_on_this_machine_is_listed_with_what_waits_for_it(
     ]
     text = plan(ArtifactStore(str(tmp_path / "store")), "Demo-Posts", systems=systems)
 
-    assert "needs BAAI/bge-large-en-v1.5 at d4aa6901d3a4: bge on Demo-Posts" in text
-    assert "needs hyde/gpt4/query_with_hydoc.jsonl: h on Demo-Posts" in text
-    assert "needs" not in plan(ArtifactStore(str(tmp_path / "store")), "Demo-Posts")
+    assert "needs model bge-large-en-v1.5: BAAI/bge-large-en-v1.5 at d4aa6901d3a4: bge on Demo-Posts" in text
+    assert "needs texts that were never published, hyde/gpt4/query_with_hydoc.jsonl: h on Demo-Posts" in text
+    without = plan(ArtifactStore(str(tmp_path / "store")), "Demo-Posts")
+    assert "needs" not in without
+    assert "keys" not in without
+
+
+def test_published_texts_are_told_from_a_name_that_nobody_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "empty"))
+    monkeypatch.setenv("R2MED_DATA", str(tmp_path))
+    (tmp_path / "Biology").mkdir()
+    for file in ("corpus", "query", "qrels"):
+        (tmp_path / "Biology" / f"{file}.jsonl").touch()
+    systems = [
+        {"name": writer, "retriever": "bm25", "rewriter": {"method": "hyde", "generations": writer}}
+        for writer in ("gpt4", "gpt5")
+    ]
+    text = plan(ArtifactStore(str(tmp_path / "store")), "Biology", "Medical-Sciences", systems=systems)
+
+    assert "needs published texts hyde/gpt4/query_with_hydoc.jsonl: gpt4 on Biology\n" in text
+    assert "needs data R2MED/Medical-Sciences at" in text
+    nobody = "needs texts that were never published, hyde/gpt5/query_with_hydoc.jsonl (Did you mean 'gpt4'?)"
+    assert f"{nobody}: gpt5 on Biology, Medical-Sciences" in text
+
+
+def test_keys_of_services_are_named_and_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-0123456789")
+    monkeypatch.delenv("VOYAGE_API_KEY", raising=False)
+    systems = [
+        {"name": "h", "retriever": "text-embedding-3-large", "rewriter": {"method": "hyde", "llm": "gpt4"}},
+        {"name": "v", "retriever": "voyage-3"},
+    ]
+    text = plan(ArtifactStore(str(tmp_path / "store")), "Demo-Posts", systems=systems)
+
+    assert "\n  OPENAI_API_KEY: set; for text-embedding-3-large, gpt4\n" in text
+    assert "\n  VOYAGE_API_KEY: not set; for voyage-3\n" in text
+    assert "sk-secret" not in text
+    assert "needs OPENAI_API_KEY" not in text
+    assert "needs model voyage-3" not in text
 
 
 def test_texts_yet_to_be_written_are_counted_and_what_their_model_reserves_is_shown(tmp_path: Path) -> None:

@@ -144,3 +144,14 @@ def test_every_system_that_the_readme_shows_can_be_resolved() -> None:
     assert blocks
     for block in blocks:
         assert resolve(parse_config({"name": "readme", "tasks": ["Demo-*"], **block})).systems
+
+
+def test_every_row_of_a_model_that_the_readme_shows_is_one_of_a_catalogue(tmp_path: Path) -> None:
+    blocks = [textwrap.dedent(block) for block in re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)]
+    rows = [block for block in blocks if not block.startswith("systems:")]
+
+    (tmp_path / "models.yaml").write_text("".join(rows))
+    catalog = load_catalog(tmp_path / "models.yaml")
+    assert "my-encoder" in catalog.encoders
+    assert not catalog.language_models["my-qwen"].is_served
+    assert catalog.llm_rerankers["my-listwise"].language_model == "my-qwen"

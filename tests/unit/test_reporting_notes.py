@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from r2med_ray.reporting.notes import reading_notes, warnings
 from r2med_ray.reporting.record import MissingRecord
+from r2med_ray.types import Repairs
 from tests.unit.reporting_records import ALPHA, BETA, FIRST, RESULTS, SECOND, record
 
 
@@ -25,6 +26,33 @@ def test_what_the_loader_said_is_passed_on():
 
 def test_mt07_unanswered_queries_are_counted():
     assert "second: queries without an answer (1)." in reading_notes(record())
+
+
+def test_queries_that_are_used_as_they_are_stand_apart_from_flags():
+    changed = replace(RESULTS[0], flagged={"empty": ("q1",)}, unchanged=("q1",))
+
+    assert "first: queries used as they are (1), generated texts flagged 'empty' (1)." in reading_notes(
+        record(results=(changed, *RESULTS[1:]))
+    )
+
+
+def test_repaired_answers_of_a_reranker_are_counted_per_system_and_task():
+    alpha = Repairs(
+        rules={"q1": {"id missing": 9, "id repeated": 1}, "q2": {"id missing": 4}},
+        unreadable={"q2": {"cut at limit": 2, "no list": 1}},
+    )
+    beta = Repairs(rules={"q3": {"grade out of scale": 1}})
+    results = (replace(RESULTS[0], repairs=alpha), replace(RESULTS[1], repairs=beta), *RESULTS[2:])
+
+    notes = [note for note in reading_notes(record(results=results)) if "repaired" in note]
+
+    assert notes == [
+        # queries by rule, then answers: q1 and q2 lacked ids, q2 has three answers without any
+        "first on Alpha: queries with repaired answers of the reranker (2): id missing (2), id repeated (1), "
+        "unreadable (1); unreadable answers (3): cut at limit (2), no list (1).",
+        "first on Beta: queries with repaired answers of the reranker (1): grade out of scale (1).",
+    ]
+    assert not [note for note in reading_notes(record()) if "repaired" in note]
 
 
 def test_mt01_queries_without_a_positive_judgement_are_counted():

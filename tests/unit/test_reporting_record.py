@@ -5,6 +5,7 @@ import sys
 from dataclasses import replace
 
 from r2med_ray.reporting.record import versions
+from r2med_ray.types import Repairs
 from tests.unit.reporting_records import RESULTS, STAGES, record
 
 
@@ -24,6 +25,16 @@ def test_a_rate_is_only_known_for_work_that_was_done():
     assert done.documents_per_second == 6170.0
     assert reused.documents_per_second is None
     assert replace(done, seconds=0.0).documents_per_second is None
+
+
+def test_a_query_is_repaired_once_whatever_was_wrong_with_its_answers():
+    repairs = Repairs(
+        rules={"q1": {"id missing": 2}, "q2": {"id missing": 1, "id repeated": 1}},
+        unreadable={"q2": {"empty": 1}, "q3": {"empty": 2, "refusal": 1}},
+    )
+
+    assert replace(RESULTS[0], repairs=repairs).num_repaired == 3
+    assert repairs.unreadable_answers == {"empty": 3, "refusal": 1}
 
 
 def test_results_of_a_system_come_in_the_order_of_the_tasks():

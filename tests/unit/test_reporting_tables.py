@@ -4,9 +4,11 @@ import csv
 import io
 from dataclasses import replace
 
+from r2med_ray.reporting.run_details import result_columns
 from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.tables import leaderboard_csv, leaderboard_markdown, leaderboard_text
-from tests.unit.reporting_records import ALPHA, BETA, FIRST, SECOND, record
+from r2med_ray.types import Repairs
+from tests.unit.reporting_records import ALPHA, BETA, FIRST, RESULTS, SECOND, record
 
 
 def test_markdown_holds_scores_on_a_scale_of_0_to_100_best_first():
@@ -64,6 +66,19 @@ def test_csv_holds_every_figure_and_says_the_scale():
     assert rows[0]["p"] == "0.2500"
     assert rows[1]["Δ (0-100)"] == ""
     assert (rows[1]["Unanswered"], rows[1]["Unjudged"]) == ("1", "0")
+
+
+def test_queries_with_repaired_answers_have_a_column_where_there_are_any():
+    repairs = [Repairs(rules={"q1": {"id missing": 2}}), Repairs(unreadable={"q3": {"empty": 1}})]
+    repaired = [replace(result, repairs=of_task) for result, of_task in zip(RESULTS[:2], repairs, strict=True)]
+    summary = summarise(record(results=[*repaired, *RESULTS[2:]]))
+
+    # q1 on Alpha and q3 on Beta
+    text = leaderboard_markdown(summary)
+    assert "| System | Mean | Alpha | Beta | Unanswered | Flagged | Repaired |" in text
+    assert "| first | **87.50** | **75.00** | **100.00** | 0 | 2 | 2 |" in text
+    (column,) = [column for column in result_columns(summary.record) if column.title == "Repaired"]
+    assert list(column.values) == [1, 1, 0, 0]
 
 
 def test_text_ends_with_what_a_reader_must_know():

@@ -41,6 +41,18 @@ def test_what_a_query_excludes_is_left_out_before_the_cut() -> None:
     assert [hit.doc_id for hit in run.rankings["q1"]] == ["d2", "d3"]
 
 
+@pytest.mark.parametrize(("drop", "kept"), [(False, ["q1", "d2"]), (True, ["d2", "d3"])])
+def test_a_document_with_the_id_of_its_query_is_left_out_before_the_cut_where_that_is_asked_for(
+    drop: bool, kept: list[str]
+) -> None:
+    lists = {"q1": ["q1", "d2", "d3"], "q2": ["q1", "d2"]}
+
+    run = CandidatesRetriever("t", lists, drop_identical_ids=drop).retrieve(QUERIES, k=2)
+
+    assert [hit.doc_id for hit in run.rankings["q1"]] == kept
+    assert [hit.doc_id for hit in run.rankings["q2"]] == ["q1", "d2"]
+
+
 def test_a_query_without_a_list_is_refused() -> None:
     with pytest.raises(DataError, match="candidates 't': there is no list for query 'q2'"):
         CandidatesRetriever("t", {"q1": ["d1"]}).retrieve(QUERIES, k=5)

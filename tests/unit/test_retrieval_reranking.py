@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from r2med_ray.errors import DataError
 from r2med_ray.ranking import best
 from r2med_ray.retrieval.reranking import head_ids, rerank
-from r2med_ray.types import Document, Expansion, Query, Run, ScoredDoc
+from r2med_ray.types import Document, Expansion, Query, Reranking, Run, ScoredDoc
 from tests.fakes import SharedWords
 
 QUERY = Query(query_id="q1", text="acute nerve pain", expansions=(Expansion(text="itch", method="hyde"),))
@@ -29,14 +29,15 @@ class Scripted:
 
     def score_all(self, work):
         self.work.append(work)
-        return {
+        scores = {
             query.query_id: [self.scores[document.doc_id] for document in documents if document.doc_id in self.scores]
             for query, documents, _ in work
         }
+        return Reranking(scores=scores)
 
 
 def reranked(run, reranker, *, depth, queries=(QUERY,), **settings):
-    return rerank(run, reranker, queries, DOCUMENTS, depth=depth, tag="reranked", **settings)
+    return rerank(run, reranker, queries, DOCUMENTS, depth=depth, tag="reranked", **settings).run
 
 
 def test_the_head_is_reordered_and_the_rest_stays_below_in_its_order():
@@ -107,7 +108,7 @@ def test_mt05_a_score_that_is_missing_or_not_finite_names_query_and_document(sco
 def test_a_query_that_the_reranker_left_out_is_an_error():
     class Silent(Scripted):
         def score_all(self, work):
-            return {}
+            return Reranking(scores={})
 
     with pytest.raises(DataError, match="'q1' has 2 candidates and got 0 scores; the first without one is 'a'"):
         reranked(FIRST, Silent({}), depth=2)
@@ -143,7 +144,8 @@ def test_reranking_keeps_the_documents_of_head_and_rest_and_so_recall(ranking, d
     documents = {hit.doc_id: Document(doc_id=hit.doc_id, text="") for hit in ranking}
     reranker = Scripted({hit.doc_id: score for hit, score in zip(ranking, scores, strict=False)})
 
-    final = rerank(run, reranker, [Query(query_id="q", text="")], documents, depth=depth, tag="t").rankings["q"]
+    queries = [Query(query_id="q", text="")]
+    final = rerank(run, reranker, queries, documents, depth=depth, tag="t").run.rankings["q"]
 
     assert {hit.doc_id for hit in final[:depth]} == {hit.doc_id for hit in ranking[:depth]}
     assert [hit.doc_id for hit in final[depth:]] == [hit.doc_id for hit in ranking[depth:]]

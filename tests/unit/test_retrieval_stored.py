@@ -8,7 +8,7 @@ import pytest
 from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.protocols import Candidates
 from r2med_ray.retrieval.stored import StoredReranker, StoredRetriever
-from r2med_ray.types import Document, Expansion, Query, QueryId, Run, ScoredDoc
+from r2med_ray.types import Document, Expansion, Query, Repairs, Reranking, Run, ScoredDoc
 
 QUERIES = (Query(query_id="q1", text="rash"), Query(query_id="q/2", text="zzz"))
 DOCUMENTS = (Document(doc_id="d1", text="rash"), Document(doc_id="d2", text="fever"))
@@ -29,12 +29,14 @@ class CountingRetriever:
 class CountingReranker:
     """Scores a document by its length; counts its calls."""
 
-    def __init__(self) -> None:
+    def __init__(self, repairs: Repairs = Repairs()) -> None:  # noqa: B008 (frozen)
         self.calls = 0
+        self.repairs = repairs
 
-    def score_all(self, work: Sequence[Candidates]) -> dict[QueryId, list[float]]:
+    def score_all(self, work: Sequence[Candidates]) -> Reranking:
         self.calls += 1
-        return {query.query_id: [float(len(d.text)) for d in documents] for query, documents, _ in work}
+        scores = {query.query_id: [float(len(d.text)) for d in documents] for query, documents, _ in work}
+        return Reranking(scores=scores, repairs=self.repairs)
 
 
 @pytest.fixture
@@ -102,11 +104,30 @@ def test_pairs_are_scored_once_and_a_changed_text_is_scored_again(store: Artifac
     stored = StoredReranker(store, {"model": "m"}, lambda: reranker)
 
     for _ in range(2):
-        assert stored.score_all([Candidates(QUERIES[0], DOCUMENTS, (2.0, 1.0))]) == {"q1": [4.0, 5.0]}
+        assert stored.score_all([Candidates(QUERIES[0], DOCUMENTS, (2.0, 1.0))]).scores == {"q1": [4.0, 5.0]}
     assert reranker.calls == 1
     changed = (DOCUMENTS[0], Document(doc_id="d2", text="fevers"))
-    assert stored.score_all([Candidates(QUERIES[0], changed, (2.0, 1.0))]) == {"q1": [4.0, 6.0]}
+    assert stored.score_all([Candidates(QUERIES[0], changed, (2.0, 1.0))]).scores == {"q1": [4.0, 6.0]}
     assert reranker.calls == 2
+
+
+def test_stored_scores_come_with_the_repairs_that_were_made_for_them(store: ArtifactStore) -> None:
+    repairs = Repairs(rules={"q1": {"id missing": 2, "id repeated": 1}}, unreadable={"q/2": {"cut at limit": 3}})
+    work = [Candidates(query, DOCUMENTS, (2.0, 1.0)) for query in QUERIES]
+    reranker = CountingReranker(repairs)
+
+    for _ in range(2):
+        assert StoredReranker(store, {}, lambda: reranker).score_all(work).repairs == repairs
+    assert reranker.calls == 1
+
+
+def test_where_nothing_was_repaired_the_scores_are_stored_alone(store: ArtifactStore) -> None:
+    """As are those of pair scorers from before repairs were kept, which are read like any other."""
+    stored = StoredReranker(store, {}, CountingReranker)
+    work = [Candidates(QUERIES[0], DOCUMENTS, (2.0, 1.0))]
+
+    assert stored.score_all(work).repairs == Repairs()
+    assert [*store.get(stored.key(work)).files] == ["scores.parquet"]
 
 
 @pytest.mark.parametrize(("sees_scores", "calls"), [(False, 1), (True, 2)])

@@ -120,6 +120,49 @@ def test_a_server_that_takes_nothing_apart_changes_nothing():
     assert joined("", "<think>a</think>b", FORMATS["think"]) == "<think>a</think>b"
 
 
+@pytest.mark.parametrize(
+    ("name", "said", "flag"),
+    [
+        ("answer-tag", "<answer>Measles.</answer>", "none"),
+        ("answer-tag", "So I answer. <answer>Measles.</answer>", "none"),
+        ("answer-tag", "<answer>Measles.", "no closing tag"),
+        ("solution", "<|begin_of_solution|>Measles.<|end_of_solution|>", "none"),
+        ("think", "Measles.", "none"),
+    ],
+)
+def test_marks_that_a_server_left_are_not_put_in_again(name, said, flag):
+    form = FORMATS[name]
+
+    answer = read_answer(joined("hm", said, form), form, finish_reason="stop")
+
+    assert (answer.text, answer.flag) == ("Measles.", flag)
+
+
+@pytest.mark.parametrize(("name", "end"), [("answer-tag", "</think>"), ("think", "</think>")])
+def test_a_request_that_a_server_took_from_its_reasoning_gets_no_marks_of_an_answer(name, end):
+    assert joined("hm", "<search>a", FORMATS[name], is_answer=False) == f"<think>hm{end}<search>a"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "is_open", "has_ended"),
+    [
+        ("think", "", False, False),
+        ("think", "a", False, False),
+        ("think", "<think>a", True, False),
+        ("think", "<think>a</think>b", False, True),
+        ("think", "a</think><think>b", True, True),
+        ("answer-tag", "<think>a</think>", False, True),
+        ("answer-tag", "<think>a<answer>b", False, True),
+        ("solution", "<|begin_of_thought|>a<|end_of_thought|>", False, True),
+        ("final-response", "## Thinking a\n## Final Response b", False, True),
+    ],
+)
+def test_a_thought_is_open_from_its_start_to_its_end(name, text, is_open, has_ended):
+    form = FORMATS[name]
+
+    assert (form.has_open_thought(text), form.has_ended_thought(text)) == (is_open, has_ended)
+
+
 def test_what_a_filter_stopped_is_a_refusal():
     answer = read_answer("Moths circle", "gpt4", finish_reason="content_filter")
 

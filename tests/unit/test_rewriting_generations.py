@@ -60,6 +60,13 @@ def test_order_and_number_of_prompts_change_no_key(store: ArtifactStore) -> None
     assert model.calls == [(PROMPTS[1],)]
 
 
+def test_a_text_says_which_model_wrote_it_about_what_and_neither_changes_its_key(store: ArtifactStore) -> None:
+    StoredGenerator(ScriptedGenerator(ANSWERS), store, name="qwen-7b").generate(PROMPTS[:1])
+
+    assert [artifact.attributes for artifact in store.all()] == [{"model": "qwen-7b", "unit": "query 'a'"}]
+    assert StoredGenerator(ScriptedGenerator({}), store, name="other").unfinished(PROMPTS[:1]) == 0
+
+
 def test_two_prompts_that_say_the_same_are_one(store: ArtifactStore) -> None:
     model = ScriptedGenerator(ANSWERS)
     again = ChatPrompt(unit="query 'same words'", messages=PROMPTS[0].messages, seed=42)

@@ -110,14 +110,16 @@ def test_lm01_lm03_how_a_text_ended_decides_about_it(
 
     expansions = () if text is None else (Expansion(text=text, method="hyde", reasoning=True),)
     assert rewriting.queries[0].expansions == expansions
-    flagged = {flag: ("7",)} if flag else {}
-    assert rewriting.flagged == (flagged if text else flagged | {"original query used": ("7",)})
+    assert rewriting.flagged == ({flag: ("7",)} if flag else {})
+    assert rewriting.unchanged == (() if text else ("7",))
 
 
 def test_lm03_too_many_unusable_texts_fail_and_are_named(store: ArtifactStore) -> None:
     # 1 of 2 is 0.5: allowed at 0.5, above 0.4
     live(store, " ", max_unusable=0.5).rewrite(QUERIES)
-    with pytest.raises(DataError, match=r"rewriter hyde/m: 1 of 2 texts are unusable, 40% may be: 7\."):
+    with pytest.raises(
+        DataError, match=r"rewriter hyde/m: 1 of 2 queries have no usable text \(empty: 1\), 40% may: 7"
+    ):
         live(store, " ", max_unusable=0.4).rewrite(QUERIES)
 
 

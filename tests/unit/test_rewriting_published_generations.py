@@ -127,8 +127,8 @@ app(["tasks", "--generations"])
 
     assert child.stdout.splitlines()[:3] == [
         "injury",
-        "Biology               1 of 20 at hand  hyde/o3-mini",
-        "Bioinformatics        0 of 20 at hand  ",
+        "Biology                   1 of 20 texts at hand  hyde/o3-mini",
+        "Bioinformatics            0 of 20 texts at hand  ",
     ], child.stderr
 
 

@@ -54,6 +54,22 @@ def test_a_path_may_name_the_task_and_may_be_a_trec_run(task: Task, tmp_path: Pa
         stage({"candidates": f"{tmp_path}/other.parquet"}).inputs(task, "cpu")
 
 
+@pytest.mark.parametrize(("ignore", "kept"), [(None, ["q1", "d2"]), (False, ["q1", "d2"]), (True, ["d2"])])
+def test_ignore_identical_ids_holds_for_lists_too(tmp_path: Path, ignore: bool | None, kept: list[str]) -> None:
+    source = write_nano(
+        tmp_path / "own",
+        documents={"q1": "cat", "d2": "dog", "d4": "fish"},
+        harrier_oss_v1_270m={"q1": ["q1", "d2"], "q2": ["d2"], "q3": ["d4"]},
+        qrels=[("q1", "d2"), ("q2", "d2"), ("q3", "d4")],
+    )
+    task = load_task(source, ArtifactStore(str(tmp_path / "store")), documents_per_shard=3)
+    found, default = (stage({"candidates": "dense"}, ignore_identical_ids=setting) for setting in (ignore, None))
+
+    assert ranked(found, task)["q1"] == kept
+    assert (found.inputs(task, "cpu") == default.inputs(task, "cpu")) is (ignore is not True)
+    assert found.settings()["drop_identical_ids"] is bool(ignore)
+
+
 def test_other_lists_are_another_run(task: Task, tmp_path: Path) -> None:
     kept, dropped = (stage({"candidates": "dense", "safeguard": choice}) for choice in ("keep", "drop"))
 

@@ -38,6 +38,14 @@ def config(*systems: dict[str, Any], **changes: object) -> Any:
             r"reranker 'maxsim'\. Did you mean 'maxsim-minilm'",
             id="reranker",
         ),
+        *(
+            pytest.param(
+                config({**BM25, "rewriter": {"method": "hide", **writer}}),
+                r"system 'b': unknown rewriting method 'hide'\. Did you mean 'hyde'",
+                id=f"method-{next(iter(writer))}",
+            )
+            for writer in ({"generations": "gpt4"}, {"llm": "gpt4"}, {"agent": {"retriever": "bm25"}, "llm": "gpt4"})
+        ),
         pytest.param(
             config({**BM25, "retriever": {"model": "bm25", "max_length": 9}}),
             r"`max_length` has no meaning",
@@ -146,3 +154,11 @@ def test_a_reranker_is_used_as_its_systems_compat_says() -> None:
     assert published.reranker is not None
     assert ours.reranker is not None
     assert (published.reranker.dtype, ours.reranker.dtype) == ("float32", "auto")
+
+
+def test_a_limit_on_answers_is_refused_for_a_reranker_that_writes_none() -> None:
+    system = {"name": "x", "retriever": "bm25", "reranker": {"model": "maxsim-minilm", "max_unusable": 0.2}}
+    values = {"name": "x", "tasks": ["Demo-Posts"], "systems": [system]}
+
+    with pytest.raises(ConfigError, match=r"'x'.*'maxsim-minilm' scores pairs.*`max_unusable: 0.2`"):
+        resolve(parse_config(values))

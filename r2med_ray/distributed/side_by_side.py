@@ -1,0 +1,54 @@
+"""Two halves of a job's work at the same time, in two threads; whichever fails first has the other stopped."""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from r2med_ray.errors import StoppedError
+
+T = TypeVar("T")
+
+
+def side_by_side(here: Callable[[], T], beside: Callable[[], object], stop: threading.Event) -> T:
+    """Do one thing in this thread and another in a second one, which has ended when this returns or raises.
+
+    Args:
+        here: what this thread does; an interruption of the process reaches it alone.
+        beside: what the second thread does.
+        stop: heeded by both, which raise `StoppedError` soon after it is set.
+
+    Returns:
+        What `here` returned.
+
+    Raises:
+        BaseException: whatever ended the first half that failed.
+    """
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        try:
+            other = pool.submit(beside)
+            other.add_done_callback(lambda done: stop.set() if done.exception() else None)
+            result = here()
+            other.result()
+        except StoppedError as stopped:
+            raise other.exception() or stopped from None
+        except BaseException:
+            stop.set()
+            raise
+    return result
+
+
+def until_stopped(stop: threading.Event, items: Iterable[T]) -> Iterator[T]:
+    """Yield items until there are none left.
+
+    Raises:
+        StoppedError: `stop` was set before the next of them.
+    """
+    waiting = iter(items)
+    while not stop.is_set():
+        try:
+            item = next(waiting)
+        except StopIteration:
+            return
+        yield item
+    raise StoppedError("stopped, because what ran beside it failed")

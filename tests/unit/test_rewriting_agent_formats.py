@@ -1,0 +1,76 @@
+import pytest
+
+from r2med_ray.rewriting.agent_formats import AGENTS
+from r2med_ray.rewriting.answers import FORMATS
+
+R1 = AGENTS["search-r1"]
+O1 = AGENTS["search-o1"]
+THINK = FORMATS["think"]
+
+
+@pytest.mark.parametrize(
+    ("text", "finish_reason", "asked"),
+    [
+        pytest.param("<search> rash", "stop", ("<search> rash</search>", "rash"), id="ended by the stop string"),
+        pytest.param("<search>rash</search>", "stop", ("<search>rash</search>", "rash"), id="ended by itself"),
+        pytest.param("<search>rash</search>", "length", ("<search>rash</search>", "rash"), id="ended before a limit"),
+        pytest.param("<search>ra", "length", None, id="cut"),
+        pytest.param("<search>a</search>b</search>", "stop", ("<search>a</search>", "a"), id="made up behind it"),
+        pytest.param(
+            "<think>no <search> yet</think><search>rash",
+            "stop",
+            ("<think>no <search> yet</think><search>rash</search>", "rash"),
+            id="mentioned before it",
+        ),
+        pytest.param("<think>no <search> here</think>b", "stop", None, id="mentioned in a thought"),
+        pytest.param("<answer>no <search> here</answer>", "stop", None, id="mentioned in an answer"),
+        pytest.param("<search>rash <information>lupus", "stop", None, id="a result made up in it"),
+        pytest.param("rash</search>", "stop", None, id="not begun"),
+        pytest.param("rash", "stop", None, id="none"),
+    ],
+)
+def test_a_request_is_what_a_text_ended_in(text: str, finish_reason: str, asked: tuple[str, str] | None) -> None:
+    assert R1.request_in(text, THINK, finish_reason=finish_reason) == asked
+
+
+@pytest.mark.parametrize("model", ["think", "answer-tag", "plain", "final-response"])
+@pytest.mark.parametrize(
+    ("text", "answer", "flag"),
+    [
+        ("<think>a</think><answer>b</answer>", "b", "none"),
+        ("<answer>a</answer> no, <answer>b</answer>", "b", "none"),
+        ("<answer>b</answer> as <answer> says", "b", "none"),
+        ("<think>the <answer> tag</think><answer>b</answer>", "b", "none"),
+        ("<answer>b", "b", "no closing tag"),
+        ("</answer><answer>b", "b", "no closing tag"),
+        ("<answer>a no, <answer>b", "b", "no closing tag"),
+        ("<answer> </answer>", "", "empty"),
+    ],
+)
+def test_search_r1_answers_in_its_last_tag_whatever_the_model(model: str, text: str, answer: str, flag: str) -> None:
+    read = R1.answer_in(text, FORMATS[model], finish_reason="stop")
+
+    assert (read.text, read.flag) == (answer, flag)
+
+
+@pytest.mark.parametrize("compat", ["none", "r2med"])
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Measles.<|begin_search_query|>rash<|end_search_query|> It is.", "Measles. It is."),
+        ("<|begin_search_result|>\nlupus\n<|end_search_result|>\nMeasles.", "Measles."),
+        ("Measles. <|begin_search_query|>ra", "Measles."),
+        ("Measles. <|begin_search_result|>lup", "Measles."),
+        ("<|end_search_result|>Measles.", "Measles."),
+    ],
+)
+def test_no_answer_holds_requests_or_results(compat: str, text: str, answer: str) -> None:
+    read = O1.answer_in(f"<think>hm</think>{text}", THINK, finish_reason="stop", compat=compat)
+
+    assert (read.text, read.flag) == (answer, "none")
+
+
+def test_an_answer_of_nothing_but_a_result_is_empty() -> None:
+    read = R1.answer_in("<answer><information>lupus</information></answer>", THINK, finish_reason="stop")
+
+    assert (read.text, read.flag) == ("", "empty")
