@@ -7,9 +7,9 @@ loaded once per actor and not once per task.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 import ray
@@ -126,7 +126,7 @@ def stream_shards(
     context.raise_original_map_exception = True  # a worker's own words, not that some code of ours failed
     returned: set[int] = set()
     with DataContext.current(context):
-        rows = (row for row in _dataset(stage, store, work, build_worker, pool).iter_rows())
+        rows = _rows(stage, store, work, build_worker, pool)
         try:
             for row in until_stopped(stop or threading.Event(), rows):
                 position = row.pop("position")
@@ -143,9 +143,10 @@ def stream_shards(
         raise StageError(stage, work[missing[0]].unit, f"{len(missing)} of {len(work)} shards did not come back")
 
 
-def _dataset(
+def _rows(
     stage: str, store: ArtifactStore, work: Sequence[ShardWork], build_worker: Callable[[], ShardWorker], pool: Pool
-) -> ray.data.Dataset:
+) -> Generator[dict[str, Any], None, None]:
+    """Yield what the workers return; nothing begins before the first row is asked for, nor goes on after `close`."""
     paths = [item.shard.path for item in work]
     shards = ray.data.read_parquet(
         paths, filesystem=store.filesystem, include_paths=True, override_num_blocks=len(paths), num_cpus=READ_CPUS
@@ -157,7 +158,7 @@ def _dataset(
         compute=TaskPoolStrategy(),
         num_cpus=READ_CPUS,
     )
-    return packed.map_batches(
+    finished = packed.map_batches(
         _WorkOnRow,
         fn_constructor_args=(stage, work, build_worker),
         batch_size=1,
@@ -167,3 +168,4 @@ def _dataset(
         num_gpus=pool.gpus or None,
         udf_modifying_row_count=False,
     )
+    yield from finished.iter_rows()
