@@ -26,7 +26,7 @@ from r2med_ray.models.llm_rows import LanguageModelRow
 from r2med_ray.models.pair_scorers import build_pair_scorer, scoring_inputs
 from r2med_ray.models.reranker_rows import RerankerRow
 from r2med_ray.pipeline import System
-from r2med_ray.protocols import PairScorer, Reranker, Retriever
+from r2med_ray.protocols import PairScorer, QueryRewriter, Reranker, Retriever
 from r2med_ray.retrieval.query_construction import searches_of
 from r2med_ray.retrieval.stored import StoredReranker, StoredRetriever
 from r2med_ray.rewriting.live import LiveRewriter
@@ -139,8 +139,9 @@ class Assembly:
         """REWRITE: have all texts written that are not stored yet, then end the models that wrote them.
 
         Texts that need no search are one stream per language model. Where the cluster has room for both, what the
-        searches will need of the corpora is encoded meanwhile, and whichever fails first stops the other. LameR and
-        agents, which search, come afterwards. With that room, models stay where a language model will rerank.
+        searches will need of the corpora is encoded meanwhile, and whichever fails first stops the other. LameR's are
+        a stream once its candidates are found; then agents search, task by task. With that room, models stay where a
+        language model will rerank.
 
         Returns:
             (stage, unit, what was done) in the order of the work.
@@ -149,23 +150,26 @@ class Assembly:
         if not unwritten:
             return []
         began = time.monotonic()
-        rewriters = [(item.task, item.system.rewriter) for item in unwritten if item.system.rewriter]
-        tools = [(item.task, item.resolved.tool) for item in unwritten if item.resolved.tool]
+        searching = [item for item in unwritten if item.resolved.tool]
+        at_once = [_writing(item) for item in unwritten if not item.resolved.tool]
+        tools = [(item.task, item.resolved.tool) for item in searching if item.resolved.tool]
         first_stages = [(item.task, stage) for item in unwritten for stage in item.resolved.first_stages]
         done: list[Done] = []
         fits = self._language_models.fit_beside(self._encoder)
         if fits:
             done += side_by_side(
                 partial(self._prepare_corpora, [*tools, *first_stages]),
-                partial(self._language.write, rewriters),
+                partial(self._language.write, at_once),
                 self._stop,
             )
         else:
             done += self._prepare_corpora(tools)
-            self._language.write(rewriters)
-        for item in unwritten:
-            if item.resolved.tool and item.system.rewriter:
-                item.system.rewriter.rewrite(item.task.queries)
+            self._language.write(at_once)
+        self._language.write([_writing(item) for item in searching])
+        self.release()
+        for task, agent in map(_writing, searching):
+            if isinstance(agent, SearchAgent):
+                agent.rewrite(task.queries)
                 self.release()
         if not (fits and any(isinstance(item.resolved.reranker, LlmRerankerRow) for item in work)):
             self._language_models.release()
@@ -290,6 +294,12 @@ class Assembly:
     def _end_scorers(self) -> None:
         self._servers.close()
         self._served = {}
+
+
+def _writing(item: Assembled) -> tuple[Task, QueryRewriter]:
+    """Return who has to write texts, and for what."""
+    assert item.system.rewriter is not None
+    return item.task, item.system.rewriter
 
 
 def _build_scorer(row: RerankerRow, catalog: Catalog, device: str, token_budget: int, threads: int) -> PairScorer:

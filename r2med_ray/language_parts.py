@@ -85,7 +85,7 @@ class LanguageParts:
         )
 
     def write(self, work: Sequence[tuple[Task, QueryRewriter]]) -> int:
-        """Have the texts of all rewriters written that need no search, as one stream per language model.
+        """Have the texts of all rewriters but agents, which take turns, written as one stream per language model.
 
         Returns:
             How many texts were written.
@@ -95,7 +95,7 @@ class LanguageParts:
         """
         streams: dict[str, tuple[StoredGenerator, list[ChatPrompt]]] = {}
         for task, rewriter in work:
-            if isinstance(rewriter, LiveRewriter) and not rewriter.config.candidates:
+            if isinstance(rewriter, LiveRewriter):
                 asked = fingerprint(
                     [rewriter.config.llm, rewriter.config.base_url, dict(rewriter.generator.inputs())]
                 )

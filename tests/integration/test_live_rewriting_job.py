@@ -144,6 +144,20 @@ def test_a_job_that_was_killed_while_texts_were_written_asks_for_the_rest(tmp_pa
     assert len(run_files(tmp_path / "results" / "live")) == 1
 
 
+def test_the_texts_of_all_tasks_are_one_stream_though_their_prompts_hold_what_a_search_found(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    checkpoint.mkdir()
+    (checkpoint / "config.json").write_text("{}")
+    with Service(slow(completions(lambda prompt: "a passage"), 2)) as service:
+        systems = [{"name": "lamer", "retriever": "bm25", "rewriter": LAMER}]
+        tasks = ["Demo-Posts", "Demo-Cases"]
+        config = job(tmp_path / "job", checkpoint, tasks=tasks, systems=systems, baseline=None, base_url=service.url)
+        run_job(config, cwd=tmp_path)
+
+    assert len(service.requests) == 2 * QUERIES
+    assert service.most_at_once > QUERIES
+
+
 @pytest.mark.llm
 @needs_vllm
 @pytest.mark.timeout(1200)
