@@ -179,8 +179,8 @@ def _generations() -> None:
         if row.split:
             lists, here = LAYOUTS[row.layout].candidates, row.lists_at_hand()
             typer.echo(f"{name:24} {len(here):2} of {len(lists):2} lists at hand  {' '.join(here)}")
-        elif row.hub:
-            here = at_hand(data_folder(name), partial(is_cached, row.hub, row.revision))
+        elif row.repository:
+            here = at_hand(data_folder(name), partial(is_cached, row.repository, row.revision))
             typer.echo(f"{name:24} {len(here):2} of {len(GENERATIONS):2} texts at hand  {' '.join(here)}")
     typer.echo(f"published texts: {' '.join(GENERATIONS)}")
 

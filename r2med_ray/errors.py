@@ -14,6 +14,11 @@ R2MedError
 traceback. All of them survive pickling, because they travel between Ray processes.
 """
 
+from collections.abc import Sequence
+
+NAMED = 10
+"""How many queries an error names; it counts the others."""
+
 
 class R2MedError(Exception):
     """Base class: whoever catches it catches what this package raises on purpose."""
@@ -90,3 +95,9 @@ class ContextError(StageError):
 
     def __reduce__(self) -> tuple[type["ContextError"], tuple[object, ...]]:
         return type(self), (self.stage, self.unit, self.cause, self.units)
+
+
+def named(ids: Sequence[str]) -> str:
+    """Return the first ids of several, and how many others there are."""
+    others = f" and {len(ids) - NAMED} more" if len(ids) > NAMED else ""
+    return f"{', '.join(ids[:NAMED])}{others}"

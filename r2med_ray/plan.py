@@ -4,7 +4,6 @@ Reads the store and the task files; writes nothing and starts nothing.
 """
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +18,7 @@ from r2med_ray.corpus.convert import corpus_key, load_corpus
 from r2med_ray.corpus.loading import read_task_queries
 from r2med_ray.corpus.sources import TaskSource, data_folder, is_cached
 from r2med_ray.errors import DataError, NotAtHand, StageError
+from r2med_ray.models.api_calls import find_key
 from r2med_ray.models.at_hand import ModelsAtHand
 from r2med_ray.models.chat import ServedModel
 from r2med_ray.models.llm_reranker_rows import LlmRerankerRow
@@ -185,9 +185,9 @@ def _published(entry: TaskRow | TaskConfig, *, is_here: bool) -> Callable[[str],
         entry: the task.
         is_here: whether its data is on this machine; texts of a task whose data isn't are no news.
     """
-    if isinstance(entry, TaskConfig) or entry.hub is None or entry.split is not None:
+    if isinstance(entry, TaskConfig) or entry.repository is None:
         return None
-    repo, revision = entry.hub, entry.revision
+    repo, revision = entry.repository, entry.revision
 
     def find(file: str) -> Path:
         if is_here and not is_cached(repo, revision, file):
@@ -210,7 +210,7 @@ def _keys(benchmark: ResolvedBenchmark) -> Iterator[str]:
 
 def _is_set(variable: str | None) -> bool:
     """Return whether a row's key is there; one that needs none has what it needs."""
-    return variable is None or bool(os.environ.get(variable, "").strip())
+    return variable is None or bool(find_key(variable))
 
 
 def _rows(benchmark: ResolvedBenchmark, system: ResolvedSystem) -> Iterator[object]:

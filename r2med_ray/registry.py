@@ -10,11 +10,17 @@ from r2med_ray.errors import ConfigError
 T = TypeVar("T")
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return " Did you mean 'x'?" for the closest known name, or an empty text."""
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is most like another one, whatever the case; None where none is like it."""
     by_lower = {candidate.lower(): candidate for candidate in known}
     close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
-    return f" Did you mean {by_lower[close[0]]!r}?" if close else ""
+    return by_lower[close[0]] if close else None
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return " Did you mean 'x'?" for the closest known name, or an empty text."""
+    close = closest(name, known)
+    return f" Did you mean {close!r}?" if close is not None else ""
 
 
 class Registry(Mapping[str, T], Generic[T]):

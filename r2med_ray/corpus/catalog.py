@@ -82,6 +82,11 @@ class TaskRow(BaseModel):
             expected=self.counts.model_dump(),
         )
 
+    @property
+    def repository(self) -> str | None:
+        """The Hub's repository of this task alone, where texts for its queries lie; None for one of several tasks."""
+        return None if self.split is not None else self.hub
+
     def lists_at_hand(self) -> list[str]:
         """Return the names of the ranked lists that lie beside the task's files on this machine."""
         try:
@@ -140,10 +145,10 @@ def fetcher(task: Task) -> Callable[[str], Path] | None:
     None for a task that has no repository to itself: one of one's own, whatever its name, the demo, and Nano sets.
     """
     row = next((row for row in _ROWS if (row.name, row.suite) == (task.name, task.suite)), None)
-    if row is None or row.hub is None or row.split is not None:
+    if row is None or row.repository is None:
         return None
     revision = task.revision if _COMMIT.fullmatch(task.revision) else row.revision
-    return partial(hub_file, row.hub, revision, folder=Path(task.folder))
+    return partial(hub_file, row.repository, revision, folder=Path(task.folder))
 
 
 def _matching(entry: str) -> list[TaskRow]:

@@ -3,7 +3,7 @@
 The rows stand in `known_deviations.yaml`, each with its reason.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -107,14 +107,17 @@ def load_deviations(path: Path) -> Deviations:
         tables = Deviations.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
     except (OSError, yaml.YAMLError, ValidationError) as error:
         raise ConfigError(f"{path}: {error}") from error
+    known = {name: dict.fromkeys(getattr(score, name) for score in published()) for name in _FIELDS}
     for row in (*tables.tolerances, *tables.out_of_reach, *tables.deviations):
-        for field, patterns in (("system", row.systems), ("task", row.tasks), ("measure", row.measures)):
-            _require_known(field, patterns, path)
+        for name, patterns in zip(_FIELDS, (row.systems, row.tasks, row.measures), strict=True):
+            _require_known(name, patterns, known[name], path)
     return tables
 
 
-def _require_known(field: str, patterns: Iterable[str], path: Path) -> None:
-    known = dict.fromkeys(getattr(score, field) for score in published())
+_FIELDS = ("system", "task", "measure")
+
+
+def _require_known(field: str, patterns: Iterable[str], known: Collection[str], path: Path) -> None:
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in known):
             raise ConfigError(f"{path}: nothing is published for the {field} {pattern!r}.{nearest(pattern, known)}")

@@ -9,7 +9,6 @@ gains nothing, a grade above 0 gains itself (linear gain).
 Shape letters: Q queries, H positives of all queries.
 """
 
-import difflib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ import numpy.typing as npt
 from r2med_ray.errors import ConfigError
 from r2med_ray.evaluation.arrow import IntVector
 from r2med_ray.evaluation.ranked import positions
-from r2med_ray.registry import nearest
+from r2med_ray.registry import closest, nearest
 
 DoubleVector: TypeAlias = npt.NDArray[np.float64]
 
@@ -162,9 +161,9 @@ def _known() -> str:
 
 def _hint(text: str) -> str:
     match = re.fullmatch(r"([A-Za-z_]+?)(?:(?:_at_|[@._ -]?)([0-9]+))?", text)
-    close = difflib.get_close_matches(match[1].lower(), _CANONICAL, n=1, cutoff=0.5) if match else []
-    if match is None or not close:
+    close = closest(match[1], _CANONICAL) if match else None
+    if match is None or close is None:
         return nearest(text, [f"{name}@10" for name in _DEFINITIONS])
-    name = _CANONICAL[close[0]]
+    name = _CANONICAL[close]
     cutoff = match[2] or ("10" if _DEFINITIONS[name].needs_cutoff else None)
     return f" Did you mean '{name}@{cutoff}'?" if cutoff else f" Did you mean '{name}'?"

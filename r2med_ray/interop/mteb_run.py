@@ -49,11 +49,10 @@ def run_mteb(
     found = [mteb_task(name) for name in tasks]
     with ExitStack() as stack:
         opener = _opener(benchmark, chosen, address, ArtifactStore(store), stack)
-        search = MtebSearch(chosen.first_stages[0], opener)
+        search, cache = MtebSearch(chosen.first_stages[0], opener), mteb.ResultCache(output)
         results: list[Any] = []
         for task in found:
             load_data(task)
-            cache = mteb.ResultCache(output)
             results += mteb.evaluate(search, task, cache=cache, overwrite_strategy="always").task_results
             task.unload_data()
         return results

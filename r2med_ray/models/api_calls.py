@@ -83,6 +83,11 @@ class RefusedError(StageError):
     """A service refuses whatever it is asked, with a status of `REFUSING`."""
 
 
+def find_key(variable: str) -> str:
+    """Return the key that an environment variable holds; "" where it is not set, or holds blanks alone."""
+    return os.environ.get(variable, "").strip()
+
+
 def api_key(variable: str | None) -> str:
     """Return the key that an environment variable holds, or `NO_KEY` where no variable is named.
 
@@ -91,7 +96,7 @@ def api_key(variable: str | None) -> str:
     """
     if variable is None:
         return NO_KEY
-    key = os.environ.get(variable, "").strip()
+    key = find_key(variable)
     if not key:
         raise NotAtHand(variable, f"the environment variable {variable} must hold the service's key; it holds none")
     return key

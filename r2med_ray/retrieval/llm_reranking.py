@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from r2med_ray.errors import DataError
+from r2med_ray.errors import DataError, named
 from r2med_ray.protocols import Candidates, ChatPrompt, Completion, TextGenerator
 from r2med_ray.retrieval.permutations import NO_LIST, read_grades, read_permutation
 from r2med_ray.templates import Template
@@ -34,9 +34,6 @@ PLACES = ("query", "passages", "count")
 BEST_GRADE = 10.0
 RRF_K = 60
 """Of the passes (Cormack et al. 2009)."""
-
-NAMED = 10
-"""How many queries an error names; it counts the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,10 +207,9 @@ def require_readable(reranking: Reranking, *, max_unusable: float, unit: str) ->
         return
     answers = reranking.repairs.unreadable_answers
     reasons = ", ".join(f"{reason}: {number}" for reason, number in answers.most_common())
-    others = f" and {len(unreadable) - NAMED} more" if len(unreadable) > NAMED else ""
     raise DataError(
         f"{unit}: {len(unreadable)} of {asked} queries have answers of the reranker that nothing can be read from "
-        f"({reasons}), {max_unusable:.0%} may: {', '.join([*unreadable][:NAMED])}{others}. Answers are kept, so the "
+        f"({reasons}), {max_unusable:.0%} may: {named([*unreadable])}. Answers are kept, so the "
         "same settings give the same ones: set another `seed` in the reranker's row, a larger `max_tokens` in its "
         "language model's, or a larger `max_unusable` of the reranker"
     )

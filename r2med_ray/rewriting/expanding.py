@@ -5,12 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from r2med_ray.config import RewriterConfig
-from r2med_ray.errors import DataError
+from r2med_ray.errors import DataError, named
 from r2med_ray.rewriting.answers import Answer
 from r2med_ray.types import Compat, Expansion, Query, QueryId, Rewriting
-
-NAMED = 10
-"""How many queries an error names; it counts the others."""
 
 
 def expand(
@@ -67,11 +64,10 @@ def _require_few(rewriting: Rewriting, config: RewriterConfig, task: str) -> Non
         return
     reasons = Counter({reason: len({*ids} & {*unusable}) for reason, ids in rewriting.flagged.items()})
     counted = ", ".join(f"{reason}: {number}" for reason, number in reasons.most_common() if number)
-    others = f" and {len(unusable) - NAMED} more" if len(unusable) > NAMED else ""
     other_texts = "another `seed`, a larger `max_tokens` of the model" if config.llm else "other `generations`"
     more = "`on_unusable: original`" if config.on_unusable == "error" else "a larger `max_unusable`"
     raise DataError(
         f"{f'{task}: ' if task else ''}rewriter {config.method}/{config.writer}: {len(unusable)} of {total} queries "
-        f"have no usable text ({counted}), {allowed:.0%} may: {', '.join(unusable[:NAMED])}{others}. Texts are kept, "
+        f"have no usable text ({counted}), {allowed:.0%} may: {named(unusable)}. Texts are kept, "
         f"so the same settings give the same ones: set {other_texts}, or {more}"
     )

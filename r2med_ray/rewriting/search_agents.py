@@ -24,7 +24,7 @@ from r2med_ray.rewriting.agent_formats import AGENTS
 from r2med_ray.rewriting.answers import FORMATS, AnswerFormat, joined, read_answer
 from r2med_ray.rewriting.conversations import NO_MORE, Conversations, brief, message
 from r2med_ray.rewriting.expanding import expand
-from r2med_ray.rewriting.transcripts import REASONS, Transcript, Turn, keep_transcript, stored_transcript
+from r2med_ray.rewriting.transcripts import REASONS, Transcript, Turn, keep_transcript, read_transcript
 from r2med_ray.templates import Template
 from r2med_ray.types import Compat, DocId, Query, QueryId, Rewriting
 
@@ -128,8 +128,12 @@ class SearchAgent:
             StageError: the model failed for good; names the queries. What was answered until then is kept.
             DataError: too many answers are unusable.
         """
-        self._lead([query for query in queries if self._stored(query) is None])
-        transcripts = {query.query_id: stored_transcript(self._store, self._key(query)) for query in queries}
+        stored = {query.query_id: self._stored(query) for query in queries}
+        self._lead([query for query in queries if stored[query.query_id] is None])
+        transcripts = {
+            query.query_id: stored[query.query_id] or read_transcript(self._store.get(self._key(query)))
+            for query in queries
+        }
         answers = {query_id: [self._talk.answer(item, self._compat)] for query_id, item in transcripts.items()}
         rewriting = expand(
             queries,
@@ -148,9 +152,10 @@ class SearchAgent:
 
     def _stored(self, query: Query) -> Transcript | None:
         """Return a conversation that was led to its end, which a time limit below today's isn't."""
-        if self._store.find(self._key(query)) is None:
+        artifact = self._store.find(self._key(query))
+        if artifact is None:
             return None
-        transcript = stored_transcript(self._store, self._key(query))
+        transcript = read_transcript(artifact)
         cut_earlier = transcript.ended == "time limit" and transcript.max_seconds < self._limits.max_seconds
         return None if cut_earlier else transcript
 

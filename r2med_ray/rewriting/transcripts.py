@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Literal, TypeAlias, get_args
 
-from r2med_ray.artifacts import ArtifactKey, ArtifactStore
+from r2med_ray.artifacts import Artifact, ArtifactKey, ArtifactStore
 from r2med_ray.types import DocId, QueryId
 
 FILE = "transcript.json"
@@ -71,11 +71,11 @@ def keep_transcript(store: ArtifactStore, key: ArtifactKey, transcript: Transcri
         writer.write(FILE, content.encode("utf-8", "surrogatepass"))
 
 
-def stored_transcript(store: ArtifactStore, key: ArtifactKey) -> Transcript:
+def read_transcript(artifact: Artifact) -> Transcript:
     """Read a stored conversation.
 
     Raises:
-        ArtifactError: it is not there, or is damaged.
+        ArtifactError: it is damaged.
     """
-    values = json.loads(store.get(key).read(FILE).to_pybytes().decode("utf-8", "surrogatepass"))
+    values = json.loads(artifact.read(FILE).to_pybytes().decode("utf-8", "surrogatepass"))
     return Transcript(**values | {"turns": [Turn(**turn) for turn in values["turns"]]})

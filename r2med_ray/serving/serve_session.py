@@ -8,6 +8,7 @@ behind is ended by the next one.
 import logging
 import socket
 from dataclasses import dataclass
+from functools import partial
 
 import ray
 import ray._private.state
@@ -55,26 +56,31 @@ def start_serve(*, http: bool, host: str = LOOPBACK, port: int | None = None) ->
         ConfigError: applications run there without an HTTP proxy, and the job needs one.
     """
     wanted = {"host": host, "port": port or _default_port()}
-    options = wanted if http else None
-    location = "EveryNode" if http else "Disabled"
-    logging_config = {"log_level": "WARNING"}
-    serve.start(proxy_location=location, http_options=options, logging_config=logging_config)
+    start = partial(
+        serve.start,
+        proxy_location="EveryNode" if http else "Disabled",
+        http_options=wanted if http else None,
+        logging_config={"log_level": "WARNING"},
+    )
+    start()
     _end_orphans()
     if not http:
         return None
-    if not serve.status().proxies and not serve.status().applications:  # left by a job that needed none
+    running = serve.status()
+    if not running.proxies and not running.applications:  # left by a job that needed none
         serve.shutdown()  # type: ignore[no-untyped-call]
-        serve.start(proxy_location=location, http_options=options, logging_config=logging_config)
-    if not serve.status().proxies:
+        start()
+        running = serve.status()
+    if not running.proxies:
         raise ConfigError(
             "Ray Serve runs applications on this cluster without an HTTP proxy, which served language models are "
-            f"spoken to through ({', '.join(serve.status().applications)}): wait until they have ended, end Serve "
+            f"spoken to through ({', '.join(running.applications)}): wait until they have ended, end Serve "
             "(`serve shutdown`), or give the language model a `base_url`"
         )
     client = _get_global_client()
     assert client is not None
-    running = client.http_config  # not `options`, which Serve ignores where it runs already
-    return HttpAddress(host=running.host, port=running.port)
+    options = client.http_config  # not those wanted, which Serve ignores where it runs already
+    return HttpAddress(host=options.host, port=options.port)
 
 
 def _end_orphans() -> None:
