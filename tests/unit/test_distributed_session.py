@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+import ray
 from ray.exceptions import AuthenticationError
 
 from r2med_ray.distributed.session import connect, said_plainly
@@ -14,6 +15,12 @@ from r2med_ray.errors import CapacityError, ConfigError
 TIMED_OUT = (
     "The current node timed out during startup. This could happen because some of the raylet failed to startup."
 )
+
+
+@pytest.fixture(autouse=True)
+def unconnected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process of its own: the integration tests keep their cluster until the session ends."""
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
 
 
 @pytest.mark.parametrize(
