@@ -138,10 +138,10 @@ class Assembly:
     def rewrite(self, work: Sequence[Assembled]) -> list[Done]:
         """REWRITE: have all texts written that are not stored yet, then end the models that wrote them.
 
-        Texts that need no search are one stream per language model. Where the cluster has room for both, what the
-        searches will need of the corpora is encoded meanwhile, and whichever fails first stops the other. LameR's are
-        a stream once its candidates are found; then agents search, task by task. With that room, models stay where a
-        language model will rerank.
+        Texts of all tasks that need no search are one stream per language model. Where the cluster has room for both,
+        what the searches will need of the corpora is encoded meanwhile, and whichever fails first stops the other.
+        LameR's are a stream once its candidates are found, and then each turn of the agents. With that room, models
+        stay where a language model will rerank.
 
         Returns:
             (stage, unit, what was done) in the order of the work.
@@ -165,12 +165,9 @@ class Assembly:
         else:
             done += self._prepare_corpora(tools)
             self._language.write(at_once)
-        self._language.write([_writing(item) for item in searching])
-        self.release()
-        for task, agent in map(_writing, searching):
-            if isinstance(agent, SearchAgent):
-                agent.rewrite(task.queries)
-                self.release()
+        for ask in (self._language.write, self._language.lead):
+            ask([_writing(item) for item in searching])
+            self.release()
         if not (fits and any(isinstance(item.resolved.reranker, LlmRerankerRow) for item in work)):
             self._language_models.release()
         texts = sum(item.unwritten for item in unwritten)

@@ -23,6 +23,7 @@ from r2med_ray.rewriting.live import LiveRewriter
 from r2med_ray.rewriting.prompts import DEFAULT, load_prompt
 from r2med_ray.rewriting.replay import ReplayRewriter
 from r2med_ray.rewriting.search_agents import CONDENSE_PLACES, START_PLACES, FoundPassage, SearchAgent
+from r2med_ray.rewriting.taking_turns import Steps, take_turns
 from r2med_ray.serving.language_models import LanguageModels
 from r2med_ray.stages.first_stage import FirstStage
 from r2med_ray.systems import ResolvedSystem, prompt_task
@@ -85,7 +86,7 @@ class LanguageParts:
         )
 
     def write(self, work: Sequence[tuple[Task, QueryRewriter]]) -> int:
-        """Have the texts of all rewriters but agents, which take turns, written as one stream per language model.
+        """Have the texts of all rewriters but agents written as one stream per language model.
 
         Returns:
             How many texts were written.
@@ -96,15 +97,32 @@ class LanguageParts:
         streams: dict[str, tuple[StoredGenerator, list[ChatPrompt]]] = {}
         for task, rewriter in work:
             if isinstance(rewriter, LiveRewriter):
-                asked = fingerprint(
-                    [rewriter.config.llm, rewriter.config.base_url, dict(rewriter.generator.inputs())]
+                streams.setdefault(_asked(rewriter), (rewriter.generator, []))[1].extend(
+                    rewriter.prompts(task.queries)
                 )
-                streams.setdefault(asked, (rewriter.generator, []))[1].extend(rewriter.prompts(task.queries))
         missing = [(generator, prompts, generator.unfinished(prompts)) for generator, prompts in streams.values()]
         for generator, prompts, unfinished in missing:
             if unfinished:
                 generator.generate(prompts)
         return sum(unfinished for _, _, unfinished in missing)
+
+    def lead(self, work: Sequence[tuple[Task, QueryRewriter]]) -> None:
+        """Have all agents lead the conversations that are not stored yet, as one stream per language model.
+
+        Raises:
+            StageError: a model failed for good; names the queries. What was answered until then is kept.
+        """
+        streams: dict[str, tuple[TextGenerator, dict[str, Steps]]] = {}
+        led: set[str] = set()
+        for task, rewriter in work:
+            if isinstance(rewriter, SearchAgent):
+                by_key = {rewriter.key(query).digest: query for query in rewriter.open(task.queries)}
+                queries = [query for key, query in by_key.items() if key not in led]
+                led |= by_key.keys()
+                agents = streams.setdefault(_asked(rewriter), (rewriter.generator, {}))[1]
+                agents[rewriter.name] = rewriter.lead(queries)
+        for generator, agents in streams.values():
+            take_turns(agents, generator)
 
     def reranker(self, row: LlmRerankerRow, require: Callable[[LlmRerankerRow], None]) -> StoredReranker:
         """Return a reranker that asks a language model what it hasn't asked it before.
@@ -150,7 +168,7 @@ class LanguageParts:
             answer_format=row.answer_format,
             in_place=row.kind == "vllm",
             compat=system.compat,
-            task=task.name,
+            name=f"{system.name} on {task.name}",
         )
 
     def _candidates(
@@ -182,6 +200,12 @@ class LanguageParts:
 
     def _documents(self, task: Task, doc_ids: Iterable[DocId]) -> Mapping[DocId, Document]:
         return fetch_documents(self._store, task.corpus, doc_ids)
+
+
+def _asked(rewriter: LiveRewriter | SearchAgent) -> str:
+    """Return what is the same for two rewriters whose prompts go to one server."""
+    config = rewriter.config
+    return fingerprint([config.llm, config.base_url, dict(rewriter.generator.inputs())])
 
 
 def _prompt(method: str, places: Sequence[str], folder: str | None) -> Template:

@@ -21,6 +21,7 @@ SPEED_ARGUMENTS = frozenset(
         "enable_chunked_prefill",
         "enforce_eager",
         "disable_custom_all_reduce",
+        "stream_interval",
     }
 )
 """Arguments of vLLM that decide how fast a text comes and not what is asked for: no part of a generation's key."""

@@ -3,32 +3,31 @@
     reason → request → search → (condense) → reason → ... → answer
 
 `search-o1` has what was found condensed before it goes on (Li et al. 2025, arXiv 2501.05366), `search-r1` reads it as
-it is (Jin et al. 2025, arXiv 2503.09516). All questions of a task take each turn together, so a server sees one batch
-per turn. A request that can't be carried out is answered with what is wrong, and counted.
+it is (Jin et al. 2025, arXiv 2503.09516). All questions take each turn together, those of several tasks as well (see
+`taking_turns`), so a server sees one batch per turn. A request that can't be carried out is answered with what is
+wrong, and counted.
 
 The transcript is an artefact, and so is every single text (see `generations.StoredGenerator`): a job that was killed
 goes on behind the last turn that was answered. A conversation that its time limit ended goes on under a longer one.
 """
 
-import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 from r2med_ray.artifacts import ArtifactKey, ArtifactStore, Json, fingerprint
 from r2med_ray.config import RewriterConfig, SearchAgentConfig
-from r2med_ray.errors import ConfigError, ContextError
+from r2med_ray.errors import ConfigError
 from r2med_ray.protocols import ChatPrompt, Completion, Message, TextGenerator
 from r2med_ray.rewriting.agent_formats import AGENTS
 from r2med_ray.rewriting.answers import FORMATS, AnswerFormat, joined, read_answer
 from r2med_ray.rewriting.conversations import NO_MORE, Conversations, brief, message
 from r2med_ray.rewriting.expanding import expand
+from r2med_ray.rewriting.taking_turns import Steps, take_turns
 from r2med_ray.rewriting.transcripts import REASONS, Transcript, Turn, keep_transcript, read_transcript
 from r2med_ray.templates import Template
 from r2med_ray.types import Compat, DocId, Query, QueryId, Rewriting
-
-logger = logging.getLogger(__name__)
 
 FoundPassage: TypeAlias = tuple[DocId, str]
 Search: TypeAlias = Callable[[Sequence[str]], Sequence[Sequence[FoundPassage]]]
@@ -64,7 +63,7 @@ class SearchAgent:
             answered by another, as long as its thoughts are open or stay (`AnswerFormat.thoughts_stay`); only some
             servers can do that (vLLM's `continue_final_message`).
         compat: how answers are cut out of the raw text.
-        task: whose queries are rewritten, for errors.
+        name: what errors call it; no two agents that are led together have the same one.
         clock: seconds, for the time limit of every conversation.
 
     Raises:
@@ -84,7 +83,7 @@ class SearchAgent:
         answer_format: str,
         in_place: bool = False,
         compat: Compat = "none",
-        task: str = "",
+        name: str = "agent",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if config.agent is None:
@@ -92,7 +91,7 @@ class SearchAgent:
         self.config = config
         self._limits: SearchAgentConfig = config.agent
         self._form = AGENTS[config.method]
-        self._generator = generator
+        self.generator = generator
         self._search = search
         self._tool = tool
         self._start = start
@@ -101,14 +100,14 @@ class SearchAgent:
         self._answers: AnswerFormat = FORMATS[answer_format]
         self._talk = Conversations(agent=self._form, model=self._answers, in_place=in_place)
         self._compat: Compat = compat
-        self._task = task
+        self.name = name
         self._clock = clock
 
     def inputs(self) -> dict[str, Json]:
         """Return everything that changes an answer, for artefact keys."""
         return {
             "method": self.config.method,
-            "generator": dict(self._generator.inputs()),
+            "generator": dict(self.generator.inputs()),
             "tool": dict(self._tool),
             "prompts": [self._start.digest, self._condense.digest],
             "limits": self._limits.model_dump(mode="json", exclude={"retriever", "max_seconds"}),
@@ -117,9 +116,17 @@ class SearchAgent:
             "rules": VERSION,
         }
 
+    def key(self, query: Query) -> ArtifactKey:
+        """Return the key of a query's transcript."""
+        return ArtifactKey(KIND, {**self.inputs(), "query": fingerprint(query.text)})
+
     def unfinished(self, queries: Sequence[Query]) -> int:
         """Return how many conversations are yet to be led."""
-        return sum(self._stored(query) is None for query in queries)
+        return len(self.open(queries))
+
+    def open(self, queries: Sequence[Query]) -> list[Query]:
+        """Return the queries whose conversations are yet to be led."""
+        return [query for query in queries if self._stored(query) is None]
 
     def rewrite(self, queries: Sequence[Query]) -> Rewriting:
         """Lead the conversations that are not stored yet, and fill in their answers.
@@ -129,9 +136,10 @@ class SearchAgent:
             DataError: too many answers are unusable.
         """
         stored = {query.query_id: self._stored(query) for query in queries}
-        self._lead([query for query in queries if stored[query.query_id] is None])
+        missing = [query for query in queries if stored[query.query_id] is None]
+        take_turns({self.name: self.lead(missing)}, self.generator)
         transcripts = {
-            query.query_id: stored[query.query_id] or read_transcript(self._store.get(self._key(query)))
+            query.query_id: stored[query.query_id] or read_transcript(self._store.get(self.key(query)))
             for query in queries
         }
         answers = {query_id: [self._talk.answer(item, self._compat)] for query_id, item in transcripts.items()}
@@ -142,7 +150,7 @@ class SearchAgent:
             method=self.config.method,
             reasoning=self._answers.reasoning,
             compat=self._compat,
-            task=self._task,
+            task=self.name,
         )
         flagged = dict(rewriting.flagged)
         for reason in REASONS:
@@ -152,48 +160,32 @@ class SearchAgent:
 
     def _stored(self, query: Query) -> Transcript | None:
         """Return a conversation that was led to its end, which a time limit below today's isn't."""
-        artifact = self._store.find(self._key(query))
+        artifact = self._store.find(self.key(query))
         if artifact is None:
             return None
         transcript = read_transcript(artifact)
         cut_earlier = transcript.ended == "time limit" and transcript.max_seconds < self._limits.max_seconds
         return None if cut_earlier else transcript
 
-    def _lead(self, queries: Sequence[Query]) -> None:
+    def lead(self, queries: Sequence[Query]) -> Steps:
+        """Lead conversations to their end, and keep each as soon as it has ended; see `taking_turns`."""
         limit = self._limits.max_seconds
         active = [(query, Transcript(query_id=query.query_id, max_seconds=limit)) for query in queries]
         began: dict[QueryId, float] = {}
         while active:
-            prompts = [self._prompt(query, transcript) for query, transcript in active]
-            completions = self._complete([transcript for _, transcript in active], prompts)
+            completions = yield [self._prompt(query, transcript) for query, transcript in active]
             now = self._clock()
-            for at, completion in completions.items():
-                transcript = active[at][1]
-                self._note(transcript, completion, late=now - began.setdefault(transcript.query_id, now) > limit)
-            self._carry_out([(query, item) for query, item in active if item.ended is None])
+            for at, (_, transcript) in enumerate(active):
+                if at in completions:
+                    late = now - began.setdefault(transcript.query_id, now) > limit
+                    self._note(transcript, completions[at], late=late)
+                else:
+                    transcript.ended = "context limit"
+            yield from self._carry_out([(query, item) for query, item in active if item.ended is None])
             for query, transcript in active:
                 if transcript.ended is not None:
-                    keep_transcript(self._store, self._key(query), transcript)
+                    keep_transcript(self._store, self.key(query), transcript)
             active = [(query, item) for query, item in active if item.ended is None]
-
-    def _complete(self, transcripts: Sequence[Transcript], prompts: Sequence[ChatPrompt]) -> dict[int, Completion]:
-        """Return completions by position; conversations that are too long for the model end, and have none.
-
-        The others are asked for again then: what had been written is stored.
-        """
-        waiting = dict(enumerate(prompts))
-        while waiting:
-            try:
-                return dict(zip(waiting, self._generator.generate([*waiting.values()]), strict=True))
-            except ContextError as error:
-                outgrown = [at for at, prompt in waiting.items() if prompt.unit in error.units]
-                if not outgrown:
-                    raise
-                logger.warning("conversations end at the context limit: %s", error)
-            for at in outgrown:
-                transcripts[at].ended = "context limit"
-                del waiting[at]
-        return {}
 
     def _note(self, transcript: Transcript, completion: Completion, *, late: bool) -> None:
         """Write down what the model wrote, and whether it is to go on."""
@@ -214,7 +206,7 @@ class SearchAgent:
         elif asked:
             turn.text, turn.request = asked
 
-    def _carry_out(self, asked: Sequence[tuple[Query, Transcript]]) -> None:
+    def _carry_out(self, asked: Sequence[tuple[Query, Transcript]]) -> Steps:
         """Search for all requests of a turn at once; a request that can't be carried out is answered with why."""
         for _, transcript in asked:
             turn = transcript.turns[-1]
@@ -223,7 +215,7 @@ class SearchAgent:
         sound = [(query, item) for query, item in asked if not item.turns[-1].problem]
         found = self._search([item.turns[-1].request or "" for _, item in sound]) if sound else []
         passages = ["\n".join(f"[{i}] {self._cut(text)}" for i, (_, text) in enumerate(hits, 1)) for hits in found]
-        shown = self._condensed(sound, passages) if self._form.condenses else passages
+        shown = (yield from self._condensed(sound, passages)) if sound and self._form.condenses else passages
         for (_, transcript), hits, text in zip(sound, found, shown, strict=True):
             turn = transcript.turns[-1]
             turn.found = [doc_id for doc_id, _ in hits]
@@ -240,7 +232,9 @@ class SearchAgent:
             return EMPTY.format(**marks)
         return TOO_LONG.format(words=words, most=MOST_WORDS) if words > MOST_WORDS else None
 
-    def _condensed(self, asked: Sequence[tuple[Query, Transcript]], passages: Sequence[str]) -> list[str]:
+    def _condensed(
+        self, asked: Sequence[tuple[Query, Transcript]], passages: Sequence[str]
+    ) -> Generator[list[ChatPrompt], Mapping[int, Completion], list[str]]:
         """Return what the model says of the passages of each request; "" where its conversation ends over that."""
         prompts = []
         for (query, transcript), text in zip(asked, passages, strict=True):
@@ -256,7 +250,10 @@ class SearchAgent:
             )
             unit = f"query {query.query_id!r}, condensing search {transcript.requests}"
             prompts.append(self._chat_prompt(unit, [message("user", whole)], [message("user", shorter)]))
-        completions = self._complete([transcript for _, transcript in asked], prompts)
+        completions = yield prompts
+        for at, (_, transcript) in enumerate(asked):
+            if at not in completions:
+                transcript.ended = "context limit"
         return [self._condensation(completions[at]) if at in completions else "" for at in range(len(asked))]
 
     def _condensation(self, completion: Completion) -> str:
@@ -281,6 +278,3 @@ class SearchAgent:
 
     def _cut(self, text: str) -> str:
         return " ".join(text.split()[: self._limits.words])
-
-    def _key(self, query: Query) -> ArtifactKey:
-        return ArtifactKey(KIND, {**self.inputs(), "query": fingerprint(query.text)})

@@ -158,6 +158,31 @@ def test_the_texts_of_all_tasks_are_one_stream_though_their_prompts_hold_what_a_
     assert service.most_at_once > QUERIES
 
 
+def test_agents_of_all_tasks_take_their_turns_together(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    checkpoint.mkdir()
+    (checkpoint / "config.json").write_text("{}")
+
+    def say(last: str) -> str:
+        return "<answer>measles</answer>" if "\n[1] " in last else "<search>fever and rash</search>"
+
+    with Service(slow(completions(say), 2)) as service:
+        systems = [
+            {"name": "agent", "retriever": "bm25", "rewriter": AGENT},
+            {"name": "agent+minilm", "retriever": "all-MiniLM-L6-v2", "rewriter": AGENT},
+        ]
+        tasks = ["Demo-Posts", "Demo-Cases"]
+        config = job(tmp_path / "job", checkpoint, tasks=tasks, systems=systems, baseline=None, base_url=service.url)
+        run_job(config, cwd=tmp_path)
+
+    assert len(service.requests) == 2 * 2 * QUERIES  # two turns; what the second system is to write is written
+    assert service.most_at_once > QUERIES
+    store = ArtifactStore(str(tmp_path / "store"))
+    assert len(store.names_of("transcript")) == 2 * QUERIES
+    [run] = (tmp_path / "results").glob("*/runs/agent/Demo-Posts.trec")
+    assert run.stat().st_size > 0
+
+
 @pytest.mark.llm
 @needs_vllm
 @pytest.mark.timeout(1200)

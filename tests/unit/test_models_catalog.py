@@ -29,13 +29,13 @@ def test_encoders_are_pinned_but_for_those_whose_commit_is_the_users():
     encoders = load_catalog().encoders.values()
 
     unpinned = [row.name for row in encoders if row.revision is None and not row.model.startswith("package:")]
-    assert unpinned == ["rader-gte-qwen2-7b", "reason-embed-qwen3-8b"]
+    assert unpinned == ["rader-gte-qwen2-7b"]
     assert all(row.document_revision for row in encoders if row.document_model)
 
 
 def test_a_row_without_a_commit_says_what_to_give():
-    with pytest.raises(NotAtHand, match=r"'hanhainebula/.*' has no revision.* give `revision:`, the commit"):
-        load_network(load_catalog().encoders["reason-embed-qwen3-8b"], "cpu", "float32")
+    with pytest.raises(NotAtHand, match=r"'Raderspace/.*' has no revision.* give `revision:`, the commit"):
+        load_network(load_catalog().encoders["rader-gte-qwen2-7b"], "cpu", "float32")
 
 
 def test_rows_follow_the_published_protocol():

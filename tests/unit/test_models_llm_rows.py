@@ -40,9 +40,12 @@ def test_the_published_services_are_sampled_as_published():
     assert (rows["o3-mini"].sampling.temperature, rows["o3-mini"].token_limit) == (None, "max_completion_tokens")
 
 
-def test_a_hub_model_is_yours_to_pin():
-    with pytest.raises(NotAtHand, match="has no revision"):
-        load_catalog().language_models["qwen-7b"].generation_inputs()
+def test_the_shipped_rows_are_pinned_but_the_one_whose_commit_is_not_known():
+    rows = load_catalog().language_models
+
+    assert [row.name for row in rows.values() if row.kind == "vllm" and not row.revision] == ["huatuo-o1-70b"]
+    with pytest.raises(NotAtHand, match="HuatuoGPT-o1-70B' has no revision"):
+        rows["huatuo-o1-70b"].generation_inputs()
 
 
 def test_what_changes_a_text_changes_the_inputs_and_what_changes_the_speed_does_not():

@@ -513,7 +513,9 @@ def test_a_conversation_whose_passages_can_not_be_condensed_ends_alone(store: Ar
         def generate(
             self, prompts: Sequence[ChatPrompt], *, keep: Callable[[int, Completion], None] | None = None
         ) -> list[Completion]:
-            too_long = tuple(prompt.unit for prompt in prompts if prompt.unit == "query '1', condensing search 1")
+            too_long = tuple(
+                prompt.unit for prompt in prompts if prompt.unit == "agent, query '1', condensing search 1"
+            )
             if too_long:
                 raise ContextError("generate", "; ".join(too_long), "too long", too_long)
             return model.generate(prompts)
