@@ -108,14 +108,16 @@ class Assembly:
         """Return a system's parts for one task, and what they wait for.
 
         Raises:
-            NotAtHand: a language model that has to write for it is not here, or a model that would use its texts.
+            NotAtHand: a language model that has to write for it is not here, or a model that would search for that or
+                use its texts.
         """
         system = self.system(task, resolved)
         rewriter = system.rewriter
         unwritten = rewriter.unfinished(task.queries) if isinstance(rewriter, LiveRewriter | SearchAgent) else 0
         self.release()
         if unwritten:
-            for row in (resolved.language_model, *(stage.row for stage in resolved.first_stages), resolved.reranker):
+            searches = [stage.row for stage in (*resolved.first_stages, resolved.tool) if stage]
+            for row in (resolved.language_model, *searches, resolved.reranker):
                 self._require(row)
         return Assembled(task=task, resolved=resolved, system=system, unwritten=unwritten)
 

@@ -53,6 +53,15 @@ def job(folder: Path, model: Path, **changes: object) -> Path:
     return write_config(folder / "live.yaml", name="live", models="models.yaml", **changes)
 
 
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """A folder that passes for a model's, which answers elsewhere."""
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    return folder
+
+
 @pytest.fixture(scope="module")
 def finished(llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which the job has run once, with rewriting alone on the cluster; the configuration is live.yaml."""
@@ -115,10 +124,7 @@ def test_a_model_behind_an_address_gives_the_same_while_encoders_work_beside_it(
     assert run_files(tmp_path / "results" / "live") == run_files(finished / "results" / "live")
 
 
-def test_a_job_that_was_killed_while_texts_were_written_asks_for_the_rest(tmp_path: Path) -> None:
-    checkpoint = tmp_path / "checkpoint"
-    checkpoint.mkdir()
-    (checkpoint / "config.json").write_text("{}")
+def test_a_job_that_was_killed_while_texts_were_written_asks_for_the_rest(checkpoint: Path, tmp_path: Path) -> None:
     answer: Answer = slow(completions(lambda prompt: f"a passage of {len(prompt)} letters"), 0.3)
     with Service(answer) as service:
         systems = [{"name": "hyde", "retriever": "bm25", "rewriter": {**HYDE, "samples": 4}}]
@@ -144,10 +150,9 @@ def test_a_job_that_was_killed_while_texts_were_written_asks_for_the_rest(tmp_pa
     assert len(run_files(tmp_path / "results" / "live")) == 1
 
 
-def test_the_texts_of_all_tasks_are_one_stream_though_their_prompts_hold_what_a_search_found(tmp_path: Path) -> None:
-    checkpoint = tmp_path / "checkpoint"
-    checkpoint.mkdir()
-    (checkpoint / "config.json").write_text("{}")
+def test_the_texts_of_all_tasks_are_one_stream_though_their_prompts_hold_what_a_search_found(
+    checkpoint: Path, tmp_path: Path
+) -> None:
     with Service(slow(completions(lambda prompt: "a passage"), 2)) as service:
         systems = [{"name": "lamer", "retriever": "bm25", "rewriter": LAMER}]
         tasks = ["Demo-Posts", "Demo-Cases"]
@@ -158,18 +163,14 @@ def test_the_texts_of_all_tasks_are_one_stream_though_their_prompts_hold_what_a_
     assert service.most_at_once > QUERIES
 
 
-def test_agents_of_all_tasks_take_their_turns_together(tmp_path: Path) -> None:
-    checkpoint = tmp_path / "checkpoint"
-    checkpoint.mkdir()
-    (checkpoint / "config.json").write_text("{}")
-
+def test_agents_of_all_tasks_take_their_turns_together(checkpoint: Path, tmp_path: Path) -> None:
     def say(last: str) -> str:
         return "<answer>measles</answer>" if "\n[1] " in last else "<search>fever and rash</search>"
 
     with Service(slow(completions(say), 2)) as service:
         systems = [
             {"name": "agent", "retriever": "bm25", "rewriter": AGENT},
-            {"name": "agent+minilm", "retriever": "all-MiniLM-L6-v2", "rewriter": AGENT},
+            {"name": "agent+bm25-r2med", "retriever": "bm25-r2med", "rewriter": AGENT},
         ]
         tasks = ["Demo-Posts", "Demo-Cases"]
         config = job(tmp_path / "job", checkpoint, tasks=tasks, systems=systems, baseline=None, base_url=service.url)
@@ -181,6 +182,25 @@ def test_agents_of_all_tasks_take_their_turns_together(tmp_path: Path) -> None:
     assert len(store.names_of("transcript")) == 2 * QUERIES
     [run] = (tmp_path / "results").glob("*/runs/agent/Demo-Posts.trec")
     assert run.stat().st_size > 0
+
+
+def test_a_system_whose_agent_searches_with_a_model_that_is_not_here_is_left_out(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    tool = AGENT | {"agent": {"retriever": "bge-large-en-v1.5"}}
+    with Service(completions(lambda prompt: "never asked")) as service:
+        systems = [
+            {"name": "bm25", "retriever": "bm25"},
+            {"name": "agent", "retriever": "bm25", "rewriter": tool},
+        ]
+        config = job(tmp_path, checkpoint, systems=systems, when_missing="skip", base_url=service.url)
+        run_job(config, cwd=tmp_path)
+
+        assert service.requests == []
+    manifest = json.loads((tmp_path / "results" / "live" / "manifest.json").read_text())
+    assert [result["system"] for result in manifest["results"]] == ["bm25"]
+    [missing] = manifest["missing"]
+    assert (missing["system"], missing["needs"][:22]) == ("agent", "BAAI/bge-large-en-v1.5")
 
 
 @pytest.mark.llm
