@@ -1,6 +1,7 @@
 """One Ray cluster for the whole session, private to it; nothing is asked of a model hub."""
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,8 @@ os.environ["RAY_AUTH_MODE"] = (
 )
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ.pop("RAY_ADDRESS", None)
+# Some tests interrupt what they run; a suite that a shell started in the background would not feel it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REPOSITORY = Path(__file__).parents[1]
 REAL_COLLECTIONS = REPOSITORY.parent / "shared" / "data" / "r2med_layout"

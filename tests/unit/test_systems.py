@@ -92,7 +92,7 @@ def test_si01_identical_ids_are_dropped_where_the_protocol_or_the_file_says_so(
     "changes",
     [
         {"retriever": {"model": "all-MiniLM-L6-v2", "max_length": 128}},
-        {"retriever": {"model": "all-MiniLM-L6-v2", "dtype": "bfloat16"}},
+        {"retriever": {"model": "all-MiniLM-L6-v2", "dtype": "float16"}},
         {"retriever": {"model": "all-MiniLM-L6-v2", "index": "IVF4,Flat"}},
         {"compat": "r2med"},
     ],
