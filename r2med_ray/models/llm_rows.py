@@ -26,8 +26,14 @@ SPEED_ARGUMENTS = frozenset(
 )
 """Arguments of vLLM that decide how fast a text comes and not what is asked for: no part of a generation's key."""
 
+REASONING_PARSER = "reasoning_parser"
+"""The argument of vLLM by which it takes the reasoning out of a text."""
+
 ATTEMPTS_AT_REPLICAS = 20
 """With waits of a minute at most, half of it on average: seven minutes and more."""
+
+IDLE_AT_REPLICAS_S = 900.0
+"""Serve watches its replicas by itself, and one that many share on a CPU takes minutes for the tokens of a piece."""
 
 
 class Sampling(BaseModel):
@@ -132,15 +138,22 @@ class LanguageModelRow(Row):
         return self.model_copy(update={"sampling": self.sampling.model_copy(update=given)})
 
     def for_replicas(self) -> Self:
-        """Return the row with as many calls at once as all replicas work on, and with more attempts, for an engine
-        that died takes minutes to start again; no proxy knows the way to it. What the row itself says stays."""
+        """Return the row as replicas of this job are asked; what the row itself says of calls stays.
+
+        As many calls at once as all of them work on, with more attempts, for an engine that died takes minutes to
+        start again, and more patience; no proxy knows the way to them. Where a parser takes reasoning out of a text,
+        the text comes whole: in pieces of several tokens vLLM's parsers lose or misplace what stands around a mark
+        (vllm#55195, vllm#43436).
+        """
         wanted = {
             "max_in_flight": self.in_flight_per_replica * self.max_replicas,
             "attempts": ATTEMPTS_AT_REPLICAS,
+            "idle_timeout_s": IDLE_AT_REPLICAS_S,
             "use_proxies": False,
         }
         changes = {key: value for key, value in wanted.items() if key not in self.calls.model_fields_set}
-        return self.model_copy(update={"calls": self.calls.model_copy(update=changes)})
+        stream = self.stream and REASONING_PARSER not in self.engine
+        return self.model_copy(update={"calls": self.calls.model_copy(update=changes), "stream": stream})
 
     def generation_inputs(self) -> dict[str, Any]:
         """Return everything about the model that changes a text, for a generation's key.

@@ -66,12 +66,13 @@ class RerankerRow(Row):
     def resolved_dtype(self, device: str = "auto") -> Dtype:
         """Return the row's dtype, or the one that suits kind and device.
 
-        A classifier's scores lie close together: on a GPU float16, with eight times the precision of bfloat16, keeps
-        their order (rank correlation with float32 0.9998 against 0.9964), and is as fast.
+        A classifier's scores lie close together, and bfloat16 changes their order (rank correlation with float32
+        0.996). On a GPU float16, with eight times its precision, keeps it (0.9998) and is as fast; on a CPU float32.
         """
-        dtype = super().resolved_dtype(device)
+        if self.dtype != "auto" or self.kind != "cross-encoder":
+            return super().resolved_dtype(device)
         on_gpu = (best_device() if device == "auto" else device).startswith("cuda")
-        return "float16" if self.dtype == "auto" and self.kind == "cross-encoder" and on_gpu else dtype
+        return "float16" if on_gpu else "float32"
 
     def scoring_inputs(self, *, device: str = "auto") -> dict[str, Any]:
         """Return everything that changes a score, for an artefact's key; what maxsim adds is its encoder's.

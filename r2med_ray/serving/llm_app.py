@@ -16,12 +16,13 @@ from r2med_ray.artifacts import Json
 from r2med_ray.capacity import CPUS_OF_AN_INGRESS
 from r2med_ray.errors import ConfigError, StageError
 from r2med_ray.models.at_hand import HOW_TO_GET_VLLM
+from r2med_ray.models.llm_rows import REASONING_PARSER
 from r2med_ray.serving.serve_session import HttpAddress
 
 logger = logging.getLogger(__name__)
 
 KV_CACHE_GIB = "VLLM_CPU_KVCACHE_SPACE"
-STREAM_INTERVAL_TOKENS = 16
+STREAM_INTERVAL_TOKENS = 64
 """How many tokens of an answer are one piece: vLLM makes a response out of every piece, and nobody reads along."""
 
 STREAM_INTERVAL_MS = 1000
@@ -117,11 +118,7 @@ def _application(engine: Engine) -> serve.Application:
     try:
         config = LLMConfig(
             model_loading_config={"model_id": engine.name, "model_source": engine.source},
-            engine_kwargs={
-                "stream_interval": STREAM_INTERVAL_TOKENS,
-                **({} if engine.gpus else ON_CPU),
-                **engine.arguments,
-            },
+            engine_kwargs={**_streaming(engine), **({} if engine.gpus else ON_CPU), **engine.arguments},
             accelerator_type=engine.accelerator,
             placement_group_config={"bundles": [_bundle(engine)] * engine.workers},
             runtime_env={"env_vars": _environment(engine)},
@@ -156,6 +153,11 @@ def _logging_as_it_is() -> Iterator[None]:
         root.setLevel(level)
 
 
+def _streaming(engine: Engine) -> dict[str, Json]:
+    """Return how an answer is cut into pieces; a parser of reasoning is only right about single tokens, if at all."""
+    return {} if REASONING_PARSER in engine.arguments else {"stream_interval": STREAM_INTERVAL_TOKENS}
+
+
 def _bundle(engine: Engine) -> dict[str, float]:
     return {"CPU": engine.cpus} | ({"GPU": engine.gpus} if engine.gpus else {})
 
@@ -172,6 +174,10 @@ def _environment(engine: Engine) -> dict[str, str]:
 
 _INGRESS: Mapping[str, Any] = {
     "num_replicas": 1,
-    "ray_actor_options": {"num_cpus": CPUS_OF_AN_INGRESS},
+    "ray_actor_options": {
+        "num_cpus": CPUS_OF_AN_INGRESS,
+        "runtime_env": {"env_vars": {"RAY_SERVE_LLM_ROUTER_HTTP_TIMEOUT": "86400"}},
+    },
 }
-"""The deployment in front of the engines. Ray starts two of a whole CPU each, which a small machine hasn't got."""
+"""The deployment in front of the engines. Ray starts two of a whole CPU each, which a small machine hasn't got, and
+gives up an answer that doesn't begin within ten minutes; how long one may take is for the row of the model to say."""

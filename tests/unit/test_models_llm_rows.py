@@ -131,16 +131,22 @@ def test_a_file_of_ones_own_adds_a_model(tmp_path: Path):
 def test_calls_fill_all_replicas_and_wait_for_an_engine_unless_the_row_says_otherwise():
     shared = {"in_flight_per_replica": 8, "max_replicas": 3}
     calls = row(**shared).for_replicas().calls
-    own = row(**shared, calls={"max_in_flight": 2, "attempts": 3}).for_replicas().calls
+    own = row(**shared, calls={"max_in_flight": 2, "attempts": 3, "idle_timeout_s": 5}).for_replicas().calls
 
-    assert (calls.max_in_flight, calls.attempts) == (24, 20)
-    assert (own.max_in_flight, own.attempts) == (2, 3)
+    assert (calls.max_in_flight, calls.attempts, calls.idle_timeout_s) == (24, 20, 900)
+    assert (own.max_in_flight, own.attempts, own.idle_timeout_s) == (2, 3, 5)
 
 
 def test_no_proxy_stands_between_a_job_and_its_own_replicas_unless_the_row_says_so():
     assert row().calls.use_proxies
     assert not row().for_replicas().calls.use_proxies
     assert row(calls={"use_proxies": True}).for_replicas().calls.use_proxies
+
+
+def test_a_text_that_replicas_take_apart_comes_whole():
+    assert row().for_replicas().stream
+    assert not row(engine={"reasoning_parser": "qwen3"}).for_replicas().stream
+    assert row(engine={"reasoning_parser": "qwen3"}).stream  # of a service that runs elsewhere
 
 
 def test_the_workers_of_a_replica_are_those_of_both_ways_to_share_weights():

@@ -221,6 +221,7 @@ def test_versions_have_no_build_tag():
     ("values", "device", "dtype"),
     [
         pytest.param({"kind": "cross-encoder", "model": "./m"}, "cuda", "float16", id="close scores need float16"),
+        pytest.param({"kind": "cross-encoder", "model": "./m"}, "cpu", "float32", id="whatever the CPU is fast at"),
         pytest.param(
             {"kind": "yes-no", "model": "./m"}, "cuda", "bfloat16", id="language models were made in bfloat16"
         ),
