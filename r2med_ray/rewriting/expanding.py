@@ -18,6 +18,7 @@ def expand(
     method: str,
     reasoning: bool,
     compat: Compat,
+    noted: Mapping[str, Sequence[QueryId]] | None = None,
     task: str = "",
 ) -> Rewriting:
     """Give every query its usable answers as expansions; a query without any stays as it was.
@@ -31,6 +32,7 @@ def expand(
         method: what the expansions are used like.
         reasoning: whether the writer thinks before it answers.
         compat: see above.
+        noted: what else there is to say of some queries, by reason.
         task: whose queries they are, for errors.
 
     Raises:
@@ -50,7 +52,7 @@ def expand(
         rewritten.append((replace(query, expansions=(*query.expansions, *expansions)), bool(expansions)))
     rewriting = Rewriting(
         queries=tuple(query for query, _ in rewritten),
-        flagged={reason: tuple(ids) for reason, ids in flagged.items()},
+        flagged={reason: tuple(ids) for reason, ids in (flagged | dict(noted or {})).items() if ids},
         unchanged=tuple(query.query_id for query, is_changed in rewritten if not is_changed),
     )
     _require_few(rewriting, config, task)

@@ -1,7 +1,6 @@
 """Has a language model rewrite the queries; each text is kept as soon as it is there, and never asked for again."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -102,17 +101,17 @@ class LiveRewriter:
             ]
             for query_id, of_query in written.items()
         }
-        rewriting = expand(
+        shortened = [query_id for query_id, items in written.items() if any(item.shortened for item in items)]
+        return expand(
             queries,
             answers,
             self.config,
             method=self._like,
             reasoning=self._format.reasoning,
             compat=self.compat,
+            noted={SHORTENED: shortened},
             task=self._task,
         )
-        shortened = tuple(query_id for query_id, items in written.items() if any(item.shortened for item in items))
-        return replace(rewriting, flagged={**rewriting.flagged, SHORTENED: shortened}) if shortened else rewriting
 
     def export(self, queries: Sequence[Query], folder: Path, *, sample: int = 0) -> Path:
         """Write one text per query as `<folder>/<method>/<writer>/query_with_hydoc.jsonl`, for others to replay.

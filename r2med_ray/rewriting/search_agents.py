@@ -13,7 +13,6 @@ goes on behind the last turn that was answered. A conversation that its time lim
 
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
 from r2med_ray.artifacts import ArtifactKey, ArtifactStore, Json, fingerprint
@@ -143,20 +142,17 @@ class SearchAgent:
             for query in queries
         }
         answers = {query_id: [self._talk.answer(item, self._compat)] for query_id, item in transcripts.items()}
-        rewriting = expand(
+        noted = {reason: [item.query_id for item in transcripts.values() if item.has(reason)] for reason in REASONS}
+        return expand(
             queries,
             answers,
             self.config,
             method=self.config.method,
             reasoning=self._answers.reasoning,
             compat=self._compat,
+            noted=noted,
             task=self.name,
         )
-        flagged = dict(rewriting.flagged)
-        for reason in REASONS:
-            if ids := tuple(query_id for query_id, item in transcripts.items() if item.has(reason)):
-                flagged[reason] = ids
-        return replace(rewriting, flagged=flagged)
 
     def _stored(self, query: Query) -> Transcript | None:
         """Return a conversation that was led to its end, which a time limit below today's isn't."""

@@ -470,7 +470,7 @@ def test_a_conversation_that_outgrows_the_model_ends_alone(store: ArtifactStore)
 def test_too_many_conversations_that_outgrow_the_model_are_an_error(store: ArtifactStore) -> None:
     with (
         Service(forgetful(lambda messages: True)) as service,
-        pytest.raises(DataError, match="2 of 2 queries have no usable text"),
+        pytest.raises(DataError, match=r"2 of 2 queries have no usable text \(empty: 2, context limit: 2\)"),
     ):
         agent(store, chat(service, store), Library(), unusable=0.5).rewrite(QUERIES)
 
