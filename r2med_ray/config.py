@@ -124,7 +124,7 @@ class SearchAgentConfig(Frozen):
     """Tokens that it may write in one conversation before it has to end."""
 
     max_seconds: float = Field(default=3600.0, gt=0)
-    """This long after its first text a conversation begins no other search."""
+    """Once its texts have taken this long, a conversation begins no other search."""
 
 
 class RewriterConfig(Frozen):

@@ -4,7 +4,7 @@ Shape letters: Q queries, B texts of a batch, D embedding size, T tokens of a te
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from r2med_ray.types import Document, FloatMatrix, Query, Ranking, Reranking, Rewriting, Run
@@ -117,6 +117,9 @@ class Completion:
     completion_tokens: int | None = None
     shortened: int = 0
     """Which of the conversations was answered: 0 the whole one, i the i-th of `shorter`."""
+
+    seconds: float = field(default=0.0, compare=False)
+    """From the request that was answered to its last word."""
 
 
 class TextGenerator(Protocol):

@@ -7,6 +7,7 @@ why is asked for again, never kept as an answer.
 import asyncio
 import re
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -146,17 +147,17 @@ class ChatModel:
         }
 
     async def _ask(self, body: dict[str, Any], shortened: int, client: "AsyncOpenAI") -> Completion:
-        parts = _Parts()
+        parts = _Parts(shortened)
         create: Any = client.chat.completions.create  # overloaded on what only the row knows
         if not self.row.stream:
             parts.add(await create(**body), "message")
-            return parts.completion(shortened)
+            return parts.completion()
         async with await create(**body, stream=True, stream_options={"include_usage": True}) as stream:
             while True:
                 async with asyncio.timeout(self.row.calls.idle_timeout_s if parts.begun else None):
                     piece = await anext(stream, None)
                 if piece is None:
-                    return parts.completion(shortened)
+                    return parts.completion()
                 parts.add(piece, "delta")
 
 
@@ -194,10 +195,12 @@ class ServedModel:
 class _Parts:
     """The pieces of an answer so far; a whole answer is one piece."""
 
+    shortened: int
     text: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
     finish_reason: str | None = None
     usage: Any = None
+    asked: float = field(default_factory=time.monotonic)
 
     @property
     def begun(self) -> bool:
@@ -222,7 +225,7 @@ class _Parts:
                 self.reasoning.append(thought)
             self.finish_reason = getattr(choice, "finish_reason", None) or self.finish_reason
 
-    def completion(self, shortened: int) -> Completion:
+    def completion(self) -> Completion:
         """Return the whole.
 
         Raises:
@@ -236,7 +239,8 @@ class _Parts:
             finish_reason=self.finish_reason,
             prompt_tokens=_count(self.usage, "prompt_tokens"),
             completion_tokens=_count(self.usage, "completion_tokens"),
-            shortened=shortened,
+            shortened=self.shortened,
+            seconds=time.monotonic() - self.asked,
         )
 
 

@@ -60,6 +60,7 @@ class Conversations:
             text=text.removeprefix(self._open_thought(turns)),
             finish_reason=completion.finish_reason,
             tokens=completion.completion_tokens or 0,
+            seconds=completion.seconds,
             shortened=completion.shortened > 0,
         )
         return turn, self.agent.request_in(turn.text, self.model, finish_reason=turn.finish_reason)

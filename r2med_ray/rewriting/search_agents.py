@@ -8,10 +8,10 @@ it is (Jin et al. 2025, arXiv 2503.09516). All questions take each turn together
 wrong, and counted.
 
 The transcript is an artefact, and so is every single text (see `generations.StoredGenerator`): a job that was killed
-goes on behind the last turn that was answered. A conversation that its time limit ended goes on under a longer one.
+goes on behind the last turn that was answered. Time is what its own texts took, so that a conversation doesn't depend
+on the others that it takes turns with; one that its time limit ended goes on under a longer one.
 """
 
-import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TypeAlias
 
@@ -26,7 +26,7 @@ from r2med_ray.rewriting.expanding import expand
 from r2med_ray.rewriting.taking_turns import Steps, take_turns
 from r2med_ray.rewriting.transcripts import REASONS, Transcript, Turn, keep_transcript, read_transcript
 from r2med_ray.templates import Template
-from r2med_ray.types import Compat, DocId, Query, QueryId, Rewriting
+from r2med_ray.types import Compat, DocId, Query, Rewriting
 
 FoundPassage: TypeAlias = tuple[DocId, str]
 Search: TypeAlias = Callable[[Sequence[str]], Sequence[Sequence[FoundPassage]]]
@@ -36,7 +36,7 @@ START_PLACES = ("query",)
 CONDENSE_PLACES = ("query", "reasoning", "request", "passages")
 
 KIND = "transcript"
-VERSION = 2
+VERSION = 3
 """Of the rules by which a conversation is led; part of its key."""
 
 NEITHER = "That was neither an answer nor a request. Write what to look for between {start} and {end}, or answer."
@@ -63,7 +63,6 @@ class SearchAgent:
             servers can do that (vLLM's `continue_final_message`).
         compat: how answers are cut out of the raw text.
         name: what errors call it; no two agents that are led together have the same one.
-        clock: seconds, for the time limit of every conversation.
 
     Raises:
         ConfigError: the method is no agent, or the format is unknown.
@@ -83,7 +82,6 @@ class SearchAgent:
         in_place: bool = False,
         compat: Compat = "none",
         name: str = "agent",
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if config.agent is None:
             raise ConfigError(f"rewriter {config.method}: a search agent needs `agent: {{retriever: bm25}}`")
@@ -100,7 +98,6 @@ class SearchAgent:
         self._talk = Conversations(agent=self._form, model=self._answers, in_place=in_place)
         self._compat: Compat = compat
         self.name = name
-        self._clock = clock
 
     def inputs(self) -> dict[str, Json]:
         """Return everything that changes an answer, for artefact keys."""
@@ -167,14 +164,11 @@ class SearchAgent:
         """Lead conversations to their end, and keep each as soon as it has ended; see `taking_turns`."""
         limit = self._limits.max_seconds
         active = [(query, Transcript(query_id=query.query_id, max_seconds=limit)) for query in queries]
-        began: dict[QueryId, float] = {}
         while active:
             completions = yield [self._prompt(query, transcript) for query, transcript in active]
-            now = self._clock()
             for at, (_, transcript) in enumerate(active):
                 if at in completions:
-                    late = now - began.setdefault(transcript.query_id, now) > limit
-                    self._note(transcript, completions[at], late=late)
+                    self._note(transcript, completions[at])
                 else:
                     transcript.ended = "context limit"
             yield from self._carry_out([(query, item) for query, item in active if item.ended is None])
@@ -183,7 +177,7 @@ class SearchAgent:
                     keep_transcript(self._store, self.key(query), transcript)
             active = [(query, item) for query, item in active if item.ended is None]
 
-    def _note(self, transcript: Transcript, completion: Completion, *, late: bool) -> None:
+    def _note(self, transcript: Transcript, completion: Completion) -> None:
         """Write down what the model wrote, and whether it is to go on."""
         turn, asked = self._talk.next_turn(transcript.turns, completion)
         out_of_turns = transcript.requests >= self._limits.max_turns
@@ -197,7 +191,7 @@ class SearchAgent:
             transcript.ended = "turn limit"
         elif transcript.tokens >= self._limits.max_tokens:
             transcript.ended = "token limit"
-        elif late:
+        elif transcript.seconds >= transcript.max_seconds:
             transcript.ended = "time limit"
         elif asked:
             turn.text, turn.request = asked
@@ -248,7 +242,9 @@ class SearchAgent:
             prompts.append(self._chat_prompt(unit, [message("user", whole)], [message("user", shorter)]))
         completions = yield prompts
         for at, (_, transcript) in enumerate(asked):
-            if at not in completions:
+            if at in completions:
+                transcript.turns[-1].seconds += completions[at].seconds
+            else:
                 transcript.ended = "context limit"
         return [self._condensation(completions[at]) if at in completions else "" for at in range(len(asked))]
 

@@ -24,6 +24,9 @@ class Turn:
     text: str
     finish_reason: str
     tokens: int
+    seconds: float = 0.0
+    """How long the model wrote, what was condensed before the next turn included."""
+
     request: str | None = None
     found: list[DocId] = field(default_factory=list)
     shown: str | None = None
@@ -56,6 +59,11 @@ class Transcript:
     def tokens(self) -> int:
         """Tokens that the model has written."""
         return sum(turn.tokens for turn in self.turns)
+
+    @property
+    def seconds(self) -> float:
+        """How long the model has written."""
+        return sum(turn.seconds for turn in self.turns)
 
     def has(self, reason: str) -> bool:
         """Say whether a turn was malformed or shortened, or the conversation ended in a certain way."""

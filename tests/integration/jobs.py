@@ -17,10 +17,10 @@ def environment(**changes: str) -> dict[str, str]:
 
 
 def run_job(
-    *arguments: str | Path, cwd: Path, check: bool = True, timeout_s: float = 580
+    *arguments: str | Path, cwd: Path, check: bool = True, timeout_s: float = 580, address: str = "local"
 ) -> subprocess.CompletedProcess[str]:
-    """Run `python jobs/full_benchmark.py ...` in a folder."""
-    command = [sys.executable, JOB, *arguments]
+    """Run `python jobs/full_benchmark.py ...` in a folder, on a cluster of its own unless there is an address."""
+    command = [sys.executable, JOB, *arguments, "--address", address]
     finished = subprocess.run(command, cwd=cwd, env=environment(), capture_output=True, text=True, timeout=timeout_s)
     if check and finished.returncode != 0:
         raise AssertionError(f"exit code {finished.returncode}\n{finished.stdout}\n{finished.stderr}")

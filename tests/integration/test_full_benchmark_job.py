@@ -50,11 +50,11 @@ def test_the_hypothetical_documents_help_bm25_on_the_demo(finished: Path) -> Non
     assert scores["bm25"] < scores["bm25+hyde"]
 
 
-def test_a_second_run_encodes_and_indexes_nothing_and_writes_the_same_runs(finished: Path) -> None:
+def test_a_second_run_encodes_and_indexes_nothing_and_writes_the_same_runs(finished: Path, address: str) -> None:
     store = ArtifactStore(str(finished / "store"))
     before, runs = store.names(), run_files(finished / "results" / "small")
 
-    run_job(finished / "small.yaml", "--output", finished / "again", cwd=finished)
+    run_job(finished / "small.yaml", "--output", finished / "again", cwd=finished, address=address)
 
     assert store.names() == before
     assert run_files(finished / "again") == runs
@@ -62,20 +62,21 @@ def test_a_second_run_encodes_and_indexes_nothing_and_writes_the_same_runs(finis
     assert all(stage["reused"] for stage in manifest["stages"])
 
 
-def test_a_dry_run_shows_what_is_stored_and_makes_nothing(finished: Path) -> None:
+def test_a_dry_run_shows_what_is_stored_and_makes_nothing(finished: Path, address: str) -> None:
     store = ArtifactStore(str(finished / "store"))
     before = store.names()
+    config, fresh_store = finished / "small.yaml", finished / "fresh"
 
-    shown = run_job(finished / "small.yaml", "--dry-run", cwd=finished).stdout
-    fresh = run_job(finished / "small.yaml", "--dry-run", "--store", finished / "fresh", cwd=finished).stdout
+    shown = run_job(config, "--dry-run", cwd=finished, address=address).stdout
+    fresh = run_job(config, "--dry-run", "--store", fresh_store, cwd=finished, address=address).stdout
 
     assert "vectors for all-MiniLM-L6-v2, Demo-Posts: 4 + 0" in shown
     assert "corpus to be converted" in fresh
     assert store.names() == before
-    assert not (finished / "fresh").exists()
+    assert not fresh_store.exists()
 
 
-def test_a_changed_byte_in_the_store_stops_the_job_and_is_named(finished: Path, tmp_path: Path) -> None:
+def test_a_changed_byte_in_the_store_stops_the_job_and_is_named(finished: Path, tmp_path: Path, address: str) -> None:
     shutil.copytree(finished / "store", tmp_path / "store")
     store = ArtifactStore(str(tmp_path / "store"))
     damaged = next(artifact for artifact in store.all() if artifact.name.startswith("vectors/"))
@@ -86,16 +87,17 @@ def test_a_changed_byte_in_the_store_stops_the_job_and_is_named(finished: Path, 
     for name in store.names_of("run"):
         store.remove(name)
 
-    failed = run_job(
-        finished / "small.yaml", "--store", tmp_path / "store", "--output", tmp_path / "2", cwd=finished, check=False
-    )
+    arguments = [finished / "small.yaml", "--store", tmp_path / "store", "--output", tmp_path / "2"]
+    failed = run_job(*arguments, cwd=finished, check=False, address=address)
 
     assert failed.returncode == 2
     assert damaged.name in failed.stderr
     assert not (tmp_path / "2").exists()
 
 
-def test_a_killed_driver_leaves_nothing_half_made_and_is_resumed(finished: Path, tmp_path: Path) -> None:
+def test_a_killed_driver_leaves_nothing_half_made_and_is_resumed(
+    finished: Path, tmp_path: Path, address: str
+) -> None:
     arguments = [finished / "small.yaml", "--store", tmp_path / "store", "--output", tmp_path / "out"]
     driver = subprocess.Popen(
         [sys.executable, JOB, *arguments], cwd=tmp_path, env=environment(), stderr=subprocess.DEVNULL
@@ -111,15 +113,16 @@ def test_a_killed_driver_leaves_nothing_half_made_and_is_resumed(finished: Path,
     assert 1 <= len(vectors) <= 4
     assert list(store.problems()) == []
     assert not (tmp_path / "out").exists()
-    run_job(*arguments, cwd=tmp_path)
+    run_job(*arguments, cwd=tmp_path, address=address)
     assert vectors <= set(store.names_of("vectors"))
     assert run_files(tmp_path / "out") == run_files(finished / "results" / "small")
 
 
-def test_what_is_wrong_with_a_benchmark_stops_it_with_exit_code_2(finished: Path, tmp_path: Path) -> None:
-    failed = run_job(
-        finished / "small.yaml", "--store", tmp_path, "--set", "resources.encode.gpus=1", cwd=tmp_path, check=False
-    )
+def test_what_is_wrong_with_a_benchmark_stops_it_with_exit_code_2(
+    finished: Path, tmp_path: Path, address: str
+) -> None:
+    arguments = [finished / "small.yaml", "--store", tmp_path, "--set", "resources.encode.gpus=1"]
+    failed = run_job(*arguments, cwd=tmp_path, check=False, address=address)
 
     assert failed.returncode == 2
     assert "error: resources.encode reserves 1 × 1 GPU, 1 in all; the cluster has 0" in failed.stderr

@@ -3,6 +3,7 @@
 import json
 import os
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -58,7 +59,7 @@ def head(tmp_path: Path) -> Iterator[dict[str, str]]:
             pytest.fail(f"the head node did not start:\n{(tmp_path / 'head.log').read_text()}")
         yield reach
     finally:
-        os.killpg(node.pid, 15)
+        os.killpg(node.pid, signal.SIGKILL)  # asked to end, it takes its time
         node.wait(timeout=60)
 
 

@@ -124,7 +124,9 @@ def test_a_model_behind_an_address_gives_the_same_while_encoders_work_beside_it(
     assert run_files(tmp_path / "results" / "live") == run_files(finished / "results" / "live")
 
 
-def test_a_job_that_was_killed_while_texts_were_written_asks_for_the_rest(checkpoint: Path, tmp_path: Path) -> None:
+def test_a_job_that_was_killed_while_texts_were_written_asks_for_the_rest(
+    checkpoint: Path, tmp_path: Path, address: str
+) -> None:
     answer: Answer = slow(completions(lambda prompt: f"a passage of {len(prompt)} letters"), 0.3)
     with Service(answer) as service:
         systems = [{"name": "hyde", "retriever": "bm25", "rewriter": {**HYDE, "samples": 4}}]
@@ -141,7 +143,7 @@ def test_a_job_that_was_killed_while_texts_were_written_asks_for_the_rest(checkp
         driver.wait()
         written = len(store.names_of("generation"))
         service.forget()
-        run_job(*arguments, cwd=tmp_path)
+        run_job(*arguments, cwd=tmp_path, address=address)
 
         total = 4 * QUERIES
         assert 1 <= written < total
@@ -151,19 +153,19 @@ def test_a_job_that_was_killed_while_texts_were_written_asks_for_the_rest(checkp
 
 
 def test_the_texts_of_all_tasks_are_one_stream_though_their_prompts_hold_what_a_search_found(
-    checkpoint: Path, tmp_path: Path
+    checkpoint: Path, tmp_path: Path, address: str
 ) -> None:
     with Service(slow(completions(lambda prompt: "a passage"), 2)) as service:
         systems = [{"name": "lamer", "retriever": "bm25", "rewriter": LAMER}]
         tasks = ["Demo-Posts", "Demo-Cases"]
         config = job(tmp_path / "job", checkpoint, tasks=tasks, systems=systems, baseline=None, base_url=service.url)
-        run_job(config, cwd=tmp_path)
+        run_job(config, cwd=tmp_path, address=address)
 
     assert len(service.requests) == 2 * QUERIES
     assert service.most_at_once > QUERIES
 
 
-def test_agents_of_all_tasks_take_their_turns_together(checkpoint: Path, tmp_path: Path) -> None:
+def test_agents_of_all_tasks_take_their_turns_together(checkpoint: Path, tmp_path: Path, address: str) -> None:
     def say(last: str) -> str:
         return "<answer>measles</answer>" if "\n[1] " in last else "<search>fever and rash</search>"
 
@@ -174,7 +176,7 @@ def test_agents_of_all_tasks_take_their_turns_together(checkpoint: Path, tmp_pat
         ]
         tasks = ["Demo-Posts", "Demo-Cases"]
         config = job(tmp_path / "job", checkpoint, tasks=tasks, systems=systems, baseline=None, base_url=service.url)
-        run_job(config, cwd=tmp_path)
+        run_job(config, cwd=tmp_path, address=address)
 
     assert len(service.requests) == 2 * 2 * QUERIES  # two turns; what the second system is to write is written
     assert service.most_at_once > QUERIES
@@ -185,7 +187,7 @@ def test_agents_of_all_tasks_take_their_turns_together(checkpoint: Path, tmp_pat
 
 
 def test_a_system_whose_agent_searches_with_a_model_that_is_not_here_is_left_out(
-    checkpoint: Path, tmp_path: Path
+    checkpoint: Path, tmp_path: Path, address: str
 ) -> None:
     tool = AGENT | {"agent": {"retriever": "bge-large-en-v1.5"}}
     with Service(completions(lambda prompt: "never asked")) as service:
@@ -194,7 +196,7 @@ def test_a_system_whose_agent_searches_with_a_model_that_is_not_here_is_left_out
             {"name": "agent", "retriever": "bm25", "rewriter": tool},
         ]
         config = job(tmp_path, checkpoint, systems=systems, when_missing="skip", base_url=service.url)
-        run_job(config, cwd=tmp_path)
+        run_job(config, cwd=tmp_path, address=address)
 
         assert service.requests == []
     manifest = json.loads((tmp_path / "results" / "live" / "manifest.json").read_text())

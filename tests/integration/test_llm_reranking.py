@@ -75,16 +75,16 @@ def test_scores_are_made_again_from_kept_answers_without_a_model_at_hand(tmp_pat
 
 
 @pytest.mark.ray
-def test_a_job_is_refused_above_the_limit_and_reports_what_it_kept(tmp_path: Path) -> None:
+def test_a_job_is_refused_above_the_limit_and_reports_what_it_kept(tmp_path: Path, address: str) -> None:
     # The first of the 15 queries is about a cinema. Each has three candidates, so an order of two lacks one.
     with Service(completions(lambda prompt: "no idea" if "dim cinema" in prompt else "[2] > [1]")) as service:
         systems = [{"name": "listwise", "retriever": "bm25", "reranker": {"model": "order", "depth": 3}}]
         models = rows(tmp_path / "models", service.url)
         config = write_config(tmp_path / "job.yaml", systems=systems, baseline=None, models=str(models))
 
-        refused = run_job(config, cwd=tmp_path, check=False)
+        refused = run_job(config, cwd=tmp_path, check=False, address=address)
         asked = len(service.requests)
-        run_job(config, "--set", "systems.0.reranker.max_unusable=0.1", cwd=tmp_path)
+        run_job(config, "--set", "systems.0.reranker.max_unusable=0.1", cwd=tmp_path, address=address)
 
         assert refused.returncode != 0
         assert "listwise on Demo-Posts: 1 of 15 queries have answers" in refused.stderr

@@ -39,7 +39,7 @@ SYSTEMS = [
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def results(tmp_path_factory: pytest.TempPathFactory, address: str) -> Path:
     """A pool of 250 documents; fusion leaves the positive of q2 in their middle, so that it needs its safeguard."""
     folder = tmp_path_factory.mktemp("nano")
     texts = {doc_id: f"note {number}" for number, doc_id in enumerate(DOC_IDS)}
@@ -63,7 +63,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         depth=500,
         resources={"documents_per_shard": 90},
     )
-    run_job(config, cwd=folder)
+    run_job(config, cwd=folder, address=address)
     return folder
 
 

@@ -21,14 +21,18 @@ GOLDEN = REPOSITORY / "tests" / "golden" / "demo.csv"
 
 
 @pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that looks like the repository, so that results of a user's own are left alone."""
+def checkout(tmp_path_factory: pytest.TempPathFactory, address: str) -> Path:
+    """A folder that looks like the repository, so that results of a user's own are left alone.
+
+    The first command, which is the demo, starts a cluster of its own; the others join the one of the tests.
+    """
     folder = tmp_path_factory.mktemp("checkout")
     for name in ("jobs", "r2med_ray"):
         (folder / name).symlink_to(REPOSITORY / name)
     for command in COMMANDS:
+        where = {} if command is COMMANDS[0] else {"RAY_ADDRESS": address}
         finished = subprocess.run(
-            ["bash", "-c", command], cwd=folder, env=environment(), capture_output=True, text=True, timeout=580
+            ["bash", "-c", command], cwd=folder, env=environment(**where), capture_output=True, text=True, timeout=580
         )
         assert finished.returncode == 0, f"{command}\n{finished.stdout}\n{finished.stderr}"
     return folder

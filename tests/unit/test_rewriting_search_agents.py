@@ -24,7 +24,9 @@ CONDENSE = Template(version="1", text="condense {query}|{reasoning}|{request}|{p
 class Agent:
     """A language model that says its lines in turn, one list of lines per question; remembers every prompt."""
 
-    def __init__(self, lines: Mapping[str, Sequence[str | Completion]], condensed: str = "facts") -> None:
+    def __init__(
+        self, lines: Mapping[str, Sequence[str | Completion]], condensed: str | Completion = "facts"
+    ) -> None:
         self.prompts: list[ChatPrompt] = []
         self.batches: list[int] = []
         self._lines = {question: list(said) for question, said in lines.items()}
@@ -205,41 +207,39 @@ def test_a_conversation_ends_at_its_token_limit(store: ArtifactStore) -> None:
     assert agent(store, model, Library(), max_tokens=4).rewrite(QUERIES[:1]).flagged["token limit"] == ("1",)
 
 
-class Clock:
-    """Seconds that pass only while a model writes: the next of `turns` for every turn."""
-
-    def __init__(self, *turns: float) -> None:
-        self.now = 0.0
-        self._turns = list(turns)
-
-    def __call__(self) -> float:
-        self.now += self._turns.pop(0)
-        return self.now
+def took(seconds: float, text: str) -> Completion:
+    return Completion(text=text, reasoning="", finish_reason="stop", seconds=seconds)
 
 
 def test_a_conversation_begins_no_search_past_its_time(store: ArtifactStore) -> None:
-    model = Agent({"why the rash": ["<search>a", "<search>b"]})
+    model = Agent({"why the rash": [took(4, "<search>a"), took(6, "<search>b")]})
     library = Library()
 
-    rewriting = agent(store, model, library, max_seconds=10, clock=Clock(1, 11)).rewrite(QUERIES[:1])
+    rewriting = agent(store, model, library, max_seconds=10).rewrite(QUERIES[:1])
 
     assert library.calls == [["a"]]
     assert rewriting.flagged["time limit"] == ("1",)
 
 
-def test_the_time_before_the_first_text_does_not_count(store: ArtifactStore) -> None:
-    model = Agent({"why the rash": ["<search>a", "<answer>b</answer>"]})
+def test_condensing_takes_time_and_other_conversations_do_not(store: ArtifactStore) -> None:
+    request, again = "<|begin_search_query|>a", "<|begin_search_query|>b"
+    said = {
+        "why the rash": [took(4, request), took(4, again)],
+        "why the fever": [took(1, request), took(1, again), took(1, "c")],
+    }
+    model = Agent(said, condensed=took(3, "facts"))
 
-    rewriting = agent(store, model, Library(), max_seconds=10, clock=Clock(900, 9)).rewrite(QUERIES[:1])
+    rewriting = agent(store, model, Library(), method="search-o1", max_seconds=10).rewrite(QUERIES)
 
-    assert rewriting.flagged == {}
-    assert rewriting.queries[0].expansions[0].text == "b"
+    # 4 + 3 + 4 seconds; and 1 + 3 + 1 + 3 + 1
+    assert rewriting.flagged["time limit"] == ("1",)
+    assert [len(query.expansions) for query in rewriting.queries] == [0, 1]
 
 
 def test_a_conversation_that_time_ended_goes_on_under_a_longer_limit_only(store: ArtifactStore) -> None:
-    said = ["<search>a", "<search>b", "<answer>c</answer>"]
-    agent(store, Agent({"why the rash": said}), Library(), max_seconds=10, clock=Clock(1, 11)).rewrite(QUERIES[:1])
-    longer = agent(store, Agent({"why the rash": said}), Library(), max_seconds=20, clock=Clock(1, 11, 1))
+    said = {"why the rash": [took(4, "<search>a"), took(6, "<search>b"), took(1, "<answer>c</answer>")]}
+    agent(store, Agent(said), Library(), max_seconds=10).rewrite(QUERIES[:1])
+    longer = agent(store, Agent(said), Library(), max_seconds=20)
 
     assert agent(store, Agent({}), Library(), max_seconds=10).unfinished(QUERIES[:1]) == 0
     assert agent(store, Agent({}), Library(), max_seconds=5).unfinished(QUERIES[:1]) == 0
