@@ -153,8 +153,8 @@ def test_an_engine_or_a_replica_that_dies_loses_no_text_and_none_is_written_twic
 
     killer = threading.Thread(target=kill)
     killer.start()
-    answering = model(served_llama)
-    # Eight at a time, so that the first texts are there long before the last.
+    # Long texts, eight at a time, so that the first are there seconds before the last.
+    answering = model(served_llama, max_tokens=128)
     answering.row = answering.row.model_copy(
         update={"calls": answering.row.calls.model_copy(update={"max_in_flight": 8})}
     )
@@ -167,7 +167,7 @@ def test_an_engine_or_a_replica_that_dies_loses_no_text_and_none_is_written_twic
     assert list(store.problems()) == []
     # The engine that took its place holds the same weights: it writes the same texts again.
     assert served_llama.engine().pid != engine.pid
-    assert model(served_llama).generate([asked[0], asked[63]])[1].text == written[63].text
+    assert model(served_llama, max_tokens=128).generate([asked[0], asked[63]])[1].text == written[63].text
 
 
 @pytest.mark.filterwarnings("default")  # of vLLM's imports
