@@ -116,7 +116,9 @@ class Assembly:
         unwritten = rewriter.unfinished(task.queries) if isinstance(rewriter, LiveRewriter | SearchAgent) else 0
         self.release()
         if unwritten:
-            searches = [stage.row for stage in (*resolved.first_stages, resolved.tool) if stage]
+            # What LameR's search needs was asked for with the search, which is done.
+            tool = resolved.tool if isinstance(rewriter, SearchAgent) else None
+            searches = [stage.row for stage in (*resolved.first_stages, tool) if stage]
             for row in (resolved.language_model, *searches, resolved.reranker):
                 self._require(row)
         return Assembled(task=task, resolved=resolved, system=system, unwritten=unwritten)
@@ -215,9 +217,8 @@ class Assembly:
         retriever = self._retriever(task, stage)
         if not retriever.is_stored(queries, k=depth):
             self._require(stage.row)
-            embeds = not isinstance(stage, LexicalStage)
-            if embeds and not self._language_models.fit_beside(self._encoder):
-                self._language_models.release()
+            if not isinstance(stage, LexicalStage):
+                self._make_room_for_encoder()
             self._stages.prepare([Asked(task=task, stage=stage, queries=tuple(queries))])
         return retriever.retrieve(queries, k=depth)
 
@@ -270,6 +271,13 @@ class Assembly:
             self._served[application] = ServedReranker(handle, resources)
         return self._served[application]
 
+    def _make_room_for_encoder(self) -> None:
+        if not self._language_models.fit_beside(self._reserved(len(self._open), len(self._served), encoders=1)):
+            self.release()
+        if not self._language_models.fit_beside(self._reserved(0, len(self._served), encoders=1)):
+            self._language_models.release()
+            self._end_scorers()
+
     def _make_room_for_scorer(self) -> None:
         self.release()  # what is to be reranked has been searched for
         if not self._language_models.fit_beside(self._reserved(1, len(self._served) + 1)):
@@ -281,13 +289,18 @@ class Assembly:
         if not self._language_models.fit_beside(self._reserved(1, len(self._served))):
             self._end_scorers()
 
-    def _reserved(self, retrievers: int, scorers: int) -> Pool:
-        """Return what so many first stages and served scorers reserve together."""
-        search, rerank = self._pools.search, self._pools.rerank
+    def _reserved(self, retrievers: int, scorers: int, encoders: int = 0) -> Pool:
+        """Return what so many first stages, served scorers and actors with an encoder reserve together."""
+        search, rerank, encode = self._pools.search, self._pools.rerank, self._encoder
+        parts = [
+            (retrievers * search.actors, search),
+            (scorers * rerank.actors, rerank),
+            (encoders, encode),
+        ]
         return Pool(
             actors=1,
-            cpus=retrievers * search.actors * search.cpus + scorers * rerank.actors * rerank.cpus,
-            gpus=retrievers * search.actors * search.gpus + scorers * rerank.actors * rerank.gpus,
+            cpus=sum(count * pool.cpus for count, pool in parts),
+            gpus=sum(count * pool.gpus for count, pool in parts),
         )
 
     def _end_scorers(self) -> None:

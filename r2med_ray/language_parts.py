@@ -109,20 +109,21 @@ class LanguageParts:
     def lead(self, work: Sequence[tuple[Task, QueryRewriter]]) -> None:
         """Have all agents lead the conversations that are not stored yet, as one stream per language model.
 
+        A conversation that several agents would lead alike is led once, by the one that gives it the most time.
+
         Raises:
             StageError: a model failed for good; names the queries. What was answered until then is kept.
         """
         streams: dict[str, tuple[TextGenerator, dict[str, Steps]]] = {}
         led: set[str] = set()
-        for task, rewriter in work:
-            if isinstance(rewriter, SearchAgent):
-                by_key = {rewriter.key(query).digest: query for query in rewriter.open(task.queries)}
-                queries = [query for key, query in by_key.items() if key not in led]
-                led |= by_key.keys()
-                agents = streams.setdefault(_asked(rewriter), (rewriter.generator, {}))[1]
-                agents[rewriter.name] = rewriter.lead(queries)
-        for generator, agents in streams.values():
-            take_turns(agents, generator)
+        agents = [(task, rewriter) for task, rewriter in work if isinstance(rewriter, SearchAgent)]
+        for task, agent in sorted(agents, key=lambda item: -item[1].max_seconds):
+            by_key = {agent.key(query).digest: query for query in agent.open(task.queries)}
+            queries = [query for key, query in by_key.items() if key not in led]
+            led |= by_key.keys()
+            streams.setdefault(_asked(agent), (agent.generator, {}))[1][agent.name] = agent.lead(queries)
+        for generator, steps in streams.values():
+            take_turns(steps, generator)
 
     def reranker(self, row: LlmRerankerRow, require: Callable[[LlmRerankerRow], None]) -> StoredReranker:
         """Return a reranker that asks a language model what it hasn't asked it before.

@@ -1,7 +1,7 @@
 """A language model behind an OpenAI-compatible address: messages in, completions out, in order.
 
-Answers are streamed, so that one that stalls is noticed long before its deadline; a stream that ends without saying
-why is asked for again, never kept as an answer.
+Answers are streamed unless the row says otherwise, so that one that stalls is noticed long before its deadline; a
+stream that ends without saying why is asked for again, never kept as an answer.
 """
 
 import asyncio

@@ -103,7 +103,7 @@ class LanguageModelRow(Row):
     """What every request holds beside, e.g. `top_k: 20` or `chat_template_kwargs: {enable_thinking: true}`."""
 
     stream: bool = True
-    """Ask for answers piece by piece, so that one that stalls is noticed."""
+    """Ask for answers piece by piece, so that one that stalls is noticed; see `for_replicas` for the exception."""
 
     calls: ChatCallPolicy = ChatCallPolicy()
 

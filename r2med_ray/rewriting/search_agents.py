@@ -8,8 +8,8 @@ it is (Jin et al. 2025, arXiv 2503.09516). All questions take each turn together
 wrong, and counted.
 
 The transcript is an artefact, and so is every single text (see `generations.StoredGenerator`): a job that was killed
-goes on behind the last turn that was answered. Time is what its own texts took, so that a conversation doesn't depend
-on the others that it takes turns with; one that its time limit ended goes on under a longer one.
+goes on behind the last turn that was answered. Its time is what its own texts took, each from its request on: waiting
+for the turns of others doesn't count. One that its time limit ended goes on under a longer one.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -112,6 +112,11 @@ class SearchAgent:
             "rules": VERSION,
         }
 
+    @property
+    def max_seconds(self) -> float:
+        """How long a conversation may take."""
+        return self._limits.max_seconds
+
     def key(self, query: Query) -> ArtifactKey:
         """Return the key of a query's transcript."""
         return ArtifactKey(KIND, {**self.inputs(), "query": fingerprint(query.text)})
@@ -139,7 +144,7 @@ class SearchAgent:
             for query in queries
         }
         answers = {query_id: [self._talk.answer(item, self._compat)] for query_id, item in transcripts.items()}
-        noted = {reason: [item.query_id for item in transcripts.values() if item.has(reason)] for reason in REASONS}
+        noted = {reason: [at for at, item in transcripts.items() if item.has(reason)] for reason in REASONS}
         return expand(
             queries,
             answers,

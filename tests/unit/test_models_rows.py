@@ -228,5 +228,8 @@ def test_versions_have_no_build_tag():
         pytest.param({"kind": "cross-encoder", "model": "./m", "dtype": "float32"}, "cuda", "float32", id="named"),
     ],
 )
-def test_a_rerankers_precision_suits_its_kind(values: dict[str, str], device: str, dtype: str):
+def test_a_rerankers_precision_suits_its_kind(
+    values: dict[str, str], device: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("r2med_ray.models.devices.cpu_has_bfloat16", lambda: True)
     assert RerankerRow.model_validate({"name": "r", **values}).resolved_dtype(device) == dtype

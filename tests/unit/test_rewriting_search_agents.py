@@ -265,6 +265,15 @@ def test_a_conversation_is_led_once(store: ArtifactStore) -> None:
     assert silent.prompts == []
 
 
+def test_a_conversation_about_the_same_question_is_counted_for_every_query(store: ArtifactStore) -> None:
+    twins = tuple(Query(query_id=name, text="why the rash") for name in ("1", "2"))
+    said = [took(9, "<search>a"), took(9, "<search>a")]
+
+    rewriting = agent(store, Agent({"why the rash": said}), Library(), max_seconds=5).rewrite(twins)
+
+    assert rewriting.flagged["time limit"] == ("1", "2")
+
+
 def test_a_method_that_is_no_agent_is_refused(store: ArtifactStore) -> None:
     with pytest.raises(ConfigError, match="unknown search agent 'hyde'"):
         agent(store, Agent({}), Library(), method="hyde")
