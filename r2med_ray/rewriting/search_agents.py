@@ -144,7 +144,9 @@ class SearchAgent:
             for query in queries
         }
         answers = {query_id: [self._talk.answer(item, self._compat)] for query_id, item in transcripts.items()}
-        noted = {reason: [at for at, item in transcripts.items() if item.has(reason)] for reason in REASONS}
+        noted = {
+            reason: [query_id for query_id, item in transcripts.items() if item.has(reason)] for reason in REASONS
+        }
         return expand(
             queries,
             answers,
