@@ -39,7 +39,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, address: str) -> Path:
 
 
 def test_every_command_ends_well(checkout: Path) -> None:
-    assert {path.name for path in (checkout / "results").iterdir()} == {"demo", "shallow"}
+    assert {path.name for path in (checkout / "results").iterdir()} == {"demo", "posts"}
     assert shutil.which("python", path=environment()["PATH"])
 
 
