@@ -12,7 +12,7 @@ from functools import partial
 from types import TracebackType
 
 from r2med_ray.artifacts import ArtifactStore, fingerprint
-from r2med_ray.capacity import CPUS_FOR_READING, ClusterCapacity, Pool, Pools
+from r2med_ray.capacity import CPUS_FOR_READING, ClusterCapacity, Pools
 from r2med_ray.distributed.first_stages import FirstStages
 from r2med_ray.distributed.progress import StageReport
 from r2med_ray.distributed.side_by_side import side_by_side
@@ -159,7 +159,7 @@ class Assembly:
         tools = [(item.task, item.resolved.tool) for item in searching if item.resolved.tool]
         first_stages = [(item.task, stage) for item in unwritten for stage in item.resolved.first_stages]
         done: list[Done] = []
-        fits = self._language_models.fit_beside(self._encoder)
+        fits = self._fit(encoders=1)
         if fits:
             done += side_by_side(
                 partial(self._prepare_corpora, [*tools, *first_stages]),
@@ -242,7 +242,7 @@ class Assembly:
     def _opened(self, key: str, task: Task, stage: FirstStage) -> Retriever:
         """Start the shard actors of a first stage, or return those that are running."""
         if key not in self._open:
-            if not self._language_models.fit_beside(self._reserved(len(self._open) + 1, len(self._served))):
+            if not self._fit(retrievers=len(self._open) + 1, scorers=len(self._served)):
                 self.release()
             self._open[key] = self._stages.open(task, stage)
         return self._open[key]
@@ -272,35 +272,29 @@ class Assembly:
         return self._served[application]
 
     def _make_room_for_encoder(self) -> None:
-        if not self._language_models.fit_beside(self._reserved(len(self._open), len(self._served), encoders=1)):
+        if not self._fit(retrievers=len(self._open), scorers=len(self._served), encoders=1):
             self.release()
-        if not self._language_models.fit_beside(self._reserved(0, len(self._served), encoders=1)):
+        if not self._fit(scorers=len(self._served), encoders=1):
             self._language_models.release()
             self._end_scorers()
 
     def _make_room_for_scorer(self) -> None:
         self.release()  # what is to be reranked has been searched for
-        if not self._language_models.fit_beside(self._reserved(1, len(self._served) + 1)):
+        if not self._fit(retrievers=1, scorers=len(self._served) + 1):
             self._language_models.release()
             self._end_scorers()
 
     def _make_room_for_language_model(self) -> None:
         self.release()
-        if not self._language_models.fit_beside(self._reserved(1, len(self._served))):
+        if not self._fit(retrievers=1, scorers=len(self._served)):
             self._end_scorers()
 
-    def _reserved(self, retrievers: int, scorers: int, encoders: int = 0) -> Pool:
-        """Return what so many first stages, served scorers and actors with an encoder reserve together."""
+    def _fit(self, *, retrievers: int = 0, scorers: int = 0, encoders: int = 0) -> bool:
+        """Say whether so many first stages, served scorers and encoding actors fit beside the language models."""
         search, rerank, encode = self._pools.search, self._pools.rerank, self._encoder
-        parts = [
-            (retrievers * search.actors, search),
-            (scorers * rerank.actors, rerank),
-            (encoders, encode),
-        ]
-        return Pool(
-            actors=1,
-            cpus=sum(count * pool.cpus for count, pool in parts),
-            gpus=sum(count * pool.gpus for count, pool in parts),
+        parts = [(retrievers * search.actors, search), (scorers * rerank.actors, rerank), (encoders, encode)]
+        return self._language_models.fit_beside(
+            cpus=sum(count * pool.cpus for count, pool in parts), gpus=sum(count * pool.gpus for count, pool in parts)
         )
 
     def _end_scorers(self) -> None:

@@ -35,7 +35,7 @@ def cluster() -> Iterator["ClusterCapacity"]:
 
 @pytest.fixture(scope="session")
 def address(cluster: "ClusterCapacity") -> str:
-    """Where jobs find that cluster: to join one takes a tenth of what a start takes."""
+    """Where jobs find that cluster: to join one is quicker than to start one."""
     import ray
 
     return ray.get_runtime_context().gcs_address

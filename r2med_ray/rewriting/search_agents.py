@@ -23,7 +23,7 @@ from r2med_ray.rewriting.agent_formats import AGENTS
 from r2med_ray.rewriting.answers import FORMATS, AnswerFormat, joined, read_answer
 from r2med_ray.rewriting.conversations import NO_MORE, Conversations, brief, message
 from r2med_ray.rewriting.expanding import expand
-from r2med_ray.rewriting.taking_turns import Steps, take_turns
+from r2med_ray.rewriting.taking_turns import Answers, Steps, take_turns
 from r2med_ray.rewriting.transcripts import REASONS, Transcript, Turn, keep_transcript, read_transcript
 from r2med_ray.templates import Template
 from r2med_ray.types import Compat, DocId, Query, Rewriting
@@ -164,20 +164,19 @@ class SearchAgent:
         if artifact is None:
             return None
         transcript = read_transcript(artifact)
-        cut_earlier = transcript.ended == "time limit" and transcript.max_seconds < self._limits.max_seconds
+        cut_earlier = transcript.ended == "time limit" and transcript.max_seconds < self.max_seconds
         return None if cut_earlier else transcript
 
     def lead(self, queries: Sequence[Query]) -> Steps:
         """Lead conversations to their end, and keep each as soon as it has ended; see `taking_turns`."""
-        limit = self._limits.max_seconds
-        active = [(query, Transcript(query_id=query.query_id, max_seconds=limit)) for query in queries]
+        active = [(query, Transcript(query_id=query.query_id, max_seconds=self.max_seconds)) for query in queries]
         while active:
             completions = yield [self._prompt(query, transcript) for query, transcript in active]
-            for at, (_, transcript) in enumerate(active):
-                if at in completions:
-                    self._note(transcript, completions[at])
-                else:
+            for (_, transcript), completion in zip(active, completions, strict=True):
+                if completion is None:
                     transcript.ended = "context limit"
+                else:
+                    self._note(transcript, completion)
             yield from self._carry_out([(query, item) for query, item in active if item.ended is None])
             for query, transcript in active:
                 if transcript.ended is not None:
@@ -231,7 +230,7 @@ class SearchAgent:
 
     def _condensed(
         self, asked: Sequence[tuple[Query, Transcript]], passages: Sequence[str]
-    ) -> Generator[list[ChatPrompt], Mapping[int, Completion], list[str]]:
+    ) -> Generator[list[ChatPrompt], Answers, list[str]]:
         """Return what the model says of the passages of each request; "" where its conversation ends over that."""
         prompts = []
         for (query, transcript), text in zip(asked, passages, strict=True):
@@ -248,12 +247,12 @@ class SearchAgent:
             unit = f"query {query.query_id!r}, condensing search {transcript.requests}"
             prompts.append(self._chat_prompt(unit, [message("user", whole)], [message("user", shorter)]))
         completions = yield prompts
-        for at, (_, transcript) in enumerate(asked):
-            if at in completions:
-                transcript.turns[-1].seconds += completions[at].seconds
-            else:
+        for (_, transcript), completion in zip(asked, completions, strict=True):
+            if completion is None:
                 transcript.ended = "context limit"
-        return [self._condensation(completions[at]) if at in completions else "" for at in range(len(asked))]
+            else:
+                transcript.turns[-1].seconds += completion.seconds
+        return [self._condensation(completion) if completion else "" for completion in completions]
 
     def _condensation(self, completion: Completion) -> str:
         raw = joined(completion.reasoning, completion.text, self._answers)

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from typing import TypeAlias
 
 from r2med_ray.errors import ContextError
@@ -11,8 +12,11 @@ from r2med_ray.protocols import ChatPrompt, Completion, TextGenerator
 
 logger = logging.getLogger(__name__)
 
-Steps: TypeAlias = Generator[list[ChatPrompt], Mapping[int, Completion], None]
-"""Yields what a model is to be asked next, and is sent its completions by position; what was too long has none."""
+Answers: TypeAlias = list[Completion | None]
+"""One per prompt, in order; None where the prompt was too long for the model."""
+
+Steps: TypeAlias = Generator[list[ChatPrompt], Answers, None]
+"""Yields what a model is to be asked next, and is sent its answers."""
 
 
 def take_turns(agents: Mapping[str, Steps], generator: TextGenerator) -> None:
@@ -30,27 +34,24 @@ def take_turns(agents: Mapping[str, Steps], generator: TextGenerator) -> None:
         with suppress(StopIteration):
             waiting[name] = next(steps)
     while waiting:
-        places = [(name, at) for name, prompts in waiting.items() for at in range(len(prompts))]
-        prompts = [replace(waiting[name][at], unit=f"{name}, {waiting[name][at].unit}") for name, at in places]
-        told: dict[str, dict[int, Completion]] = {name: {} for name in waiting}
-        for place, completion in _complete(generator, prompts).items():
-            name, at = places[place]
-            told[name][at] = completion
+        named = [replace(item, unit=f"{name}, {item.unit}") for name, prompts in waiting.items() for item in prompts]
+        answers = iter(_complete(generator, named))
+        told = {name: list(islice(answers, len(prompts))) for name, prompts in waiting.items()}
         waiting = {}
-        for name, completions in told.items():
+        for name, of_agent in told.items():
             with suppress(StopIteration):
-                waiting[name] = agents[name].send(completions)
+                waiting[name] = agents[name].send(of_agent)
 
 
-def _complete(generator: TextGenerator, prompts: Sequence[ChatPrompt]) -> dict[int, Completion]:
-    """Return completions by position, but for prompts that are too long for the model.
-
-    The others are asked for again then: what had been written is stored.
-    """
+def _complete(generator: TextGenerator, prompts: Sequence[ChatPrompt]) -> Answers:
+    """Ask for all prompts, and for the others again where some are too long; what had been written is stored."""
+    answers: Answers = [None] * len(prompts)
     waiting = dict(enumerate(prompts))
     while waiting:
         try:
-            return dict(zip(waiting, generator.generate([*waiting.values()]), strict=True))
+            for at, completion in zip(waiting, generator.generate([*waiting.values()]), strict=True):
+                answers[at] = completion
+            return answers
         except ContextError as error:
             outgrown = [at for at, prompt in waiting.items() if prompt.unit in error.units]
             if not outgrown:
@@ -58,4 +59,4 @@ def _complete(generator: TextGenerator, prompts: Sequence[ChatPrompt]) -> dict[i
             logger.warning("conversations end at the context limit: %s", error)
         for at in outgrown:
             del waiting[at]
-    return {}
+    return answers

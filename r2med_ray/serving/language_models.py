@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 
 from r2med_ray.artifacts import fingerprint
-from r2med_ray.capacity import CPUS_OF_AN_INGRESS, ClusterCapacity, Pool, Pools, require_language_model
+from r2med_ray.capacity import CPUS_OF_AN_INGRESS, ClusterCapacity, Pools, require_language_model
 from r2med_ray.errors import CapacityError, NotAtHand
 from r2med_ray.models import sources
 from r2med_ray.models.chat import ChatModel, ServedModel
@@ -79,9 +79,8 @@ class LanguageModels:
         is_needed = bool(self._wanted)
         return start_serve(http=is_needed, host=self._resources.host, port=self._resources.port)
 
-    def fit_beside(self, pool: Pool) -> bool:
-        """Say whether the cluster has room for all models that are counted on and one actor of another pool."""
-        cpus, gpus = pool.cpus, pool.gpus
+    def fit_beside(self, cpus: float, gpus: float) -> bool:
+        """Say whether the cluster has room for all models that are counted on beside what others reserve."""
         for engine in self._wanted.values():
             cpus += engine.min_workers * engine.cpus + CPUS_OF_AN_INGRESS
             gpus += engine.min_workers * engine.gpus

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from r2med_ray.capacity import ClusterCapacity, Pool, Pools, size_pools
+from r2med_ray.capacity import ClusterCapacity, Pools, size_pools
 from r2med_ray.errors import NotAtHand
 from r2med_ray.models.chat import ChatModel
 from r2med_ray.models.llm_rows import LanguageModelRow
@@ -32,16 +32,16 @@ def test_there_is_room_for_what_the_engine_and_its_ingress_leave(tmp_path: Path)
     asked.require(row(tmp_path))
 
     # 2 CPUs less 1 of the engine and a quarter of the ingress.
-    assert asked.fit_beside(Pool(actors=1, cpus=0.75))
-    assert not asked.fit_beside(Pool(actors=1, cpus=1.0))
+    assert asked.fit_beside(cpus=0.75, gpus=0)
+    assert not asked.fit_beside(cpus=1.0, gpus=0)
 
 
 def test_an_encoder_waits_for_the_only_gpu(tmp_path: Path) -> None:
     asked, pools = models(ONE_GPU)
-    assert asked.fit_beside(pools.encode)
+    assert asked.fit_beside(pools.encode.cpus, pools.encode.gpus)
     asked.require(row(tmp_path))
 
-    assert not asked.fit_beside(pools.encode)
+    assert not asked.fit_beside(pools.encode.cpus, pools.encode.gpus)
 
 
 def test_a_model_that_the_cluster_can_never_hold_is_not_at_hand(tmp_path: Path) -> None:
@@ -58,14 +58,14 @@ def test_a_model_with_an_address_reserves_nothing(tmp_path: Path) -> None:
     asked.require(elsewhere)
 
     assert isinstance(asked.generator(elsewhere), ChatModel)
-    assert asked.fit_beside(Pool(actors=1, cpus=1.5))
+    assert asked.fit_beside(cpus=1.5, gpus=0)
 
 
 def test_two_rows_of_one_model_share_an_engine_unless_they_start_it_otherwise(tmp_path: Path) -> None:
     asked, _ = models(LAPTOP)
     asked.require(row(tmp_path, served_name="x"))
     asked.require(row(tmp_path, served_name="x", sampling={"temperature": 0}))
-    assert asked.fit_beside(Pool(actors=1, cpus=0.75))
+    assert asked.fit_beside(cpus=0.75, gpus=0)
 
     asked.require(row(tmp_path, served_name="x", engine={"max_model_len": 512}))
-    assert not asked.fit_beside(Pool(actors=1, cpus=0.75))
+    assert not asked.fit_beside(cpus=0.75, gpus=0)

@@ -1,34 +1,33 @@
 """Agents side by side: one batch for what all of them wait for, whatever each of them does next."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from r2med_ray.errors import ContextError, StageError
 from r2med_ray.protocols import ChatPrompt, Completion
 from r2med_ray.rewriting.taking_turns import Steps, take_turns
+from tests.fakes import ScriptedGenerator
 
 
-class Echo:
-    """A language model that repeats what it is asked, but for what is too long for it; remembers the batches."""
+class Echo(ScriptedGenerator):
+    """A language model that repeats the figure it is asked, but for what is too long for it."""
 
     def __init__(self, *too_long: str) -> None:
-        self.batches: list[list[str]] = []
+        super().__init__({figure: figure for figure in "1234567"})
         self._too_long = too_long
 
-    def inputs(self) -> Mapping[str, str]:
-        return {"model": "echo"}
+    @property
+    def batches(self) -> list[list[str]]:
+        return [[prompt.unit for prompt in call] for call in self.calls]
 
     def generate(
         self, prompts: Sequence[ChatPrompt], *, keep: Callable[[int, Completion], None] | None = None
     ) -> list[Completion]:
-        self.batches.append([prompt.unit for prompt in prompts])
         units = tuple(prompt.unit for prompt in prompts if prompt.unit in self._too_long)
         if units:
             raise ContextError("generate", "; ".join(units), "too long", units)
-        return [
-            Completion(text=prompt.messages[0]["content"], reasoning="", finish_reason="stop") for prompt in prompts
-        ]
+        return super().generate(prompts, keep=keep)
 
 
 def asks(heard: list[dict[int, str]], *steps: Sequence[str]) -> Steps:
@@ -38,7 +37,7 @@ def asks(heard: list[dict[int, str]], *steps: Sequence[str]) -> Steps:
             ChatPrompt(unit=f"prompt {at}", messages=({"role": "user", "content": text},), seed=0)
             for at, text in enumerate(texts)
         ]
-        heard.append({at: completion.text for at, completion in completions.items()})
+        heard.append({at: completion.text for at, completion in enumerate(completions) if completion})
 
 
 def test_what_all_agents_wait_for_is_one_batch_and_each_hears_its_own() -> None:
