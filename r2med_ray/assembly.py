@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
 
-from r2med_ray.artifacts import ArtifactStore, fingerprint
 from r2med_ray.capacity import CPUS_FOR_READING, ClusterCapacity, Pools
 from r2med_ray.distributed.first_stages import FirstStages
 from r2med_ray.distributed.progress import StageReport
@@ -19,24 +18,25 @@ from r2med_ray.distributed.side_by_side import side_by_side
 from r2med_ray.distributed.stage_parts import Asked, Done, RunningRetriever, Workplace
 from r2med_ray.language_parts import LanguageParts
 from r2med_ray.models.at_hand import ModelsAtHand
-from r2med_ray.models.catalog import Catalog
-from r2med_ray.models.devices import prepare_worker
-from r2med_ray.models.llm_reranker_rows import LlmRerankerRow
-from r2med_ray.models.llm_rows import LanguageModelRow
-from r2med_ray.models.pair_scorers import build_pair_scorer, scoring_inputs
-from r2med_ray.models.reranker_rows import RerankerRow
+from r2med_ray.models.catalog.catalog import Catalog
+from r2med_ray.models.catalog.devices import prepare_worker
+from r2med_ray.models.catalog.llm_reranker_rows import LlmRerankerRow
+from r2med_ray.models.catalog.llm_rows import LanguageModelRow
+from r2med_ray.models.catalog.reranker_rows import RerankerRow
+from r2med_ray.models.networks.pair_scorers import build_pair_scorer, scoring_inputs
 from r2med_ray.pipeline import System
 from r2med_ray.protocols import PairScorer, QueryRewriter, Reranker, Retriever
 from r2med_ray.retrieval.query_construction import searches_of
 from r2med_ray.retrieval.stored import StoredReranker, StoredRetriever
+from r2med_ray.rewriting.agents.search_agents import SearchAgent
 from r2med_ray.rewriting.live import LiveRewriter
-from r2med_ray.rewriting.search_agents import SearchAgent
 from r2med_ray.serving.clients import ServedReranker
 from r2med_ray.serving.language_models import LanguageModels
 from r2med_ray.serving.reranker_app import serve_pair_scorer
 from r2med_ray.serving.serve_session import application_name
 from r2med_ray.stages.first_stage import FirstStage
 from r2med_ray.stages.lexical import LexicalStage
+from r2med_ray.storage.artifacts import ArtifactStore, fingerprint
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem
 from r2med_ray.types import Query, Run, Task
 

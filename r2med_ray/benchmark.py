@@ -8,11 +8,8 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.assembly import Assembled, Assembly
 from r2med_ray.capacity import ClusterCapacity, Pools, size_pools
-from r2med_ray.config import TaskConfig
-from r2med_ray.config_files import load_config
 from r2med_ray.corpus.catalog import TaskRow
 from r2med_ray.corpus.loading import fetch_documents, load_task
 from r2med_ray.corpus.sources import TaskSource
@@ -20,7 +17,7 @@ from r2med_ray.distributed.progress import StageReport
 from r2med_ray.distributed.session import connect
 from r2med_ray.distributed.stage_parts import Asked
 from r2med_ray.models.at_hand import ModelsAtHand, gpu_memory_gb
-from r2med_ray.models.sources import hub_answers
+from r2med_ray.models.catalog.sources import hub_answers
 from r2med_ray.pipeline import Outcome, System, run_system
 from r2med_ray.plan import find_task, make_plan
 from r2med_ray.reporting.missing import Missing
@@ -38,7 +35,10 @@ from r2med_ray.reporting.tables import leaderboard_text
 from r2med_ray.reporting.write import write_report
 from r2med_ray.retrieval.query_construction import searches_of
 from r2med_ray.retrieval.stored import StoredRetriever
+from r2med_ray.settings.config import TaskConfig
+from r2med_ray.settings.config_files import load_config
 from r2med_ray.stages.first_stage import FirstStage
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem, resolve
 from r2med_ray.types import Task
 

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from r2med_ray.errors import CapacityError
-from r2med_ray.resources import ResourcesConfig
+from r2med_ray.settings.resources import ResourcesConfig
 
 CPUS_FOR_READING = 0.5
 """Left free beside a pool: Ray Data reads with tasks, which would wait for ever behind actors that hold every CPU

@@ -14,8 +14,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from r2med_ray.artifacts import ArtifactStore, collect_garbage
 from r2med_ray.errors import R2MedError
+from r2med_ray.storage.artifacts import ArtifactStore, collect_garbage
 
 app = typer.Typer(
     help="Reasoning-driven medical retrieval benchmarks on Ray.",
@@ -99,8 +99,8 @@ def models(
 ) -> None:
     """List retrievers, rerankers and language models."""
     from r2med_ray.indexing.bm25 import BM25_ROWS
-    from r2med_ray.models.catalog import load_catalog
-    from r2med_ray.models.table import models_list, models_table
+    from r2med_ray.models.catalog.catalog import load_catalog
+    from r2med_ray.models.catalog.table import models_list, models_table
 
     catalog = load_catalog(extra)
     if markdown:
@@ -188,8 +188,8 @@ def _generations() -> None:
 @explain_app.command("compat")
 def explain_compat() -> None:
     """List every difference between the default and `compat: r2med`, and what each model's row changes."""
-    from r2med_ray.compat import explain
-    from r2med_ray.models.catalog import load_catalog
+    from r2med_ray.models.catalog.catalog import load_catalog
+    from r2med_ray.settings.compat import explain
 
     typer.echo(explain())
     catalog = load_catalog()
@@ -299,9 +299,9 @@ def nano_build(
     dense: Annotated[str | None, typer.Option(help="A dense TREC run; {task} stands for the task's name.")] = None,
 ) -> None:
     """Cut collections down to a Nano set with BM25, dense and hybrid lists; whole or not at all."""
-    from r2med_ray.config import TaskConfig
     from r2med_ray.corpus.catalog import resolve_tasks
-    from r2med_ray.interop.nano_build import build_nano
+    from r2med_ray.interop.nano.build import build_nano
+    from r2med_ray.settings.config import TaskConfig
 
     folder = (
         TaskConfig(path=source, layout=layout, name=Path(source).absolute().name, split=split) if layout else source

@@ -6,34 +6,34 @@ from importlib import resources
 from pathlib import Path
 from typing import TypeAlias
 
-from r2med_ray.artifacts import ArtifactStore, Json, fingerprint
-from r2med_ray.config import RewriterConfig
 from r2med_ray.corpus.catalog import fetcher
 from r2med_ray.corpus.loading import fetch_documents
-from r2med_ray.models.catalog import Catalog
-from r2med_ray.models.llm_reranker_rows import LlmRerankerRow
-from r2med_ray.models.llm_rows import LanguageModelRow
+from r2med_ray.models.catalog.catalog import Catalog
+from r2med_ray.models.catalog.llm_reranker_rows import LlmRerankerRow
+from r2med_ray.models.catalog.llm_rows import LanguageModelRow
 from r2med_ray.protocols import ChatPrompt, Completion, QueryRewriter, TextGenerator
-from r2med_ray.retrieval.llm_reranking import PLACES, LlmReranker, LlmReranking
-from r2med_ray.retrieval.permutations import VERSION
+from r2med_ray.reranking.llm_reranking import PLACES, LlmReranker, LlmReranking
+from r2med_ray.reranking.permutations import VERSION
 from r2med_ray.retrieval.stored import StoredReranker
+from r2med_ray.rewriting.agents.search_agents import CONDENSE_PLACES, START_PLACES, FoundPassage, SearchAgent
+from r2med_ray.rewriting.agents.taking_turns import Steps, take_turns
 from r2med_ray.rewriting.answers import FORMATS, joined, read_answer
 from r2med_ray.rewriting.generations import StoredGenerator
 from r2med_ray.rewriting.live import LiveRewriter
 from r2med_ray.rewriting.prompts import DEFAULT, load_prompt
 from r2med_ray.rewriting.replay import ReplayRewriter
-from r2med_ray.rewriting.search_agents import CONDENSE_PLACES, START_PLACES, FoundPassage, SearchAgent
-from r2med_ray.rewriting.taking_turns import Steps, take_turns
 from r2med_ray.serving.language_models import LanguageModels
+from r2med_ray.settings.config import RewriterConfig
+from r2med_ray.settings.templates import Template, load_template
 from r2med_ray.stages.first_stage import FirstStage
+from r2med_ray.storage.artifacts import ArtifactStore, Json, fingerprint
 from r2med_ray.systems import ResolvedSystem, prompt_task
-from r2med_ray.templates import Template, load_template
 from r2med_ray.types import DocId, Document, Query, QueryId, Run, Task
 
 Search: TypeAlias = Callable[[Task, FirstStage, Sequence[Query], int], Run]
 """Returns what a first stage finds in a task's corpus, up to a depth."""
 
-RERANK_PROMPTS = Path(str(resources.files("r2med_ray.retrieval"))) / "prompts"
+RERANK_PROMPTS = Path(str(resources.files("r2med_ray.reranking"))) / "prompts"
 REWRITE_PROMPTS = Path(str(resources.files("r2med_ray.rewriting"))) / "prompts"
 
 

@@ -8,16 +8,16 @@ Loading, encoding and indexing stand behind the retrievers, which are built over
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from r2med_ray.config import FusionConfig
 from r2med_ray.evaluation.evaluate import Evaluation, evaluate
 from r2med_ray.evaluation.invariants import require_possible, require_same_head
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.referee import check_with_trec_eval
 from r2med_ray.protocols import QueryRewriter, Reranker, Retriever
+from r2med_ray.reranking.heads import head_ids, rerank
+from r2med_ray.reranking.llm_reranking import require_readable
 from r2med_ray.retrieval.fusion import fuse
-from r2med_ray.retrieval.llm_reranking import require_readable
 from r2med_ray.retrieval.query_construction import searches_of
-from r2med_ray.retrieval.reranking import head_ids, rerank
+from r2med_ray.settings.config import FusionConfig
 from r2med_ray.types import Combine, DocId, Document, Query, Repairs, Rewriting, Run, Task
 
 

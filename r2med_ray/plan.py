@@ -10,20 +10,18 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 
-from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.capacity import ClusterCapacity, Pools
-from r2med_ray.config import TaskConfig
 from r2med_ray.corpus.catalog import TaskRow, resolve_tasks
 from r2med_ray.corpus.convert import corpus_key, load_corpus
 from r2med_ray.corpus.loading import read_task_queries
 from r2med_ray.corpus.sources import TaskSource, data_folder, is_cached
 from r2med_ray.errors import DataError, NotAtHand, StageError
-from r2med_ray.models.api_calls import find_key
 from r2med_ray.models.at_hand import ModelsAtHand
-from r2med_ray.models.chat import ServedModel
-from r2med_ray.models.llm_reranker_rows import LlmRerankerRow
-from r2med_ray.models.llm_rows import LanguageModelRow
-from r2med_ray.models.rows import Row
+from r2med_ray.models.catalog.llm_reranker_rows import LlmRerankerRow
+from r2med_ray.models.catalog.llm_rows import LanguageModelRow
+from r2med_ray.models.catalog.rows import Row
+from r2med_ray.models.services.api_calls import find_key
+from r2med_ray.models.services.chat import ServedModel
 from r2med_ray.reporting.missing import Missing, needs
 from r2med_ray.reporting.record import MissingRecord
 from r2med_ray.rewriting.generations import StoredGenerator
@@ -32,7 +30,9 @@ from r2med_ray.rewriting.methods import spelled
 from r2med_ray.rewriting.prompts import load_prompt
 from r2med_ray.rewriting.published_generations import GENERATIONS
 from r2med_ray.rewriting.replay import ReplayRewriter
+from r2med_ray.settings.config import TaskConfig
 from r2med_ray.stages.first_stage import FirstStage
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem, prompt_task
 from r2med_ray.types import Corpus
 

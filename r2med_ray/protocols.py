@@ -5,9 +5,13 @@ Shape letters: Q queries, B texts of a batch, D embedding size, T tokens of a te
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from r2med_ray.types import Document, FloatMatrix, Query, Ranking, Reranking, Rewriting, Run
+import pyarrow as pa
+
+from r2med_ray.settings.compat import Rules
+from r2med_ray.storage.artifacts import ArtifactKey, ArtifactStore, Json
+from r2med_ray.types import Corpus, CorpusShard, Document, FloatMatrix, Query, Ranking, Reranking, Run, Task
 
 PreparedQueries = TypeVar("PreparedQueries", contravariant=True)
 
@@ -65,18 +69,130 @@ class Candidates(NamedTuple):
     """The first stage's, one per document."""
 
 
-class Reranker(Protocol):
-    def score_all(self, work: Sequence[Candidates]) -> Reranking:
-        """Score the candidates of every query.
+Work: TypeAlias = Literal["encode", "tokenize", "ask a service", "nothing"]
+"""What preparing a first stage takes: a model on the machine, processor time alone, a service elsewhere, or nothing."""
 
-        All queries at once, so that a server can batch across them.
+Ties: TypeAlias = Literal["doc id", "file row"]
+"""What decides among equal scores at the cut of a ranking; see `retrieval.file_order`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computing:
+    """What a worker computes with."""
+
+    device: str = "cpu"
+    """`cpu` or `cuda`."""
+
+    threads: int = 1
+    token_budget: int = 16_384
+    """Padded tokens of one forward pass."""
+
+
+class Maker(Protocol):
+    """Loaded once per worker: turns documents and queries into what an index is built from and asked."""
+
+    def make_shard(self, task: str, documents: Sequence[Document], rows: Sequence[int]) -> Mapping[str, pa.Table]:
+        """Return file name → table for the documents of one shard, which stand in these rows of the corpus.
+
+        Raises:
+            DataError: a number is not finite; names the documents.
         """
         ...
 
+    def make_queries(self, task: str, queries: Sequence[Query]) -> Mapping[str, pa.Table]:
+        """Return file name → table for queries, one row each, in their order."""
+        ...
 
-class QueryRewriter(Protocol):
-    def rewrite(self, queries: Sequence[Query]) -> Rewriting:
-        """Fill in expansions: same ids, texts and order."""
+    def take_usage(self) -> Mapping[str, int]:
+        """Return what a service counted since the last call; nothing for a model that runs here."""
+        ...
+
+
+class FirstStage(Protocol):
+    """A retriever with all its settings, and the pure callables of its kind. Hashable by value, cheap to build.
+
+    None of them knows a cluster: `distributed` calls them in workers, `workbench.in_process` in this process.
+    """
+
+    @property
+    def row(self) -> object:
+        """What it is in its catalogue."""
+        ...
+
+    @property
+    def rules(self) -> Rules: ...
+
+    @property
+    def label(self) -> str:
+        """What tables and logs call it."""
+        ...
+
+    @property
+    def published(self) -> str | None:
+        """The key of R2MED's published results; None where it has none."""
+        ...
+
+    @property
+    def artifact_group(self) -> str:
+        """Stages of one kind that agree in it share what is made of a corpus, so one model serves them all."""
+        ...
+
+    @property
+    def artifact_label(self) -> str:
+        """What its artefacts hold, e.g. `vectors`."""
+        ...
+
+    @property
+    def work(self) -> Work: ...
+
+    @property
+    def ties(self) -> Ties: ...
+
+    @property
+    def drop_identical_ids(self) -> bool:
+        """Whether a document whose id is the query's is left out."""
+        ...
+
+    def settings(self) -> Mapping[str, Json]:
+        """Return what a reader of the report wants to know about it."""
+        ...
+
+    def inputs(self, task: Task, device: str) -> Mapping[str, Json]:
+        """Return everything about corpus and retriever that changes a run."""
+        ...
+
+    def skip_rows(self, corpus: Corpus, shard: CorpusShard) -> tuple[int, ...]:
+        """Return the rows of a shard that it doesn't read."""
+        ...
+
+    def shard_key(self, task: str, corpus: Corpus, shard: CorpusShard, device: str) -> ArtifactKey:
+        """Return the key of what is made of a shard before the first search."""
+        ...
+
+    def queries_key(self, task: str, queries: Sequence[Query], device: str) -> ArtifactKey | None:
+        """Return the key of what is made of queries before a search; None where nothing is."""
+        ...
+
+    def load(self, store: ArtifactStore, computing: Computing) -> Maker:
+        """Load what makes both into this process."""
+        ...
+
+    def gather(self, store: ArtifactStore, task: Task, device: str) -> Any:
+        """Return what every shard's index needs to know of the whole corpus; None where that is nothing."""
+        ...
+
+    def load_index(
+        self, store: ArtifactStore, task: Task, shard: CorpusShard, gathered: Any, device: str
+    ) -> Index[Any]:
+        """Build or load the index of one shard out of what was made of it."""
+        ...
+
+    def prepare(self, store: ArtifactStore, task: Task, queries: Sequence[Query], device: str) -> Any:
+        """Return what its indexes are asked."""
+        ...
+
+    def find(self, task: Task, queries: Sequence[Query], k: int) -> Run:
+        """Answer without any index; only asked of a stage whose `work` is `nothing`."""
         ...
 
 
@@ -120,6 +236,29 @@ class Completion:
 
     seconds: float = field(default=0.0, compare=False)
     """From the request that was answered to its last word."""
+
+
+class LanguageModel(Protocol):
+    """A row of the catalogue as a part sees it: what it is asked about, and what names its texts."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def answer_format(self) -> str:
+        """How its reasoning and its answer are told apart; a name of `rewriting.answers.FORMATS`."""
+        ...
+
+    def generation_inputs(self) -> Mapping[str, Any]:
+        """Return everything about model and sampling, except seeds, that changes a text, for artefact keys."""
+        ...
+
+
+class Scorer(Protocol):
+    """A row of the catalogue that scores pairs."""
+
+    @property
+    def name(self) -> str: ...
 
 
 class TextGenerator(Protocol):

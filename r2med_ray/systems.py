@@ -5,8 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from r2med_ray.artifacts import Json
-from r2med_ray.config import (
+from r2med_ray.corpus.catalog import TASKS, TaskRow, select_tasks
+from r2med_ray.errors import ConfigError
+from r2med_ray.evaluation.measures import Measure
+from r2med_ray.evaluation.published import mteb_models
+from r2med_ray.models.catalog.catalog import Catalog, load_catalog
+from r2med_ray.models.catalog.llm_reranker_rows import LlmRerankerRow, require_heeded
+from r2med_ray.models.catalog.llm_rows import LanguageModelRow
+from r2med_ray.models.catalog.reranker_rows import RerankerRow
+from r2med_ray.rewriting.methods import METHODS, spelled
+from r2med_ray.rewriting.prompts import PromptTask
+from r2med_ray.settings.config import (
     BenchmarkConfig,
     RerankerConfig,
     RetrieverConfig,
@@ -14,18 +23,9 @@ from r2med_ray.config import (
     SystemConfig,
     TaskConfig,
 )
-from r2med_ray.corpus.catalog import TASKS, TaskRow, select_tasks
-from r2med_ray.errors import ConfigError
-from r2med_ray.evaluation.measures import Measure
-from r2med_ray.evaluation.published import mteb_models
-from r2med_ray.models.catalog import Catalog, load_catalog
-from r2med_ray.models.llm_reranker_rows import LlmRerankerRow, require_heeded
-from r2med_ray.models.llm_rows import LanguageModelRow
-from r2med_ray.models.reranker_rows import RerankerRow
-from r2med_ray.rewriting.methods import METHODS, spelled
-from r2med_ray.rewriting.prompts import PromptTask
 from r2med_ray.stages.first_stage import Choice, FirstStage
 from r2med_ray.stages.kinds import resolve_stage
+from r2med_ray.storage.artifacts import Json
 from r2med_ray.types import Compat
 
 

@@ -10,12 +10,12 @@ from typing import Literal
 import yaml
 from pydantic import BaseModel, ConfigDict
 
-from r2med_ray.config import TaskConfig
 from r2med_ray.corpus.ir_collections import address
 from r2med_ray.corpus.layouts import LAYOUTS, find_candidates
 from r2med_ray.corpus.sources import HubFiles, TaskSource, hub_commit, hub_file, hub_folder
 from r2med_ray.errors import ConfigError, NotAtHand
-from r2med_ray.registry import Registry, nearest
+from r2med_ray.settings.config import TaskConfig
+from r2med_ray.settings.registry import Registry, nearest
 from r2med_ray.types import Task
 
 _COMMIT = re.compile("[0-9a-f]{40}")

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from r2med_ray.artifacts import Artifact, ArtifactKey, ArtifactStore, ArtifactWriter, fingerprint
 from r2med_ray.corpus.duplicates import OnConflict, Rows, find_duplicates
 from r2med_ray.corpus.ids import IdReader
 from r2med_ray.corpus.layouts import LAYOUTS
@@ -21,6 +20,7 @@ from r2med_ray.corpus.records import count_records, file_digest, read_texts
 from r2med_ray.corpus.shards import from_table, table_digest, to_table
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.errors import DataError
+from r2med_ray.storage.artifacts import Artifact, ArtifactKey, ArtifactStore, ArtifactWriter, fingerprint
 from r2med_ray.types import Corpus, CorpusShard, Document
 
 CONVERTER_VERSION = 1

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from r2med_ray.errors import ConfigError, DataError, NotAtHand
-from r2med_ray.jsonl import Record
-from r2med_ray.registry import nearest
+from r2med_ray.settings.registry import nearest
+from r2med_ray.storage.jsonl import Record
 
 SCHEME = "ir_datasets:"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from r2med_ray.corpus.ir_collections import is_address
 from r2med_ray.errors import DataError
-from r2med_ray.registry import Registry
+from r2med_ray.settings.registry import Registry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

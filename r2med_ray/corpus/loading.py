@@ -8,7 +8,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from r2med_ray.artifacts import Artifact, ArtifactStore, fingerprint
 from r2med_ray.corpus.checks import compare, require_common_query, require_expected
 from r2med_ray.corpus.convert import convert_corpus, load_corpus
 from r2med_ray.corpus.duplicates import OnConflict
@@ -20,6 +19,7 @@ from r2med_ray.corpus.records import file_digest
 from r2med_ray.corpus.shards import from_table, locate, read_table, require_digest
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.errors import DataError
+from r2med_ray.storage.artifacts import Artifact, ArtifactStore, fingerprint
 from r2med_ray.types import Corpus, CorpusShard, DocId, Document, Qrels, Query, Task
 
 

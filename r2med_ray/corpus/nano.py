@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import fmean, median
 
 from r2med_ray.errors import DataError
-from r2med_ray.parquet import read_rows
+from r2med_ray.storage.parquet import read_rows
 
 CANDIDATES_BEFORE_SAFEGUARD = 100
 

@@ -9,7 +9,7 @@ from r2med_ray.corpus.layouts import Layout
 from r2med_ray.corpus.records import is_parquet, read_records, read_texts
 from r2med_ray.corpus.topics import is_trec_topics, read_trec_topics
 from r2med_ray.errors import DataError
-from r2med_ray.jsonl import Record, read_lines
+from r2med_ray.storage.jsonl import Record, read_lines
 from r2med_ray.types import DocId, Document, Qrels, Query, QueryId
 
 HEADS = frozenset({"_id", "id", "qid", "q_id", "query-id", "query_id"})

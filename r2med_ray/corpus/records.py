@@ -4,12 +4,12 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from r2med_ray.artifacts import fingerprint
 from r2med_ray.corpus.ids import Tally
 from r2med_ray.corpus.ir_collections import digest_of, is_address, read_entries
 from r2med_ray.corpus.layouts import Layout
-from r2med_ray.jsonl import Record, read_jsonl, read_lines
-from r2med_ray.parquet import count_rows, parts, read_rows
+from r2med_ray.storage.artifacts import fingerprint
+from r2med_ray.storage.jsonl import Record, read_jsonl, read_lines
+from r2med_ray.storage.parquet import count_rows, parts, read_rows
 
 
 def is_parquet(path: Path) -> bool:

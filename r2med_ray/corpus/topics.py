@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from r2med_ray.errors import DataError
-from r2med_ray.jsonl import read_lines
+from r2med_ray.storage.jsonl import read_lines
 
 _TAG = re.compile(r"<(/?(?:top|num|title|desc|narr))>")
 

@@ -4,15 +4,15 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.capacity import Pool
 from r2med_ray.distributed.encode import DenseEmbedder, Embedder, VectorEncoding, encode
 from r2med_ray.distributed.search import ShardedRetriever
 from r2med_ray.distributed.stage_parts import Asked, Done, Workplace
 from r2med_ray.distributed.vectors import open_vectors
-from r2med_ray.models.api_encoders import ApiEncoder
-from r2med_ray.models.api_rows import ApiEncoderRow, cost_line
+from r2med_ray.models.catalog.api_rows import ApiEncoderRow, cost_line
+from r2med_ray.models.services.api_encoders import ApiEncoder
 from r2med_ray.stages.vectors import ApiStage
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import FloatMatrix, Task
 
 logger = logging.getLogger(__name__)

@@ -7,19 +7,19 @@ from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
-from r2med_ray.artifacts import ArtifactKey, ArtifactStore
 from r2med_ray.corpus.loading import ShardRows
 from r2med_ray.distributed.encode import Embedder, Questions, encode
 from r2med_ray.distributed.search import ShardedRetriever
 from r2med_ray.distributed.stage_parts import Asked, Done, Workplace
 from r2med_ray.indexing import late_interaction, sparse
 from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, VECTORS_FILE, query_vectors_key
-from r2med_ray.models.devices import prepare_worker
-from r2med_ray.models.late_interaction import LateInteractionEncoder
-from r2med_ray.models.sparse_encoders import SparseEncoder
+from r2med_ray.models.catalog.devices import prepare_worker
+from r2med_ray.models.networks.late_interaction import LateInteractionEncoder
+from r2med_ray.models.networks.sparse_encoders import SparseEncoder
 from r2med_ray.protocols import Index
 from r2med_ray.retrieval.query_parts import encode_parts
 from r2med_ray.stages.checkpoints import CheckpointStage
+from r2med_ray.storage.artifacts import ArtifactKey, ArtifactStore
 from r2med_ray.types import Compat, CorpusShard, Query, Task
 
 Prepared = TypeVar("Prepared")

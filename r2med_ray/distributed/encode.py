@@ -14,7 +14,6 @@ from typing import Generic, Protocol
 import pyarrow as pa
 import ray
 
-from r2med_ray.artifacts import ArtifactKey, ArtifactStore
 from r2med_ray.capacity import Pool
 from r2med_ray.corpus.loading import ShardRows, rows_of_table
 from r2med_ray.distributed.failures import stage_error
@@ -23,14 +22,15 @@ from r2med_ray.distributed.shard_stream import ShardWork, stream_shards
 from r2med_ray.distributed.stage_parts import Asked, Done, Workplace, tasks_of
 from r2med_ray.indexing.embedding import embed_documents, vectors_table
 from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, VECTORS_FILE, query_vectors_key, vectors_key
-from r2med_ray.models.api_rows import ApiEncoderRow
-from r2med_ray.models.devices import prepare_worker
-from r2med_ray.models.rows import EncoderRow
-from r2med_ray.models.task_encoders import TaskEncoders
+from r2med_ray.models.catalog.api_rows import ApiEncoderRow
+from r2med_ray.models.catalog.devices import prepare_worker
+from r2med_ray.models.catalog.rows import EncoderRow
+from r2med_ray.models.networks.task_encoders import TaskEncoders
 from r2med_ray.protocols import Encoder
 from r2med_ray.retrieval.query_construction import prepare_dense
 from r2med_ray.stages.first_stage import FirstStage
 from r2med_ray.stages.vectors import VectorRow
+from r2med_ray.storage.artifacts import ArtifactKey, ArtifactStore
 from r2med_ray.types import Compat, CorpusShard, Query, Task
 
 

@@ -7,7 +7,6 @@ from functools import partial
 import pyarrow as pa
 import ray
 
-from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.capacity import Pool
 from r2med_ray.corpus.loading import rows_of_table
 from r2med_ray.corpus.shards import read_table
@@ -22,6 +21,7 @@ from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
 from r2med_ray.retrieval.file_order import Ties, row_id
 from r2med_ray.retrieval.query_construction import lexical_query
 from r2med_ray.stages.lexical import LexicalStage
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Compat, Corpus, CorpusShard, Query, Task
 
 

@@ -15,11 +15,11 @@ import pyarrow as pa
 import ray
 from ray.data import ActorPoolStrategy, DataContext, TaskPoolStrategy
 
-from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.capacity import Pool
 from r2med_ray.distributed.failures import stage_error
 from r2med_ray.distributed.side_by_side import until_stopped
 from r2med_ray.errors import R2MedError, StageError
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import CorpusShard
 
 READ_CPUS = 0.25

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
-from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.capacity import Pools
 from r2med_ray.distributed.progress import StageReport
 from r2med_ray.protocols import Retriever
-from r2med_ray.resources import ResourcesConfig
+from r2med_ray.settings.resources import ResourcesConfig
 from r2med_ray.stages.first_stage import FirstStage
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Query, Task
 
 Held = TypeVar("Held", bound=FirstStage, covariant=True)

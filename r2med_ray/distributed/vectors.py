@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 
-from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.capacity import Pool
 from r2med_ray.distributed.encode import Encoding, VectorEncoding, encode
 from r2med_ray.distributed.search import ShardedRetriever
@@ -14,6 +13,7 @@ from r2med_ray.indexing.dense import EXACT, DenseIndex
 from r2med_ray.indexing.embedding import read_vectors
 from r2med_ray.indexing.keys import ANN_FILE, QUERY_VECTORS_FILE, VECTORS_FILE, ann_key
 from r2med_ray.stages.vectors import DenseStage, VectorRow
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Compat, CorpusShard, FloatMatrix, Query, Task
 
 

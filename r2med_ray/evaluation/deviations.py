@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from r2med_ray.errors import ConfigError
 from r2med_ray.evaluation.published import PublishedScore, published
-from r2med_ray.registry import nearest
+from r2med_ray.settings.registry import nearest
 
 TABLE = Path(__file__).with_name("known_deviations.yaml")
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from r2med_ray.errors import ConfigError
 from r2med_ray.evaluation.arrow import IntVector
 from r2med_ray.evaluation.ranked import positions
-from r2med_ray.registry import closest, nearest
+from r2med_ray.settings.registry import closest, nearest
 
 DoubleVector: TypeAlias = npt.NDArray[np.float64]
 

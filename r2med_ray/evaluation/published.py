@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.registry import nearest
+from r2med_ray.settings.registry import nearest
 
 TABLE = Path(__file__).with_name("published.csv")
 

@@ -19,8 +19,8 @@ import numpy as np
 from r2med_ray.errors import DataError
 from r2med_ray.evaluation.run_columns import read_rows
 from r2med_ray.evaluation.run_lines import open_run
-from r2med_ray.jsonl import Record, read_jsonl, read_lines
 from r2med_ray.ranking import best, require_finite
+from r2med_ray.storage.jsonl import Record, read_jsonl, read_lines
 from r2med_ray.types import DocId, Qrels, QueryId, Run
 
 _LOG = logging.getLogger(__name__)

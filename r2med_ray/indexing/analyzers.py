@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from r2med_ray.indexing import analysis, plain_words, porter_stop, words
-from r2med_ray.registry import Registry
+from r2med_ray.settings.registry import Registry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,14 +25,14 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from r2med_ray.artifacts import Json
 from r2med_ray.errors import DataError
 from r2med_ray.indexing import plain_words, porter_stop
 from r2med_ray.indexing.analysis import ANALYZER
 from r2med_ray.indexing.analyzers import ANALYZERS
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
 from r2med_ray.ranking import best_of_scores
-from r2med_ray.registry import Registry
+from r2med_ray.settings.registry import Registry
+from r2med_ray.storage.artifacts import Json
 from r2med_ray.types import DocId, FloatVector, Ranking
 
 Weights: TypeAlias = npt.NDArray[np.float64]

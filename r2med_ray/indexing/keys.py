@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 
-from r2med_ray.artifacts import ArtifactKey, Json, fingerprint_queries
 from r2med_ray.indexing.analysis import ANALYZER
+from r2med_ray.storage.artifacts import ArtifactKey, Json, fingerprint_queries
 from r2med_ray.types import Compat, Corpus, CorpusShard, Query
 
 VECTORS_FILE = "vectors.parquet"

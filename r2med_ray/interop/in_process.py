@@ -11,12 +11,12 @@ from r2med_ray.errors import ConfigError
 from r2med_ray.indexing.bm25 import BM25Index
 from r2med_ray.indexing.dense import EXACT, DenseIndex
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
-from r2med_ray.models.devices import best_device
-from r2med_ray.models.task_encoders import TaskEncoders
+from r2med_ray.models.catalog.devices import best_device
+from r2med_ray.models.networks.task_encoders import TaskEncoders
 from r2med_ray.protocols import Encoder
-from r2med_ray.resources import ResourcesConfig
 from r2med_ray.retrieval.query_construction import lexical_query, prepare_dense
 from r2med_ray.retrieval.search import PlainRetriever
+from r2med_ray.settings.resources import ResourcesConfig
 from r2med_ray.stages.first_stage import FirstStage
 from r2med_ray.stages.lexical import LexicalStage
 from r2med_ray.stages.vectors import DenseStage

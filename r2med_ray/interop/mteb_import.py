@@ -15,8 +15,8 @@ from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.published import PublishedScore
 from r2med_ray.interop.mteb_tasks import R2MED_TASKS
-from r2med_ray.registry import nearest
 from r2med_ray.reporting.mteb_results import MEASURE_OF_KEY, MODEL_META
+from r2med_ray.settings.registry import nearest
 
 _KEY = re.compile(r"([a-z_]+?)(?:_at_|@)([1-9]\d*)", re.IGNORECASE)
 

@@ -5,14 +5,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from r2med_ray.artifacts import ArtifactStore
-from r2med_ray.config_files import load_config
 from r2med_ray.errors import ConfigError
 from r2med_ray.interop.in_process import open_in_process
 from r2med_ray.interop.mteb_search import MtebSearch, Opener
 from r2med_ray.interop.mteb_tasks import import_mteb, load_data, mteb_task
-from r2med_ray.registry import nearest
 from r2med_ray.reporting.output_folder import require_writable
+from r2med_ray.settings.config_files import load_config
+from r2med_ray.settings.registry import nearest
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem, resolve
 
 

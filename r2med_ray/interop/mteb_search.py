@@ -6,7 +6,6 @@ mteb loads the task and measures; analysis, vectors, index, search and the order
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from r2med_ray.artifacts import fingerprint
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.interop.mteb_tasks import import_mteb, our_name, read_corpus, read_queries
 from r2med_ray.protocols import Retriever
@@ -15,6 +14,7 @@ from r2med_ray.reporting.mteb_results import ORGANISATION
 from r2med_ray.stages.first_stage import FirstStage
 from r2med_ray.stages.lexical import LexicalStage
 from r2med_ray.stages.vectors import DenseStage
+from r2med_ray.storage.artifacts import fingerprint
 from r2med_ray.types import DocId, Document, Query, QueryId, Ranking
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import Any
 
 from r2med_ray.corpus.catalog import TASKS
 from r2med_ray.errors import ConfigError, DataError, NotAtHand
-from r2med_ray.registry import nearest
 from r2med_ray.reporting.mteb_results import mteb_task_name
+from r2med_ray.settings.registry import nearest
 from r2med_ray.types import Document, Query
 
 R2MED_TASKS: Mapping[str, str] = {

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.assembly import Assembly
 from r2med_ray.corpus.convert import convert_corpus, load_corpus
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.distributed.stage_parts import Asked
 from r2med_ray.protocols import Retriever
 from r2med_ray.stages.first_stage import FirstStage
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem
 from r2med_ray.types import Corpus, Document, Query, Run, Task
 

@@ -6,14 +6,14 @@ import subprocess
 from collections.abc import Mapping
 
 from r2med_ray.errors import NotAtHand
-from r2med_ray.models.api_calls import api_key
-from r2med_ray.models.api_rows import ApiEncoderRow
-from r2med_ray.models.api_tokenizers import open_tokenizer
-from r2med_ray.models.catalog import Catalog
-from r2med_ray.models.llm_reranker_rows import LlmRerankerRow
-from r2med_ray.models.llm_rows import LanguageModelRow
-from r2med_ray.models.rows import Row
-from r2med_ray.models.sources import require_at_hand
+from r2med_ray.models.catalog.api_rows import ApiEncoderRow
+from r2med_ray.models.catalog.catalog import Catalog
+from r2med_ray.models.catalog.llm_reranker_rows import LlmRerankerRow
+from r2med_ray.models.catalog.llm_rows import LanguageModelRow
+from r2med_ray.models.catalog.rows import Row
+from r2med_ray.models.catalog.sources import require_at_hand
+from r2med_ray.models.services.api_calls import api_key
+from r2med_ray.models.services.api_tokenizers import open_tokenizer
 
 CHECKPOINTS: Mapping[str, str] = {
     "model": "revision",

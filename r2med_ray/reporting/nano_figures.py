@@ -7,13 +7,13 @@ Only tasks of the suite itself are compared, never a collection of one's own in 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from r2med_ray.config import FusionConfig, RetrieverConfig
 from r2med_ray.corpus.catalog import TASKS
 from r2med_ray.evaluation.nano_profile import MEASURES, SUITE, as_published
 from r2med_ray.evaluation.published import PublishedScore, published
 from r2med_ray.reporting.nano_tables import profiles_of
 from r2med_ray.reporting.summary import Summary, suite_tasks
 from r2med_ray.retrieval.nano_hybrid import LIST_DEPTH, RRF_K
+from r2med_ray.settings.config import FusionConfig, RetrieverConfig
 
 NUM_TASKS = sum(row.suite == SUITE for row in TASKS.values())
 

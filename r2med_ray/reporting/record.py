@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 
-from r2med_ray.artifacts import Json
 from r2med_ray.evaluation.evaluate import Evaluation
+from r2med_ray.storage.artifacts import Json
 from r2med_ray.types import Compat, Qrels, QueryId, Repairs, Run
 
 _DISTRIBUTIONS = (

@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import TypeAdapter, ValidationError
 
-from r2med_ray.artifacts import Json
 from r2med_ray.errors import DataError
 from r2med_ray.evaluation.trec import read_qrels, read_run, write_qrels, write_run
 from r2med_ray.reporting.file_names import file_names
@@ -29,6 +28,7 @@ from r2med_ray.reporting.page import render_page
 from r2med_ray.reporting.record import BenchmarkRecord
 from r2med_ray.reporting.summary import Summary
 from r2med_ray.reporting.tables import leaderboard_csv, leaderboard_markdown
+from r2med_ray.storage.artifacts import Json
 from r2med_ray.types import Run
 
 _RECORD: TypeAdapter[BenchmarkRecord] = TypeAdapter(BenchmarkRecord)

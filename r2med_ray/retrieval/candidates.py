@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from r2med_ray.errors import DataError
-from r2med_ray.parquet import read_rows
+from r2med_ray.storage.parquet import read_rows
 from r2med_ray.types import DocId, Query, QueryId, Ranking, Run, ScoredDoc
 
 Lists: TypeAlias = Mapping[QueryId, Sequence[DocId]]

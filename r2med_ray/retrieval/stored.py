@@ -10,9 +10,16 @@ from dataclasses import asdict
 
 import pyarrow as pa
 
-from r2med_ray.artifacts import ArtifactKey, ArtifactStore, Json, canonical_json, fingerprint, fingerprint_queries
 from r2med_ray.errors import ArtifactError
 from r2med_ray.protocols import Candidates, Reranker, Retriever
+from r2med_ray.storage.artifacts import (
+    ArtifactKey,
+    ArtifactStore,
+    Json,
+    canonical_json,
+    fingerprint,
+    fingerprint_queries,
+)
 from r2med_ray.types import Query, QueryId, Repairs, Reranking, Run, ScoredDoc
 
 RUN_FILE = "run.parquet"

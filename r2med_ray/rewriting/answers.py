@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias
 
-from r2med_ray.registry import Registry
 from r2med_ray.rewriting.methods import spelled
+from r2med_ray.settings.registry import Registry
 from r2med_ray.types import Compat
 
 Flag: TypeAlias = Literal["none", "empty", "refusal", "no closing tag", "cut at limit"]

@@ -4,9 +4,9 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from r2med_ray.config import RewriterConfig
 from r2med_ray.errors import DataError, named
 from r2med_ray.rewriting.answers import Answer
+from r2med_ray.settings.config import RewriterConfig
 from r2med_ray.types import Compat, Expansion, Query, QueryId, Rewriting
 
 

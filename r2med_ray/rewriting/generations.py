@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
-from r2med_ray.artifacts import ArtifactKey, ArtifactStore, Json, fingerprint
 from r2med_ray.protocols import ChatPrompt, Completion, Message, TextGenerator
 from r2med_ray.rewriting.published_generations import FILE_NAME
+from r2med_ray.storage.artifacts import ArtifactKey, ArtifactStore, Json, fingerprint
 from r2med_ray.types import Query
 
 KIND = "generation"

@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from r2med_ray.artifacts import Json
-from r2med_ray.config import RewriterConfig
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.protocols import ChatPrompt, Completion
 from r2med_ray.rewriting.answers import FORMATS, joined, read_answer
@@ -13,7 +11,9 @@ from r2med_ray.rewriting.expanding import expand
 from r2med_ray.rewriting.generations import StoredGenerator, export_generations
 from r2med_ray.rewriting.methods import METHODS, spelled
 from r2med_ray.rewriting.prompts import numbered
-from r2med_ray.templates import Template
+from r2med_ray.settings.config import RewriterConfig
+from r2med_ray.settings.templates import Template
+from r2med_ray.storage.artifacts import Json
 from r2med_ray.types import Compat, Query, QueryId, Rewriting
 
 FindCandidates: TypeAlias = Callable[[Sequence[Query]], Mapping[QueryId, Sequence[str]]]

@@ -6,7 +6,7 @@ decided in `retrieval.query_construction`, by the name of the method; a method o
 
 from dataclasses import dataclass
 
-from r2med_ray.registry import Registry
+from r2med_ray.settings.registry import Registry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.registry import nearest
 from r2med_ray.rewriting.methods import METHODS, spelled
 from r2med_ray.rewriting.published_prompts import PUBLISHED_FILE, published_prompt
-from r2med_ray.templates import Template, load_template
+from r2med_ray.settings.registry import nearest
+from r2med_ray.settings.templates import Template, load_template
 
 SHIPPED = Path(str(resources.files("r2med_ray.rewriting"))) / "prompts"
 DEFAULT = "default"

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from r2med_ray.registry import Registry
 from r2med_ray.rewriting.methods import spelled
+from r2med_ray.settings.registry import Registry
 
 FILE_NAME = "query_with_hydoc.jsonl"
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.registry import nearest
-from r2med_ray.templates import Template
+from r2med_ray.settings.registry import nearest
+from r2med_ray.settings.templates import Template
 
 PUBLISHED_FILE = Path("src") / "instrcution.py"
 EXAMPLES_FILE = Path("src") / "example.py"

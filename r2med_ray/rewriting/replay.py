@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from r2med_ray.config import RewriterConfig
 from r2med_ray.errors import ConfigError, DataError, NotAtHand
-from r2med_ray.jsonl import Record, read_jsonl
-from r2med_ray.registry import Registry, nearest
 from r2med_ray.rewriting.answers import Answer, format_of, read_answer
 from r2med_ray.rewriting.expanding import expand
 from r2med_ray.rewriting.methods import METHODS, spelled
 from r2med_ray.rewriting.published_generations import FILE_NAME, GENERATIONS, local_generations
+from r2med_ray.settings.config import RewriterConfig
+from r2med_ray.settings.registry import Registry, nearest
+from r2med_ray.storage.jsonl import Record, read_jsonl
 from r2med_ray.types import Compat, Query, QueryId, Rewriting
 
 logger = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from ray.serve.handle import DeploymentHandle, DeploymentResponse
 
 from r2med_ray.errors import DataError, StageError
 from r2med_ray.protocols import Candidates
-from r2med_ray.resources import RerankResources
 from r2med_ray.serving.reranker_app import Pair, PairScorerDeployment
+from r2med_ray.settings.resources import RerankResources
 from r2med_ray.types import QueryId, Reranking
 
 logger = logging.getLogger(__name__)

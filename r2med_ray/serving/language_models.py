@@ -5,16 +5,16 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
 
-from r2med_ray.artifacts import fingerprint
 from r2med_ray.capacity import CPUS_OF_AN_INGRESS, ClusterCapacity, Pools, require_language_model
 from r2med_ray.errors import CapacityError, NotAtHand
-from r2med_ray.models import sources
-from r2med_ray.models.chat import ChatModel, ServedModel
-from r2med_ray.models.llm_rows import LanguageModelRow
+from r2med_ray.models.catalog import sources
+from r2med_ray.models.catalog.llm_rows import LanguageModelRow
+from r2med_ray.models.services.chat import ChatModel, ServedModel
 from r2med_ray.protocols import TextGenerator
-from r2med_ray.resources import LanguageModelResources
 from r2med_ray.serving.llm_app import Engine, serve_language_model
 from r2med_ray.serving.serve_session import HttpAddress, application_name, start_serve
+from r2med_ray.settings.resources import LanguageModelResources
+from r2med_ray.storage.artifacts import fingerprint
 
 
 class LanguageModels:

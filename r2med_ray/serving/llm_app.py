@@ -12,12 +12,12 @@ from typing import Any
 from ray import serve
 from ray.exceptions import RayError
 
-from r2med_ray.artifacts import Json
 from r2med_ray.capacity import CPUS_OF_AN_INGRESS
 from r2med_ray.errors import ConfigError, StageError
 from r2med_ray.models.at_hand import HOW_TO_GET_VLLM
-from r2med_ray.models.llm_rows import REASONING_PARSER
+from r2med_ray.models.catalog.llm_rows import REASONING_PARSER
 from r2med_ray.serving.serve_session import HttpAddress
+from r2med_ray.storage.artifacts import Json
 
 logger = logging.getLogger(__name__)
 

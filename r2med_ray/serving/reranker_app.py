@@ -17,8 +17,8 @@ from ray.serve.handle import DeploymentHandle
 
 from r2med_ray.errors import DataError
 from r2med_ray.protocols import PairScorer
-from r2med_ray.resources import RerankResources
 from r2med_ray.serving.serve_session import start_serve
+from r2med_ray.settings.resources import RerankResources
 
 Pair: TypeAlias = tuple[str, str]
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from r2med_ray.artifacts import ArtifactKey, Json
 from r2med_ray.corpus.layouts import LAYOUTS
 from r2med_ray.corpus.records import file_digest
 from r2med_ray.errors import ConfigError, DataError, NotAtHand
-from r2med_ray.registry import nearest
 from r2med_ray.retrieval.candidates import NUM_CANDIDATES
+from r2med_ray.settings.registry import nearest
 from r2med_ray.stages.first_stage import Choice
+from r2med_ray.storage.artifacts import ArtifactKey, Json
 from r2med_ray.types import Compat, Corpus, Task
 
 

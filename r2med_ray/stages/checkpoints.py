@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from r2med_ray.artifacts import ArtifactKey, Json
 from r2med_ray.indexing.keys import vectors_key
-from r2med_ray.models.checkpoint_rows import CheckpointRow, LateInteractionRow, SparseRow
+from r2med_ray.models.catalog.checkpoint_rows import CheckpointRow, LateInteractionRow, SparseRow
 from r2med_ray.stages.first_stage import Choice
+from r2med_ray.storage.artifacts import ArtifactKey, Json
 from r2med_ray.types import Compat, Corpus, CorpusShard, Task
 
 

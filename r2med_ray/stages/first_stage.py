@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from r2med_ray.artifacts import ArtifactKey, Json
-from r2med_ray.config import RetrieverConfig
-from r2med_ray.models.devices import Dtype
+from r2med_ray.models.catalog.devices import Dtype
+from r2med_ray.settings.config import RetrieverConfig
+from r2med_ray.storage.artifacts import ArtifactKey, Json
 from r2med_ray.types import Compat, Corpus, Task
 
 

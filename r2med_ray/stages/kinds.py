@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from r2med_ray.config import CANDIDATES
 from r2med_ray.errors import ConfigError
 from r2med_ray.indexing.bm25 import BM25_ROWS
-from r2med_ray.models.catalog import Catalog
-from r2med_ray.registry import nearest
+from r2med_ray.models.catalog.catalog import Catalog
+from r2med_ray.settings.config import CANDIDATES
+from r2med_ray.settings.registry import nearest
 from r2med_ray.stages.candidates import CandidatesStage
 from r2med_ray.stages.checkpoints import LateInteractionStage, SparseStage
 from r2med_ray.stages.first_stage import Choice, FirstStage

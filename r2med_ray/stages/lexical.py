@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from r2med_ray.artifacts import ArtifactKey, Json
 from r2med_ray.indexing.bm25 import BM25Row
 from r2med_ray.indexing.keys import skipped_rows, terms_key
 from r2med_ray.stages.first_stage import Choice
+from r2med_ray.storage.artifacts import ArtifactKey, Json
 from r2med_ray.types import Compat, Corpus, Task
 
 

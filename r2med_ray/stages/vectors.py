@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Self, TypeVar
 
-from r2med_ray.artifacts import ArtifactKey, Json
 from r2med_ray.indexing.keys import vectors_key
-from r2med_ray.models.api_rows import ApiEncoderRow
-from r2med_ray.models.rows import EncoderRow
+from r2med_ray.models.catalog.api_rows import ApiEncoderRow
+from r2med_ray.models.catalog.rows import EncoderRow
 from r2med_ray.stages.first_stage import Choice
+from r2med_ray.storage.artifacts import ArtifactKey, Json
 from r2med_ray.types import Compat, Corpus, Task
 
 VectorRow = TypeVar("VectorRow", EncoderRow, ApiEncoderRow)

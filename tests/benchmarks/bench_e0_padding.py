@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from r2med_ray.models.devices import batch_limits
-from r2med_ray.models.token_budget import plan_batches
+from r2med_ray.models.catalog.devices import batch_limits
+from r2med_ray.models.networks.token_budget import plan_batches
 
 MEAN_LENGTHS = (83.6, 150.5, 122.7, 154.9, 179.7, 149.3, 480.4, 1273.0)
 """Of the documents of Biology ... IIYi-Clinical, from R2MED's README."""

@@ -23,11 +23,11 @@ from pathlib import Path
 import ray
 from openai import AsyncOpenAI
 
-from r2med_ray.artifacts import ArtifactStore
-from r2med_ray.models.chat import ChatModel
-from r2med_ray.models.llm_rows import LanguageModelRow
+from r2med_ray.models.catalog.llm_rows import LanguageModelRow
+from r2med_ray.models.services.chat import ChatModel
 from r2med_ray.protocols import ChatPrompt, Completion
 from r2med_ray.rewriting.generations import StoredGenerator
+from r2med_ray.storage.artifacts import ArtifactStore
 from tests.benchmarks.rounds import print_seconds, seconds_per_round, verdict
 
 PROMPTS = 1000

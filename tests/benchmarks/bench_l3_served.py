@@ -15,8 +15,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from r2med_ray.models.chat import ChatModel
-from r2med_ray.models.llm_rows import LanguageModelRow
+from r2med_ray.models.catalog.llm_rows import LanguageModelRow
+from r2med_ray.models.services.chat import ChatModel
 from r2med_ray.protocols import ChatPrompt
 from tests.benchmarks.rounds import print_seconds, seconds_per_round, times_as_fast, verdict
 from tests.integration.language_server import ENGINE, NAME, language_server, tiny_llama

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from r2med_ray.models.cross_encoders import CrossEncoderScorer
-from r2med_ray.models.devices import set_threads
-from r2med_ray.models.reranker_rows import RerankerRow
-from r2med_ray.models.sources import locate
+from r2med_ray.models.catalog.devices import set_threads
+from r2med_ray.models.catalog.reranker_rows import RerankerRow
+from r2med_ray.models.catalog.sources import locate
+from r2med_ray.models.networks.cross_encoders import CrossEncoderScorer
 from tests.benchmarks.bench_e0_padding import r2med_lengths
 from tests.benchmarks.bench_e1_encode import ROW, texts_of
 from tests.benchmarks.rounds import print_seconds, seconds_per_round, times_as_fast

@@ -10,9 +10,7 @@ import pyarrow as pa
 import pytest
 import ray
 
-from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.capacity import ClusterCapacity, Pool
-from r2med_ray.config import TaskConfig
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task, read_shard
 from r2med_ray.distributed.encode import Encoding, Questions, encode_corpora, encode_queries
@@ -26,11 +24,13 @@ from r2med_ray.indexing.dense import DenseIndex
 from r2med_ray.indexing.embedding import embed_documents, read_vectors
 from r2med_ray.indexing.keys import VECTORS_FILE
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
-from r2med_ray.models.catalog import load_catalog
-from r2med_ray.models.encoders import build_encoder
+from r2med_ray.models.catalog.catalog import load_catalog
+from r2med_ray.models.networks.encoders import build_encoder
 from r2med_ray.protocols import Index
 from r2med_ray.retrieval.query_construction import lexical_query, prepare_dense
 from r2med_ray.retrieval.search import PlainRetriever
+from r2med_ray.settings.config import TaskConfig
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import CorpusShard, Document, Query, Ranking, Run, Task
 from tests.fakes import WordCountEncoder, WordCountIndex
 from tests.integration.workers import DiesOnce, EncoderKilledOnce, MarksShards, SlowWorker

@@ -4,16 +4,16 @@ import pyarrow as pa
 import pytest
 import transformers
 
-from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.capacity import ClusterCapacity, Pool, Pools
-from r2med_ray.config_files import parse_config
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task, read_shard
 from r2med_ray.distributed.checkpoint_vectors import LATE_INTERACTION, SPARSE, CheckpointEncoding, VectorKind
 from r2med_ray.distributed.encode import Embedder, Questions
 from r2med_ray.distributed.first_stages import FirstStages
 from r2med_ray.distributed.stage_parts import Asked, Workplace
+from r2med_ray.settings.config_files import parse_config
 from r2med_ray.stages.checkpoints import CheckpointStage
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import ResolvedBenchmark, resolve
 from r2med_ray.types import Expansion, Query, Run, Task
 from tests.unit.tiny_checkpoints import SMALL, save, tokenizer

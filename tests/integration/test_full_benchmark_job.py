@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from r2med_ray.artifacts import ArtifactStore
+from r2med_ray.storage.artifacts import ArtifactStore
 from tests.integration.jobs import JOB, environment, run_files, run_job, write_config
 
 pytestmark = [pytest.mark.ray, pytest.mark.serve]

@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from r2med_ray.errors import DataError
-from r2med_ray.models.catalog import load_catalog
-from r2med_ray.models.cross_encoders import CrossEncoderScorer
-from r2med_ray.models.devices import best_device, best_dtype
-from r2med_ray.models.encoders import build_encoder
-from r2med_ray.models.maxsim import MaxSimScorer
-from r2med_ray.models.reranker_rows import RerankerRow
-from r2med_ray.models.rows import EncoderRow
-from r2med_ray.models.yes_no import YesNoScorer
+from r2med_ray.models.catalog.catalog import load_catalog
+from r2med_ray.models.catalog.devices import best_device, best_dtype
+from r2med_ray.models.catalog.reranker_rows import RerankerRow
+from r2med_ray.models.catalog.rows import EncoderRow
+from r2med_ray.models.networks.cross_encoders import CrossEncoderScorer
+from r2med_ray.models.networks.encoders import build_encoder
+from r2med_ray.models.networks.maxsim import MaxSimScorer
+from r2med_ray.models.networks.yes_no import YesNoScorer
 from r2med_ray.types import FloatMatrix
 from tests.unit import tiny_checkpoints
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from r2med_ray.artifacts import ArtifactStore
+from r2med_ray.storage.artifacts import ArtifactStore
 from tests.http_services import Answer, Service, completions, slow
 from tests.integration.jobs import JOB, REPOSITORY, environment, run_files, run_job, write_config
 from tests.integration.language_server import ENGINE, NAME, LanguageServer, needs_vllm

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.capacity import ClusterCapacity, size_pools
 from r2med_ray.errors import NotAtHand
 from r2med_ray.language_parts import LanguageParts
-from r2med_ray.models.catalog import Catalog, load_catalog
-from r2med_ray.models.llm_reranker_rows import LlmRerankerRow
+from r2med_ray.models.catalog.catalog import Catalog, load_catalog
+from r2med_ray.models.catalog.llm_reranker_rows import LlmRerankerRow
 from r2med_ray.protocols import Candidates
-from r2med_ray.resources import ResourcesConfig
-from r2med_ray.retrieval.permutations import VERSION
+from r2med_ray.reranking.permutations import VERSION
 from r2med_ray.serving.language_models import LanguageModels
+from r2med_ray.settings.resources import ResourcesConfig
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Document, Query, Repairs, Run
 from tests.http_services import Service, completions
 from tests.integration.jobs import run_job, write_config

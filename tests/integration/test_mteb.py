@@ -13,11 +13,9 @@ from mteb.models import CrossEncoderProtocol, ModelMeta, SearchProtocol, Sentenc
 from mteb.types import PromptType
 from typer.testing import CliRunner
 
-from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.assembly import Assembly
 from r2med_ray.capacity import ClusterCapacity, size_pools
 from r2med_ray.cli import app
-from r2med_ray.config_files import parse_config
 from r2med_ray.corpus.catalog import TASKS
 from r2med_ray.errors import ConfigError, NotAtHand
 from r2med_ray.evaluation.evaluate import evaluate
@@ -29,10 +27,12 @@ from r2med_ray.interop.mteb_run import run_mteb
 from r2med_ray.interop.mteb_search import MtebSearch
 from r2med_ray.interop.mteb_tasks import R2MED_TASKS, read_corpus, read_queries
 from r2med_ray.interop.on_cluster import OnCluster
-from r2med_ray.models.sources import locate
-from r2med_ray.models.task_encoders import TaskEncoders
+from r2med_ray.models.catalog.sources import locate
+from r2med_ray.models.networks.task_encoders import TaskEncoders
 from r2med_ray.reporting.mteb_results import MEASURE_OF_KEY, export_mteb
-from r2med_ray.resources import ResourcesConfig
+from r2med_ray.settings.config_files import parse_config
+from r2med_ray.settings.resources import ResourcesConfig
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import FirstStage, ResolvedBenchmark, resolve
 from r2med_ray.types import Document
 from tests.mteb_tasks import CORPUS, QRELS, QUERIES, OlderRetrieval, TinyRetrieval, table

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from r2med_ray.evaluation.trec import write_run
-from r2med_ray.interop.nano_build import build_nano
+from r2med_ray.interop.nano.build import build_nano
 from r2med_ray.reporting.write import load_results
 from r2med_ray.retrieval.candidates import in_order, read_lists
 from r2med_ray.types import Run

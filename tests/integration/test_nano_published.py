@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task
 from r2med_ray.corpus.nano import CharacterCounts
-from r2med_ray.corpus.nano_pool import select_pool
 from r2med_ray.corpus.sources import DATA_FOLDER, TaskSource
 from r2med_ray.evaluation.evaluate import evaluate
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.nano_profile import MEASURES, NanoProfile, group_figures
 from r2med_ray.evaluation.published import published as published_scores
 from r2med_ray.indexing.bm25 import BM25_ROWS
-from r2med_ray.interop.nano_build import bm25_lists, build_nano
-from r2med_ray.parquet import read_rows
+from r2med_ray.interop.nano.build import bm25_lists, build_nano
+from r2med_ray.interop.nano.pool import select_pool
 from r2med_ray.retrieval.candidates import CandidatesRetriever, Lists, read_lists
 from r2med_ray.retrieval.nano_hybrid import audit, hybrid_list, hybrid_lists
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.parquet import read_rows
 from r2med_ray.types import Task
 
 pytestmark = pytest.mark.real

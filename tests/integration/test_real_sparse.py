@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from r2med_ray.artifacts import ArtifactStore
-from r2med_ray.config import TaskConfig
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task, read_shard
 from r2med_ray.evaluation.evaluate import evaluate
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.indexing.sparse import SparseIndex
-from r2med_ray.models.checkpoint_rows import SparseRow
-from r2med_ray.models.sparse_encoders import SparseEncoder
+from r2med_ray.models.catalog.checkpoint_rows import SparseRow
+from r2med_ray.models.networks.sparse_encoders import SparseEncoder
+from r2med_ray.settings.config import TaskConfig
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Run
 
 pytestmark = [

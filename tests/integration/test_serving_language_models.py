@@ -7,10 +7,10 @@ import pytest
 
 from r2med_ray.capacity import ClusterCapacity, Pools, size_pools
 from r2med_ray.errors import NotAtHand
-from r2med_ray.models.chat import ChatModel
-from r2med_ray.models.llm_rows import LanguageModelRow
-from r2med_ray.resources import ResourcesConfig
+from r2med_ray.models.catalog.llm_rows import LanguageModelRow
+from r2med_ray.models.services.chat import ChatModel
 from r2med_ray.serving.language_models import LanguageModels
+from r2med_ray.settings.resources import ResourcesConfig
 
 LAPTOP = ClusterCapacity(num_nodes=1, cpus=2, gpus=0, cpus_of_largest_node=2)
 ONE_GPU = ClusterCapacity(num_nodes=1, cpus=16, gpus=1, cpus_of_largest_node=16)

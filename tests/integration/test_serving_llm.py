@@ -12,19 +12,19 @@ import pytest
 import ray
 from ray import serve
 
-from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.capacity import ClusterCapacity, size_pools
-from r2med_ray.config import RewriterConfig
 from r2med_ray.errors import StageError
-from r2med_ray.models.catalog import load_catalog
-from r2med_ray.models.chat import ChatModel
-from r2med_ray.models.llm_rows import LanguageModelRow
+from r2med_ray.models.catalog.catalog import load_catalog
+from r2med_ray.models.catalog.llm_rows import LanguageModelRow
+from r2med_ray.models.services.chat import ChatModel
 from r2med_ray.protocols import ChatPrompt
-from r2med_ray.resources import ResourcesConfig
 from r2med_ray.rewriting.generations import StoredGenerator
 from r2med_ray.rewriting.live import SHORTENED, LiveRewriter
 from r2med_ray.serving.language_models import LanguageModels
-from r2med_ray.templates import Template
+from r2med_ray.settings.config import RewriterConfig
+from r2med_ray.settings.resources import ResourcesConfig
+from r2med_ray.settings.templates import Template
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Query
 from tests.integration.jobs import REPOSITORY
 from tests.integration.language_server import NAME, LanguageServer, needs_vllm

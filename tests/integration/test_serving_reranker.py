@@ -16,14 +16,14 @@ from sentence_transformers import CrossEncoder
 
 from r2med_ray.capacity import ClusterCapacity
 from r2med_ray.errors import StageError
-from r2med_ray.models.catalog import load_catalog
-from r2med_ray.models.pair_scorers import build_pair_scorer
-from r2med_ray.models.reranker_rows import RerankerRow
+from r2med_ray.models.catalog.catalog import load_catalog
+from r2med_ray.models.catalog.reranker_rows import RerankerRow
+from r2med_ray.models.networks.pair_scorers import build_pair_scorer
 from r2med_ray.protocols import Candidates
-from r2med_ray.resources import RerankResources
 from r2med_ray.serving.clients import ServedReranker
 from r2med_ray.serving.reranker_app import serve_pair_scorer
 from r2med_ray.serving.serve_session import application_name, start_serve
+from r2med_ray.settings.resources import RerankResources
 from r2med_ray.types import Document, Query
 from tests.integration.jobs import REPOSITORY, environment
 from tests.unit.tiny_checkpoints import classifier

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.distributed.encode import Encoding, ShardEncoder
 from r2med_ray.distributed.shard_stream import ShardWork
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Task
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from r2med_ray.capacity import ClusterCapacity, Pool, size_pools
 from r2med_ray.errors import CapacityError
-from r2med_ray.resources import ResourcesConfig
+from r2med_ray.settings.resources import ResourcesConfig
 
 LAPTOP = ClusterCapacity(num_nodes=1, cpus=2, gpus=0, cpus_of_largest_node=2)
 GPU_CLUSTER = ClusterCapacity(num_nodes=3, cpus=48, gpus=8, cpus_of_largest_node=16)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from r2med_ray.artifacts import ArtifactKey, ArtifactStore
 from r2med_ray.cli import app, exit_on_user_error
 from r2med_ray.errors import ConfigError
 from r2med_ray.protocols import ChatPrompt
 from r2med_ray.rewriting.generations import StoredGenerator
+from r2med_ray.storage.artifacts import ArtifactKey, ArtifactStore
 from tests.fakes import ScriptedGenerator
 from tests.http_services import Service, completions
 
@@ -110,8 +110,8 @@ def test_libraries_log_what_the_user_has_to_know_and_no_more() -> None:
     program = """
 import logging, sys
 from r2med_ray.cli import exit_on_user_error
-from r2med_ray.models.chat import ChatModel
-from r2med_ray.models.llm_rows import LanguageModelRow
+from r2med_ray.models.services.chat import ChatModel
+from r2med_ray.models.catalog.llm_rows import LanguageModelRow
 from r2med_ray.protocols import ChatPrompt
 
 def command():

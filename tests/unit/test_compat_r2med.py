@@ -11,9 +11,6 @@ import math
 import numpy as np
 import pytest
 
-from r2med_ray.artifacts import ArtifactStore
-from r2med_ray.compat import DIFFERENCES, explain, in_force
-from r2med_ray.config import RetrieverConfig, RewriterConfig
 from r2med_ray.corpus.loading import load_task
 from r2med_ray.errors import DataError
 from r2med_ray.evaluation.evaluate import evaluate
@@ -21,18 +18,21 @@ from r2med_ray.evaluation.measures import Measure
 from r2med_ray.indexing.bm25 import BM25_ROWS, BM25Index
 from r2med_ray.indexing.keys import skipped_rows
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
-from r2med_ray.models.catalog import load_catalog
-from r2med_ray.models.rows import prompts_for
+from r2med_ray.models.catalog.catalog import load_catalog
+from r2med_ray.models.catalog.rows import prompts_for
 from r2med_ray.ranking import best
+from r2med_ray.reranking.heads import rerank
 from r2med_ray.retrieval.file_order import row_id
 from r2med_ray.retrieval.query_construction import dense_query, lexical_query, prepare_dense
-from r2med_ray.retrieval.reranking import rerank
 from r2med_ray.retrieval.search import PlainRetriever, merge_shards
 from r2med_ray.rewriting.answers import format_of, read_answer
 from r2med_ray.rewriting.published_generations import FILE_NAME, GENERATIONS
 from r2med_ray.rewriting.replay import ReplayRewriter
+from r2med_ray.settings.compat import DIFFERENCES, explain, in_force
+from r2med_ray.settings.config import RetrieverConfig, RewriterConfig
 from r2med_ray.stages.first_stage import Choice
 from r2med_ray.stages.kinds import resolve_stage
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Document, Expansion, Query, Run, ScoredDoc
 from tests.fakes import SharedWords, WordCountEncoder
 from tests.unit.corpus_files import write_jsonl, write_r2med

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from r2med_ray.config import BenchmarkConfig
-from r2med_ray.config_files import load_config, parse_config
 from r2med_ray.errors import ConfigError
+from r2med_ray.settings.config import BenchmarkConfig
+from r2med_ray.settings.config_files import load_config, parse_config
 
 VALID: dict[str, Any] = {"name": "x", "tasks": ["Demo-*"], "systems": [{"name": "b", "retriever": "bm25"}]}
 

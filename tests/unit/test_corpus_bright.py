@@ -4,11 +4,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.corpus.loading import load_task, read_shard
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.errors import DataError
 from r2med_ray.retrieval.search import PlainRetriever
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Document, Query
 from tests.fakes import WordCountEncoder, WordCountIndex
 from tests.unit.corpus_files import write_jsonl

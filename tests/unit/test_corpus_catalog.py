@@ -2,9 +2,9 @@ import re
 
 import pytest
 
-from r2med_ray.config import TaskConfig
 from r2med_ray.corpus.catalog import TASKS, fetcher, resolve_tasks, select_tasks
 from r2med_ray.errors import ConfigError
+from r2med_ray.settings.config import TaskConfig
 from r2med_ray.types import Corpus, Task
 
 R2MED = [

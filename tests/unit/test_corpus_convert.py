@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.corpus.convert import convert_corpus, load_corpus
 from r2med_ray.corpus.loading import read_shard
 from r2med_ray.errors import DataError
+from r2med_ray.storage.artifacts import ArtifactStore
 from tests.unit.corpus_files import DOCUMENTS, write_r2med
 
 
@@ -149,7 +149,7 @@ def test_a_longer_corpus_takes_no_more_memory_than_its_longest_shard(tmp_path):
     program = """
 import re
 from pathlib import Path
-from r2med_ray.artifacts import ArtifactStore
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.corpus.convert import convert_corpus, load_corpus
 from r2med_ray.corpus.sources import TaskSource
 

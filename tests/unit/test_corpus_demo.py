@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from r2med_ray.corpus.catalog import PACKAGE, TASKS
-from r2med_ray.jsonl import read_jsonl
+from r2med_ray.storage.jsonl import read_jsonl
 
 DEMO = [row for row in TASKS.values() if row.suite == "Demo"]
 NAMES = [row.name for row in DEMO]

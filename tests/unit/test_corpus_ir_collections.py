@@ -5,11 +5,11 @@ import sys
 
 import pytest
 
-from r2med_ray.artifacts import ArtifactStore
-from r2med_ray.config import TaskConfig
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task, read_shard
 from r2med_ray.errors import ConfigError, DataError
+from r2med_ray.settings.config import TaskConfig
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Document, Query
 
 ir_datasets = pytest.importorskip("ir_datasets", reason="the extra `ir-datasets` is not installed")
@@ -96,7 +96,7 @@ def test_without_the_package_the_extra_is_named():
     program = """
 import sys
 sys.modules["ir_datasets"] = None  # an import of it fails
-from r2med_ray.config import TaskConfig
+from r2med_ray.settings.config import TaskConfig
 from r2med_ray.corpus.catalog import resolve_tasks
 resolve_tasks([TaskConfig(path="vaswani", layout="ir_datasets", name="V")])
 """

@@ -7,12 +7,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import fetch_documents, load_task, read_shard, rows_of_table
 from r2med_ray.corpus.shards import read_table, to_table
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.errors import ArtifactError, DataError
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Document, Query
 from tests.unit.corpus_files import DOCUMENTS, QRELS, QUERIES, write_jsonl, write_r2med
 

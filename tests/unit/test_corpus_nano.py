@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.corpus.catalog import TASKS, resolve_tasks, select_tasks
 from r2med_ray.corpus.loading import load_task
 from r2med_ray.corpus.nano import CharacterCounts
 from r2med_ray.corpus.sources import DATA_FOLDER, TaskSource
 from r2med_ray.errors import DataError
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Task
 from tests.unit.nano_files import DENSE, DOCUMENTS, SPLIT, write_nano, write_table
 

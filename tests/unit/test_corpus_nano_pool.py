@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from r2med_ray.corpus.nano_pool import NanoPool, select_pool
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.errors import DataError
+from r2med_ray.interop.nano.pool import NanoPool, select_pool
 from tests.unit.corpus_files import DOCUMENTS, write_jsonl, write_r2med
 
 

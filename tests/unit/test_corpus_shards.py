@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.corpus.shards import SCHEMA, from_table, locate, read_table, require_digest, table_digest, to_table
 from r2med_ray.errors import ArtifactError
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Corpus, CorpusShard, Document
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)

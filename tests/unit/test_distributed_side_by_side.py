@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.distributed.side_by_side import side_by_side, until_stopped
 from r2med_ray.errors import ConfigError, StageError, StoppedError
-from r2med_ray.models.api_calls import RefusedError
-from r2med_ray.models.chat import ServedModel
-from r2med_ray.models.llm_rows import ChatCallPolicy, LanguageModelRow
+from r2med_ray.models.catalog.llm_rows import ChatCallPolicy, LanguageModelRow
+from r2med_ray.models.services.api_calls import RefusedError
+from r2med_ray.models.services.chat import ServedModel
 from r2med_ray.protocols import ChatPrompt
 from r2med_ray.rewriting.generations import StoredGenerator
+from r2med_ray.storage.artifacts import ArtifactStore
 from tests.http_services import Reply, Request, Service, completions, refuse, slow
 
 PROMPTS = [

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from r2med_ray.config_files import load_config
 from r2med_ray.evaluation.deviations import known_deviations
 from r2med_ray.evaluation.published import PublishedScore, mteb_models, published, published_score
+from r2med_ray.settings.config_files import load_config
 from r2med_ray.systems import resolve
 
 JOB = Path(__file__).parents[2] / "jobs" / "reproduce_r2med.yaml"

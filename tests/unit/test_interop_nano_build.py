@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.cli import app
-from r2med_ray.config import FusionConfig, TaskConfig
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task, read_shard
 from r2med_ray.corpus.sources import TaskSource
@@ -17,10 +15,12 @@ from r2med_ray.evaluation.evaluate import evaluate
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.nano_profile import MEASURES, NanoProfile
 from r2med_ray.evaluation.trec import write_run
-from r2med_ray.interop.nano_build import METADATA_FILE, build_nano, split_name
+from r2med_ray.interop.nano.build import METADATA_FILE, build_nano, split_name
 from r2med_ray.retrieval.candidates import CandidatesRetriever, in_order, read_lists
 from r2med_ray.retrieval.fusion import fuse
 from r2med_ray.retrieval.nano_hybrid import hybrid_list
+from r2med_ray.settings.config import FusionConfig, TaskConfig
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Run, Task
 from tests.unit.corpus_files import write_r2med
 

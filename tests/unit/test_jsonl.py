@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from r2med_ray.errors import DataError
-from r2med_ray.jsonl import read_jsonl, read_lines
+from r2med_ray.storage.jsonl import read_jsonl, read_lines
 
 
 def write(path: Path, content: bytes) -> Path:

@@ -10,7 +10,7 @@ from openai import AsyncOpenAI
 from pydantic import TypeAdapter
 
 from r2med_ray.errors import DataError, NotAtHand, StageError
-from r2med_ray.models.api_calls import ApiCalls, CallPolicy, GarbageError, RefusedError
+from r2med_ray.models.services.api_calls import ApiCalls, CallPolicy, GarbageError, RefusedError
 from tests import http_services
 from tests.http_services import Service, as_json, completions, garbage, half, refuse, slow
 

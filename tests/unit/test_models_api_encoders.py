@@ -9,11 +9,11 @@ from tokenizers import Regex, Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Split, WhitespaceSplit
 
-from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.errors import DataError, NotAtHand, StageError
-from r2med_ray.models.api_calls import CallPolicy
-from r2med_ray.models.api_encoders import ApiEncoder
-from r2med_ray.models.api_rows import ApiEncoderRow
+from r2med_ray.models.catalog.api_rows import ApiEncoderRow
+from r2med_ray.models.services.api_calls import CallPolicy
+from r2med_ray.models.services.api_encoders import ApiEncoder
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Document
 from tests.http_services import Answer, Reply, Request, Service, as_json, embeddings, garbage, half, refuse, slow
 

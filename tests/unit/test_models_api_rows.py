@@ -4,8 +4,8 @@ import pytest
 from pydantic import ValidationError
 
 from r2med_ray.errors import NotAtHand
-from r2med_ray.models.api_rows import USAGE, ApiEncoderRow, cost_line
-from r2med_ray.models.catalog import load_catalog
+from r2med_ray.models.catalog.api_rows import USAGE, ApiEncoderRow, cost_line
+from r2med_ray.models.catalog.catalog import load_catalog
 
 GIVEN: dict[str, Any] = {
     "name": "m",

@@ -8,7 +8,7 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 
 from r2med_ray.errors import NotAtHand
-from r2med_ray.models.api_tokenizers import open_tokenizer, tokenizer_identity
+from r2med_ray.models.services.api_tokenizers import open_tokenizer, tokenizer_identity
 
 
 @pytest.fixture

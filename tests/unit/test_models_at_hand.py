@@ -16,11 +16,11 @@ from tokenizers.models import BPE
 
 from r2med_ray.errors import NotAtHand
 from r2med_ray.indexing.bm25 import BM25_ROWS
-from r2med_ray.models.api_rows import ApiEncoderRow
 from r2med_ray.models.at_hand import ModelsAtHand, gpu_memory_gb
-from r2med_ray.models.catalog import load_catalog
-from r2med_ray.models.llm_reranker_rows import LlmRerankerRow
-from r2med_ray.models.llm_rows import LanguageModelRow
+from r2med_ray.models.catalog.api_rows import ApiEncoderRow
+from r2med_ray.models.catalog.catalog import load_catalog
+from r2med_ray.models.catalog.llm_reranker_rows import LlmRerankerRow
+from r2med_ray.models.catalog.llm_rows import LanguageModelRow
 
 CATALOG = load_catalog()
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -202,7 +202,7 @@ def ask(endpoint: str, home: Path) -> str:
     program = f"""
 from huggingface_hub import constants
 from r2med_ray.errors import NotAtHand
-from r2med_ray.models.sources import hub_answers, require_at_hand
+from r2med_ray.models.catalog.sources import hub_answers, require_at_hand
 answers = hub_answers()
 print(answers, constants.HF_HUB_OFFLINE)
 for model in ("open/model", "gated/model"):

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from r2med_ray.errors import ConfigError, NotAtHand
-from r2med_ray.models.catalog import load_catalog
-from r2med_ray.models.networks import load_network
+from r2med_ray.models.catalog.catalog import load_catalog
+from r2med_ray.models.networks.checkpoints import load_network
 
 
 def write(folder: Path, text: str) -> Path:
@@ -142,7 +142,8 @@ def test_a_missing_file_is_named(tmp_path: Path):
 
 def test_keys_are_computed_without_loading_a_model_library():
     script = (
-        "import sys; from r2med_ray.models.catalog import load_catalog; import r2med_ray.models.pair_scorers; "
+        "import sys; from r2med_ray.models.catalog.catalog import load_catalog; "
+        "import r2med_ray.models.networks.pair_scorers; "
         "load_catalog().encoders['all-MiniLM-L6-v2'].encoding_inputs('Biology', device='cpu'); "
         "print([name for name in ('torch', 'transformers', 'sentence_transformers', 'ray') if name in sys.modules])"
     )

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from r2med_ray.errors import ConfigError, NotAtHand, StageError
-from r2med_ray.models.api_calls import RefusedError
-from r2med_ray.models.chat import ChatModel, ServedModel
-from r2med_ray.models.llm_rows import ChatCallPolicy, LanguageModelRow
+from r2med_ray.models.catalog.llm_rows import ChatCallPolicy, LanguageModelRow
+from r2med_ray.models.services.api_calls import RefusedError
+from r2med_ray.models.services.chat import ChatModel, ServedModel
 from r2med_ray.protocols import ChatPrompt, Completion
 from tests.http_services import (
     Answer,

@@ -6,8 +6,8 @@ import transformers
 from sentence_transformers import CrossEncoder
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.models.cross_encoders import CrossEncoderScorer
-from r2med_ray.models.reranker_rows import RerankerRow
+from r2med_ray.models.catalog.reranker_rows import RerankerRow
+from r2med_ray.models.networks.cross_encoders import CrossEncoderScorer
 from tests.unit import tiny_checkpoints
 
 QUERIES = ["fever and rash after travel", "acute renal failure"]

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from r2med_ray.models.devices import batch_limits, best_dtype, cpu_has_bfloat16
+from r2med_ray.models.catalog.devices import batch_limits, best_dtype, cpu_has_bfloat16
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import transformers
 from sentence_transformers import SentenceTransformer
 
 from r2med_ray.errors import ConfigError, DataError
-from r2med_ray.models.catalog import load_catalog
-from r2med_ray.models.encoders import TransformerEncoder, build_encoder
-from r2med_ray.models.rows import EncoderRow, Prompts
+from r2med_ray.models.catalog.catalog import load_catalog
+from r2med_ray.models.catalog.rows import EncoderRow, Prompts
+from r2med_ray.models.networks.encoders import TransformerEncoder, build_encoder
 from r2med_ray.types import Document
 from tests.unit import tiny_checkpoints
 

@@ -10,10 +10,10 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.models.checkpoint_rows import LateInteractionRow
-from r2med_ray.models.encoders import build_encoder
-from r2med_ray.models.late_interaction import LateInteractionEncoder
-from r2med_ray.models.rows import EncoderRow
+from r2med_ray.models.catalog.checkpoint_rows import LateInteractionRow
+from r2med_ray.models.catalog.rows import EncoderRow
+from r2med_ray.models.networks.encoders import build_encoder
+from r2med_ray.models.networks.late_interaction import LateInteractionEncoder
 from r2med_ray.types import Document, FloatMatrix
 from tests.unit.tiny_checkpoints import MINILM, bert, tokenizer
 

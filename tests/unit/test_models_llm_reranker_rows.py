@@ -1,9 +1,9 @@
 import pytest
 
-from r2med_ray.config import RerankerConfig
 from r2med_ray.errors import ConfigError
-from r2med_ray.models.catalog import load_catalog
-from r2med_ray.models.llm_reranker_rows import require_heeded
+from r2med_ray.models.catalog.catalog import load_catalog
+from r2med_ray.models.catalog.llm_reranker_rows import require_heeded
+from r2med_ray.settings.config import RerankerConfig
 
 
 def test_a_limit_on_unreadable_answers_is_refused_where_there_are_no_answers() -> None:

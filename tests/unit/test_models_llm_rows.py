@@ -4,8 +4,8 @@ import pytest
 from pydantic import ValidationError
 
 from r2med_ray.errors import ConfigError, NotAtHand
-from r2med_ray.models.catalog import load_catalog
-from r2med_ray.models.llm_rows import LanguageModelRow
+from r2med_ray.models.catalog.catalog import load_catalog
+from r2med_ray.models.catalog.llm_rows import LanguageModelRow
 from r2med_ray.rewriting.answers import FORMATS, format_of
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"

@@ -3,8 +3,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from r2med_ray.models import maxsim as module
-from r2med_ray.models.maxsim import MaxSimScorer, maxsim
+from r2med_ray.models.networks import maxsim as module
+from r2med_ray.models.networks.maxsim import MaxSimScorer, maxsim
 from r2med_ray.types import FloatMatrix
 
 VECTORS = {"east": [1.0, 0.0], "north": [0.0, 1.0], "northeast": [0.6, 0.8]}

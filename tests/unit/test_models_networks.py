@@ -3,8 +3,8 @@ import torch
 import transformers
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.models.networks import load_network, longest_input
-from r2med_ray.models.rows import EncoderRow
+from r2med_ray.models.catalog.rows import EncoderRow
+from r2med_ray.models.networks.checkpoints import load_network, longest_input
 from tests.unit import tiny_checkpoints
 
 

@@ -1,9 +1,9 @@
 import pytest
 
-from r2med_ray.models.catalog import load_catalog
-from r2med_ray.models.cross_encoders import CrossEncoderScorer
-from r2med_ray.models.maxsim import MaxSimScorer
-from r2med_ray.models.pair_scorers import build_pair_scorer, scoring_inputs
+from r2med_ray.models.catalog.catalog import load_catalog
+from r2med_ray.models.networks.cross_encoders import CrossEncoderScorer
+from r2med_ray.models.networks.maxsim import MaxSimScorer
+from r2med_ray.models.networks.pair_scorers import build_pair_scorer, scoring_inputs
 from tests.unit import tiny_checkpoints
 
 ROWS = """

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from r2med_ray.models.pooling import cls, last, mean, without_prompt
+from r2med_ray.models.networks.pooling import cls, last, mean, without_prompt
 
 # Two texts of two and three tokens, D = 2. Padding holds 99, which must never show.
 TOKENS = torch.tensor(

@@ -4,10 +4,10 @@ import torch
 from transformers import AutoModel
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.models.encoders import build_encoder
-from r2med_ray.models.remote_code import RemoteCodeEncoder, load_remote_code
-from r2med_ray.models.rows import EncoderRow, Prompts
-from r2med_ray.models.task_encoders import TaskEncoders
+from r2med_ray.models.catalog.rows import EncoderRow, Prompts
+from r2med_ray.models.networks.encoders import build_encoder
+from r2med_ray.models.networks.remote_code import RemoteCodeEncoder, load_remote_code
+from r2med_ray.models.networks.task_encoders import TaskEncoders
 from r2med_ray.types import Document
 from tests.unit import tiny_checkpoints
 

@@ -4,10 +4,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from r2med_ray.models.catalog import load_catalog
-from r2med_ray.models.devices import best_dtype
-from r2med_ray.models.reranker_rows import RerankerRow
-from r2med_ray.models.rows import EncoderRow, library_versions, prompts_for
+from r2med_ray.models.catalog.catalog import load_catalog
+from r2med_ray.models.catalog.devices import best_dtype
+from r2med_ray.models.catalog.reranker_rows import RerankerRow
+from r2med_ray.models.catalog.rows import EncoderRow, library_versions, prompts_for
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 ROW = EncoderRow(
@@ -231,5 +231,5 @@ def test_versions_have_no_build_tag():
 def test_a_rerankers_precision_suits_its_kind(
     values: dict[str, str], device: str, dtype: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("r2med_ray.models.devices.cpu_has_bfloat16", lambda: True)
+    monkeypatch.setattr("r2med_ray.models.catalog.devices.cpu_has_bfloat16", lambda: True)
     assert RerankerRow.model_validate({"name": "r", **values}).resolved_dtype(device) == dtype

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from r2med_ray.errors import ConfigError, DataError, NotAtHand
-from r2med_ray.models.sources import identity, locate, weights_digest
+from r2med_ray.models.catalog.sources import identity, locate, weights_digest
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

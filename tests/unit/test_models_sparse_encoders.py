@@ -11,8 +11,8 @@ from sentence_transformers.base.modules import Router, Transformer
 from sentence_transformers.sparse_encoder.modules import SparseStaticEmbedding, SpladePooling
 
 from r2med_ray.errors import NotAtHand
-from r2med_ray.models.checkpoint_rows import SparseRow
-from r2med_ray.models.sparse_encoders import SparseEncoder
+from r2med_ray.models.catalog.checkpoint_rows import SparseRow
+from r2med_ray.models.networks.sparse_encoders import SparseEncoder
 from r2med_ray.types import Document, FloatMatrix
 from tests.unit.tiny_checkpoints import SMALL, save, tokenizer
 

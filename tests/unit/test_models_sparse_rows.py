@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from r2med_ray.errors import NotAtHand
-from r2med_ray.models.catalog import load_catalog
-from r2med_ray.models.checkpoint_rows import LateInteractionRow, SparseRow
+from r2med_ray.models.catalog.catalog import load_catalog
+from r2med_ray.models.catalog.checkpoint_rows import LateInteractionRow, SparseRow
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 SPARSE = SparseRow(name="s", model="org/m", revision=COMMIT, max_length=512, dtype="float32")

@@ -3,8 +3,8 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from r2med_ray.cli import app
-from r2med_ray.models.catalog import load_catalog
-from r2med_ray.models.table import models_table
+from r2med_ray.models.catalog.catalog import load_catalog
+from r2med_ray.models.catalog.table import models_table
 
 
 def cells(table: str) -> dict[str, dict[str, str]]:

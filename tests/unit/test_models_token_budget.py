@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from r2med_ray.errors import DataError
-from r2med_ray.models.devices import BatchLimits
-from r2med_ray.models.token_budget import MIN_EFFICIENCY, pad, plan_batches, run_batches
+from r2med_ray.models.catalog.devices import BatchLimits
+from r2med_ray.models.networks.token_budget import MIN_EFFICIENCY, pad, plan_batches, run_batches
 
 ROOMY = BatchLimits(most=1000, few=0)
 

@@ -14,8 +14,8 @@ from sentence_transformers.base.modules import Dense, Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding
 
 from r2med_ray.errors import ConfigError, DataError
-from r2med_ray.models.encoders import TransformerEncoder, build_encoder
-from r2med_ray.models.rows import EncoderRow, Prompts
+from r2med_ray.models.catalog.rows import EncoderRow, Prompts
+from r2med_ray.models.networks.encoders import TransformerEncoder, build_encoder
 from r2med_ray.types import Document
 from tests.unit import tiny_checkpoints
 from tests.unit.tiny_checkpoints import word_pieces

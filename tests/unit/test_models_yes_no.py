@@ -6,8 +6,8 @@ import torch
 import transformers
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.models.reranker_rows import RerankerRow
-from r2med_ray.models.yes_no import YesNoScorer
+from r2med_ray.models.catalog.reranker_rows import RerankerRow
+from r2med_ray.models.networks.yes_no import YesNoScorer
 from tests.unit import tiny_checkpoints
 
 PAIRS = [

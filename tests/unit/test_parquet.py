@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from r2med_ray.errors import DataError
-from r2med_ray.parquet import count_rows, parts, read_rows
+from r2med_ray.storage.parquet import count_rows, parts, read_rows
 
 
 def write_parts(folder: Path, *columns: list[int]) -> list[Path]:

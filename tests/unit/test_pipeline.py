@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from r2med_ray.config import FusionConfig
 from r2med_ray.errors import DataError
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.pipeline import System, run_system
 from r2med_ray.protocols import Candidates
 from r2med_ray.ranking import best
+from r2med_ray.settings.config import FusionConfig
 from r2med_ray.types import (
     Corpus,
     DocId,

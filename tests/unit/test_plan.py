@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.capacity import ClusterCapacity, size_pools
-from r2med_ray.config_files import parse_config
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task, read_task_queries
 from r2med_ray.plan import make_plan
+from r2med_ray.settings.config_files import parse_config
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import resolve
 
 LAPTOP = ClusterCapacity(num_nodes=1, cpus=2, gpus=0, cpus_of_largest_node=2)

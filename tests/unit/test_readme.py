@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from r2med_ray.config_files import parse_config
-from r2med_ray.models.catalog import load_catalog
-from r2med_ray.models.table import models_table
+from r2med_ray.models.catalog.catalog import load_catalog
+from r2med_ray.models.catalog.table import models_table
+from r2med_ray.settings.config_files import parse_config
 from r2med_ray.systems import resolve
 
 REPOSITORY = Path(__file__).parents[2]

@@ -3,7 +3,7 @@
 import pytest
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.registry import Registry
+from r2med_ray.settings.registry import Registry
 
 TASKS = Registry(
     "task", [("Biology", 1), ("Bioinformatics", 2), ("PMC-Treatment", 3)], {"PMC-Treat": "PMC-Treatment"}

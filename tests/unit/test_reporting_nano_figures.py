@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from r2med_ray.config_files import parse_config
 from r2med_ray.evaluation.evaluate import Evaluation
 from r2med_ray.evaluation.nano_profile import MEASURES
 from r2med_ray.reporting.compare import compare_with_published
 from r2med_ray.reporting.record import BenchmarkRecord, MissingRecord, ResultRecord, SystemRecord, TaskRecord
 from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.verdicts import Verdict, verdicts
+from r2med_ray.settings.config_files import parse_config
 from r2med_ray.types import Run
 
 TASKS = json.loads((Path(__file__).parents[1] / "golden" / "nanor2med.json").read_text())["tasks"]

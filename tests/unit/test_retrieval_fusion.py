@@ -2,10 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from r2med_ray.config import FusionConfig
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.ranking import best
 from r2med_ray.retrieval.fusion import fuse
+from r2med_ray.settings.config import FusionConfig
 from r2med_ray.types import Run, ScoredDoc
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from r2med_ray.errors import DataError
 from r2med_ray.protocols import Candidates, ChatPrompt, Completion
-from r2med_ray.retrieval.llm_reranking import LlmReranker, LlmReranking, Read, require_readable, window_starts
-from r2med_ray.templates import Template
+from r2med_ray.reranking.llm_reranking import LlmReranker, LlmReranking, Read, require_readable, window_starts
+from r2med_ray.settings.templates import Template
 from r2med_ray.types import Document, Query, Repairs, Reranking
 
 TEMPLATE = Template(version="1", text="Q {query}\n{passages}\nn={count}")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from r2med_ray.retrieval.permutations import read_grades, read_permutation
+from r2med_ray.reranking.permutations import read_grades, read_permutation
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from r2med_ray.errors import DataError
 from r2med_ray.ranking import best
-from r2med_ray.retrieval.reranking import head_ids, rerank
+from r2med_ray.reranking.heads import head_ids, rerank
 from r2med_ray.types import Document, Expansion, Query, Reranking, Run, ScoredDoc
 from tests.fakes import SharedWords
 

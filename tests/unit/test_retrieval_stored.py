@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.protocols import Candidates
 from r2med_ray.retrieval.stored import StoredReranker, StoredRetriever
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Document, Expansion, Query, Repairs, Reranking, Run, ScoredDoc
 
 QUERIES = (Query(query_id="q1", text="rash"), Query(query_id="q/2", text="zzz"))

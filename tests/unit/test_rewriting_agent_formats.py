@@ -1,6 +1,6 @@
 import pytest
 
-from r2med_ray.rewriting.agent_formats import AGENTS
+from r2med_ray.rewriting.agents.formats import AGENTS
 from r2med_ray.rewriting.answers import FORMATS
 
 R1 = AGENTS["search-r1"]

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from r2med_ray.config import RewriterConfig
 from r2med_ray.errors import DataError
 from r2med_ray.rewriting.answers import Answer, Flag
 from r2med_ray.rewriting.expanding import expand
+from r2med_ray.settings.config import RewriterConfig
 from r2med_ray.types import Query, Rewriting
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from r2med_ray.artifacts import ArtifactStore
 from r2med_ray.errors import ArtifactError, StageError
 from r2med_ray.protocols import ChatPrompt, Completion
 from r2med_ray.rewriting.generations import KIND, StoredGenerator
+from r2med_ray.storage.artifacts import ArtifactStore
 from tests.fakes import ScriptedGenerator
 
 

@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from r2med_ray.artifacts import ArtifactStore
-from r2med_ray.config import RewriterConfig
 from r2med_ray.errors import ConfigError, DataError, StageError
-from r2med_ray.models.chat import ChatModel
-from r2med_ray.models.llm_rows import ChatCallPolicy, LanguageModelRow
+from r2med_ray.models.catalog.llm_rows import ChatCallPolicy, LanguageModelRow
+from r2med_ray.models.services.chat import ChatModel
 from r2med_ray.protocols import Completion
 from r2med_ray.rewriting.generations import StoredGenerator
 from r2med_ray.rewriting.live import LiveRewriter
 from r2med_ray.rewriting.replay import ReplayRewriter
-from r2med_ray.templates import Template
+from r2med_ray.settings.config import RewriterConfig
+from r2med_ray.settings.templates import Template
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Expansion, Query
 from tests.fakes import ScriptedGenerator
 from tests.http_services import Answer, Reply, Request, Service, completions, refuse

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from r2med_ray.config import RewriterConfig
 from r2med_ray.corpus.catalog import TASKS
 from r2med_ray.corpus.sources import hub_file
 from r2med_ray.errors import NotAtHand
 from r2med_ray.evaluation.published import published
-from r2med_ray.jsonl import read_jsonl
 from r2med_ray.rewriting.answers import format_of
 from r2med_ray.rewriting.methods import METHODS
 from r2med_ray.rewriting.published_generations import GENERATIONS, at_hand
 from r2med_ray.rewriting.replay import ReplayRewriter
+from r2med_ray.settings.config import RewriterConfig
+from r2med_ray.storage.jsonl import read_jsonl
 from r2med_ray.types import Query
 from tests.unit.corpus_files import write_jsonl
 
@@ -101,7 +101,7 @@ def test_the_cache_of_the_hub_serves_without_a_network(tmp_path):
     cached.parent.mkdir(parents=True)
     write_jsonl(cached, [{"id": "7", "text": "acute pain", "hy_doc": "injury"}])
     program = f"""
-from r2med_ray.config import RewriterConfig
+from r2med_ray.settings.config import RewriterConfig
 from r2med_ray.corpus.catalog import fetcher
 from r2med_ray.rewriting.replay import ReplayRewriter
 from r2med_ray.types import Corpus, Query, Task

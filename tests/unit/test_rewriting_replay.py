@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from r2med_ray.config import RewriterConfig
 from r2med_ray.errors import ConfigError, DataError, NotAtHand
 from r2med_ray.rewriting.replay import ReplayRewriter
+from r2med_ray.settings.config import RewriterConfig
 from r2med_ray.types import Expansion, Query
 
 QUERIES = (Query(query_id="7", text="acute pain"), Query(query_id="8", text="chronic pain"))

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from r2med_ray.artifacts import ArtifactStore
-from r2med_ray.config import RewriterConfig
 from r2med_ray.errors import ConfigError, ContextError, DataError, StageError
-from r2med_ray.models.chat import CONTINUED, ChatModel
-from r2med_ray.models.llm_rows import ChatCallPolicy, LanguageModelRow
+from r2med_ray.models.catalog.llm_rows import ChatCallPolicy, LanguageModelRow
+from r2med_ray.models.services.chat import CONTINUED, ChatModel
 from r2med_ray.protocols import ChatPrompt, Completion, TextGenerator
+from r2med_ray.rewriting.agents.search_agents import Search, SearchAgent
 from r2med_ray.rewriting.generations import StoredGenerator
-from r2med_ray.rewriting.search_agents import Search, SearchAgent
-from r2med_ray.templates import Template
+from r2med_ray.settings.config import RewriterConfig
+from r2med_ray.settings.templates import Template
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Query
 from tests.http_services import Answer, Reply, Request, Service, completions, refuse
 

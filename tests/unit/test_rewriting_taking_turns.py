@@ -6,7 +6,7 @@ import pytest
 
 from r2med_ray.errors import ContextError, StageError
 from r2med_ray.protocols import ChatPrompt, Completion
-from r2med_ray.rewriting.taking_turns import Steps, take_turns
+from r2med_ray.rewriting.agents.taking_turns import Steps, take_turns
 from tests.fakes import ScriptedGenerator
 
 

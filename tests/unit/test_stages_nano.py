@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from r2med_ray.artifacts import ArtifactStore
-from r2med_ray.config_files import parse_config
 from r2med_ray.corpus.loading import load_task
 from r2med_ray.distributed.candidates import CandidatesParts
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.evaluation.trec import write_run
 from r2med_ray.retrieval.candidates import in_order
+from r2med_ray.settings.config_files import parse_config
 from r2med_ray.stages.candidates import CandidatesStage
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import resolve
 from r2med_ray.types import Run, Task
 from tests.unit.nano_files import DENSE, write_nano

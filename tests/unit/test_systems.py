@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from r2med_ray.config_files import parse_config
 from r2med_ray.errors import ConfigError
+from r2med_ray.settings.config_files import parse_config
 from r2med_ray.stages.lexical import LexicalStage
 from r2med_ray.stages.vectors import DenseStage
 from r2med_ray.systems import resolve

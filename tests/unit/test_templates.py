@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.templates import Template, load_template
+from r2med_ray.settings.templates import Template, load_template
 
 
 def written(folder: Path, text: str) -> Path:

@@ -11,8 +11,8 @@ import transformers
 from safetensors.torch import save_file
 from tokenizers.processors import TemplateProcessing
 
-from r2med_ray.models.networks import Features, Network
-from r2med_ray.models.sources import locate
+from r2med_ray.models.catalog.sources import locate
+from r2med_ray.models.networks.checkpoints import Features, Network
 
 torch.set_num_threads(1)  # tensors this small gain nothing from more, and beside other processes lose much
 

@@ -1,0 +1,1 @@
+"""Any collection as a set in NanoR2MED's layout."""

@@ -1,0 +1,1 @@
+"""Checkpoints in memory: texts to vectors and to scores."""

@@ -1,0 +1,118 @@
+"""A checkpoint of sentence-transformers fed with micro-batches of a token budget.
+
+Tokens, masks and query expansion are the checkpoint's own; which texts go together is `token_budget`'s affair.
+
+Shape letters: B texts of a block or a micro-batch, T tokens of the longest one.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from r2med_ray.errors import ConfigError
+from r2med_ray.models.catalog.checkpoint_rows import CheckpointRow
+from r2med_ray.models.catalog.devices import BatchLimits
+from r2med_ray.models.catalog.rows import Side
+from r2med_ray.models.networks.checkpoints import longest_input, require_plain_text
+from r2med_ray.models.networks.token_budget import plan_batches, run_batches
+
+TEXTS_PER_BLOCK = 1024
+"""Texts that are tokenised at once, each as wide as the longest."""
+
+Take: TypeAlias = Callable[[list[int], Mapping[str, Any]], None]
+"""Is given the positions of a micro-batch's texts and what the checkpoint made of them."""
+
+
+class CheckpointBatches:
+    """Runs texts through a checkpoint; the same texts give the same micro-batches.
+
+    Args:
+        row: how the checkpoint is used.
+        model: a `SparseEncoder` or `MultiVectorEncoder` in evaluation mode.
+        limits: of a forward pass.
+
+    Raises:
+        ConfigError: the checkpoint reads chat messages, or has no route for queries or documents.
+    """
+
+    def __init__(self, row: CheckpointRow, model: Any, limits: BatchLimits) -> None:
+        self._model = model
+        self._limits = limits
+        inputs = {side: _input_module(row, model, side) for side in ("query", "document")}
+        for module in inputs.values():
+            module.tokenizer.padding_side = "right"
+        self._prompts = {"query": row.query_prompt, "document": row.document_prompt}
+        self._max_lengths = {
+            "query": _query_length(row, inputs["query"]),
+            "document": min(row.max_length, _longest(inputs["document"])),
+        }
+
+    def run(self, texts: Sequence[str], side: Side, take: Take) -> None:
+        """Give `take` every text once, in micro-batches.
+
+        Raises:
+            DataError: a single text doesn't fit into memory.
+        """
+        import torch
+
+        with torch.inference_mode():
+            for start in range(0, len(texts), TEXTS_PER_BLOCK):
+                self._run_block(texts[start : start + TEXTS_PER_BLOCK], start, side, take)
+
+    def _run_block(self, texts: Sequence[str], start: int, side: Side, take: Take) -> None:
+        import torch
+
+        prompt = self._prompts[side]
+        features = self._model.preprocess(
+            list(texts),
+            prompt=self._model.prompts.get(side) if prompt is None else prompt,
+            task=side,
+            max_length=self._max_lengths[side],
+        )
+        read_BT = features["attention_mask"].bool()
+        if "query_expansion_positions" in features:
+            read_BT |= features["query_expansion_positions"].bool()
+        lengths_B = read_BT.sum(dim=1).tolist()
+
+        def forward(batch: list[int]) -> None:
+            longest = max(lengths_B[position] for position in batch)
+            of_batch = {
+                name: value[batch, :longest].to(self._model.device) if isinstance(value, torch.Tensor) else value
+                for name, value in features.items()
+            }
+            take([start + position for position in batch], self._model(of_batch, task=side))
+
+        run_batches(plan_batches(lengths_B, self._limits), forward)
+
+
+def _input_module(row: CheckpointRow, model: Any, side: Side) -> Any:
+    """Return the module that reads one side's texts."""
+    from sentence_transformers.base.modules import Router, Transformer
+
+    module: Any = model[0]
+    if isinstance(module, Router):
+        routes: Any = module.sub_modules
+        if side not in routes:
+            raise ConfigError(f"model {row.name!r} has no route for a {side}, only {', '.join(routes)}")
+        module = routes[side][0]
+    if isinstance(module, Transformer):
+        require_plain_text(module, row.name)
+    return module
+
+
+def _longest(module: Any) -> int:
+    """Return the most tokens that an input module reads; one that only looks weights up has no positions."""
+    if hasattr(module, "model"):
+        return longest_input(module.tokenizer, module.model)
+    return int(module.tokenizer.model_max_length)
+
+
+def _query_length(row: CheckpointRow, module: Any) -> int | None:
+    """Return how many tokens of a query are kept; None where the checkpoint fills every query up to its length."""
+    expansion = getattr(module, "query_expansion", None)
+    if expansion is not None and expansion["strategy"] == "fixed":
+        if row.query_max_length:
+            module.query_length = None
+            module.query_expansion = {**expansion, "length": row.query_max_length}
+        return None
+    wanted = row.query_max_length or getattr(module, "query_length", None)
+    return min(wanted, _longest(module)) if wanted else _longest(module)

@@ -1,0 +1,187 @@
+"""A checkpoint in memory: its tokenizer, and tensors of token ids to tensors of vectors.
+
+Shape letters: B texts of a micro-batch, T tokens of the longest one, D embedding size.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from r2med_ray.errors import ConfigError, DataError
+from r2med_ray.models.catalog.devices import Dtype
+from r2med_ray.models.catalog.rows import EncoderRow
+from r2med_ray.models.catalog.sources import locate
+from r2med_ray.models.networks.pooling import POOLINGS, without_prompt
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+Features: TypeAlias = Mapping[str, "Tensor"]
+"""`input_ids`, `attention_mask` and what else the tokenizer gives: int64 of shape (B, T), padded on the right."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """A loaded encoder."""
+
+    tokenizer: Any
+    """A fast tokenizer of transformers."""
+
+    text_vectors: Callable[[Features, int], "Tensor"]
+    """To float32 of shape (B, D), of whatever length the checkpoint gives them. The second argument says how many
+    tokens a prompt takes at the start of each text, for checkpoints that leave it out when they pool."""
+
+    token_vectors: Callable[[Features], "Tensor"]
+    """To the last hidden states, shape (B, T, hidden size)."""
+
+    dim: int
+    max_length: int
+    """Most tokens that tokenizer and positions allow."""
+
+    device: str
+
+
+def load_network(row: EncoderRow, device: str, dtype: Dtype) -> Network:
+    """Load the checkpoint that reads a row's queries, for inference.
+
+    Raises:
+        ConfigError, DataError: see `sources.locate`; or the checkpoint doesn't fit its row.
+    """
+    if row.pooling == "encode":
+        raise ConfigError(f"encoder {row.name!r}: `pooling: encode` gives vectors of whole texts only")
+    folder = locate(row.model, row.revision)
+    load = _sentence_transformer if row.pooling == "model" else _backbone
+    return load(folder, row, device, dtype)
+
+
+def load_model(folder: Path, row: EncoderRow, dtype: Dtype) -> Any:
+    """Load the network of a checkpoint's `config.json`, every weight of which must be there.
+
+    Raises:
+        DataError: transformers would fill weights with random numbers.
+    """
+    from transformers import AutoModel
+
+    model, report = AutoModel.from_pretrained(
+        folder, dtype=dtype, trust_remote_code=row.trust_remote_code, output_loading_info=True
+    )
+    missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
+    if missing:
+        raise DataError(
+            f"encoder {row.name!r}: {len(missing)} weights of {type(model).__name__} are not in {folder}, "
+            f"e.g. {missing[0]!r}"
+        )
+    return model
+
+
+def _backbone(folder: Path, row: EncoderRow, device: str, dtype: Dtype) -> Network:
+    import torch
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=row.trust_remote_code)
+    model = load_model(folder, row, dtype).to(device).eval()
+    model.config.use_cache = False  # a causal model would keep the keys and values of every layer
+    if row.attention == "bidirectional":
+        model.config.is_causal = False  # what transformers asks whenever it makes a causal mask
+    pool = POOLINGS[row.pooling]
+    precision = torch.autocast(device.partition(":")[0], torch.float16, enabled=row.autocast)
+
+    def token_vectors(features: Features) -> "Tensor":
+        with precision:
+            states: Tensor = model(**features).last_hidden_state
+        return states
+
+    def text_vectors(features: Features, prompt_tokens: int) -> "Tensor":
+        mask_BT = features["attention_mask"]
+        if row.exclude_prompt_from_pooling:
+            mask_BT = without_prompt(mask_BT, prompt_tokens)
+        return pool(token_vectors(features).float(), mask_BT)
+
+    return Network(
+        tokenizer=tokenizer,
+        text_vectors=text_vectors,
+        token_vectors=token_vectors,
+        dim=model.config.hidden_size,
+        max_length=longest_input(tokenizer, model),
+        device=device,
+    )
+
+
+def _sentence_transformer(folder: Path, row: EncoderRow, device: str, dtype: Dtype) -> Network:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
+    if not (folder / "modules.json").is_file():
+        raise ConfigError(
+            f"encoder {row.name!r}: `pooling: model` needs a checkpoint of sentence-transformers, and {folder} "
+            f"has no modules.json; give `pooling: mean`, `cls` or `last`"
+        )
+    model: Any = SentenceTransformer(
+        str(folder), device=device, trust_remote_code=row.trust_remote_code, model_kwargs={"dtype": dtype}
+    ).eval()
+    if isinstance(model[0], StaticEmbedding):
+        return _static_embedding(model, device)
+    require_plain_text(model[0], row.name)
+    if row.exclude_prompt_from_pooling:
+        model.set_pooling_include_prompt(False)
+
+    def text_vectors(features: Features, prompt_tokens: int) -> "Tensor":
+        vectors: Tensor = model({**features, "prompt_length": prompt_tokens})["sentence_embedding"]
+        return vectors.float()
+
+    return Network(
+        tokenizer=model.tokenizer,
+        text_vectors=text_vectors,
+        token_vectors=lambda features: model[0](dict(features))["token_embeddings"],
+        dim=int(model.get_embedding_dimension() or model[0].get_embedding_dimension()),
+        max_length=longest_input(model.tokenizer, model[0].model),
+        device=device,
+    )
+
+
+def _static_embedding(model: Any, device: str) -> Network:
+    """A table of token vectors, whose mean is the text's; without special tokens."""
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer: Any = PreTrainedTokenizerFast(tokenizer_object=model[0].tokenizer)  # type: ignore[no-untyped-call]
+    tokenizer.backend_tokenizer.post_processor = None
+
+    def text_vectors(features: Features, prompt_tokens: int) -> "Tensor":
+        mask_BT = features["attention_mask"].bool()
+        ends_B = mask_BT.sum(dim=1).cumsum(dim=0)
+        starts_B = ends_B.roll(1)
+        starts_B[0] = 0
+        texts = {"input_ids": features["input_ids"][mask_BT], "offsets": starts_B}
+        vectors: Tensor = model(texts)["sentence_embedding"]
+        return vectors.float()
+
+    return Network(
+        tokenizer=tokenizer,
+        text_vectors=text_vectors,
+        token_vectors=lambda features: model[0].embedding.weight[features["input_ids"]],
+        dim=model[0].get_embedding_dimension(),
+        max_length=tokenizer.model_max_length,
+        device=device,
+    )
+
+
+def require_plain_text(module: Any, name: str) -> None:
+    """Refuse a checkpoint of sentence-transformers that reads chat messages, which this package doesn't write."""
+    if "message" in module.modality_config:
+        raise ConfigError(f"model {name!r} reads chat messages instead of texts, which is not supported")
+
+
+def longest_input(tokenizer: Any, model: "nn.Module") -> int:
+    """Return the most tokens that a tokenizer lets through and a model has positions for.
+
+    RoBERTa, XLM-R and MPNet count positions from behind the padding token's, so those before it are lost.
+    """
+    from torch import nn
+
+    limit: int = getattr(model.config, "max_position_embeddings", tokenizer.model_max_length)
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Embedding) and name.endswith("position_embeddings"):
+            limit = module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1)
+    longest: int = min(limit, tokenizer.model_max_length)
+    return longest

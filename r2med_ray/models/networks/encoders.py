@@ -1,0 +1,138 @@
+"""Encoders: texts to vectors, in token-budget micro-batches.
+
+Shape letters: Q queries, B texts of a call, D embedding size, T tokens of one text.
+"""
+
+from collections.abc import Callable, Sequence
+
+from r2med_ray.errors import ConfigError
+from r2med_ray.models.catalog.devices import Dtype, batch_limits, best_device
+from r2med_ray.models.catalog.rows import EncoderRow, Prompts, prompts_for
+from r2med_ray.models.networks.checkpoints import Network, load_network
+from r2med_ray.models.networks.token_budget import embed_batches, plan_batches, run_batches
+from r2med_ray.models.networks.tokens import Tokens, count_prompt_tokens, features, lengths, missing_end, tokenize
+from r2med_ray.types import Document, FloatMatrix
+
+
+class TransformerEncoder:
+    """Embeds texts with one checkpoint, or with one for queries and one for documents.
+
+    Texts are tokenised once and grouped by length. The same list of texts gives the same bytes, for the same number
+    of threads; in another list a text's vector may differ in the last bits.
+
+    Args:
+        row: how the checkpoint is used.
+        network: the checkpoint.
+        prompts: what stands before queries and documents.
+        token_budget: most padded tokens of a forward pass.
+        documents: the checkpoint that reads documents; None: the same.
+
+    Raises:
+        ConfigError: the row wants an end token and the tokenizer has none, or the checkpoints don't fit each other.
+    """
+
+    def __init__(
+        self,
+        row: EncoderRow,
+        network: Network,
+        prompts: Prompts,
+        token_budget: int,
+        documents: Network | None = None,
+    ) -> None:
+        self._row = row
+        self._queries = network
+        self._documents = documents or network
+        self._prompts = prompts
+        self._limits = batch_limits(network.device, token_budget)
+        self._end = missing_end(row, network)
+        if self._documents.dim != network.dim:
+            raise ConfigError(
+                f"encoder {row.name!r}: {row.model} gives {network.dim} components and {row.document_model} "
+                f"{self._documents.dim}; they must agree"
+            )
+
+    @property
+    def dim(self) -> int:
+        return self._queries.dim
+
+    def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
+        """Return float32 of shape (Q, D), row i for texts[i] after the query prompt."""
+        prompt, max_length = self._prompts.query, self._row.query_max_length or self._row.max_length
+        tokens = tokenize(self._queries, [prompt + text for text in texts], max_length, end=self._end)
+        return self._encode(self._queries, tokens, prompt)
+
+    def encode_documents(self, documents: Sequence[Document]) -> FloatMatrix:
+        """Return float32 of shape (B, D), row i for documents[i] after the document prompt."""
+        prompt, as_pair = self._prompts.document, self._row.document_as_pair
+        texts = [prompt + (document.title if as_pair else document.content) for document in documents]
+        seconds = [document.text for document in documents] if as_pair else None
+        tokens = tokenize(self._documents, texts, self._row.max_length, seconds=seconds, end=self._end)
+        return self._encode(self._documents, tokens, prompt)
+
+    def encode_plain(self, texts: Sequence[str]) -> FloatMatrix:
+        """Return float32 of shape (B, D), row i for texts[i] and nothing before it, by the checkpoint for queries."""
+        return self._encode(self._queries, tokenize(self._queries, texts, self._row.max_length, end=self._end), "")
+
+    def token_vectors(self, texts: Sequence[str], prompt: str = "") -> list[FloatMatrix]:
+        """Return a float32 matrix of shape (T, hidden size) per text: its tokens' last states, with unit length.
+
+        Special tokens and the prompt's tokens are among them. The checkpoint is the one for queries.
+        """
+        import torch
+
+        network = self._queries
+        tokens = tokenize(network, [prompt + text for text in texts], self._row.max_length, end=self._end)
+        states_of: dict[int, FloatMatrix] = {}
+
+        def forward(batch: list[int]) -> None:
+            states_BTD = network.token_vectors(features(network, [tokens[position] for position in batch]))
+            states = torch.nn.functional.normalize(states_BTD.float(), dim=-1).cpu().numpy()
+            for position, states_TD in zip(batch, states, strict=True):
+                states_of[position] = states_TD[: len(tokens[position]["input_ids"])]
+
+        with torch.inference_mode():
+            run_batches(plan_batches(lengths(tokens), self._limits), forward)
+        return [states_of[position] for position in range(len(tokens))]
+
+    def _encode(self, network: Network, tokens: Sequence[Tokens], prompt: str) -> FloatMatrix:
+        prompt_tokens = count_prompt_tokens(network, prompt)
+        return embed_batches(
+            lengths(tokens),
+            self._limits,
+            lambda batch: network.text_vectors(features(network, [tokens[at] for at in batch]), prompt_tokens),
+            dim=self.dim,
+            unit_length=self._row.similarity == "cosine",
+        )
+
+
+def load_encoder(
+    row: EncoderRow, device: str, dtype: Dtype, *, token_budget: int
+) -> Callable[[Prompts], TransformerEncoder]:
+    """Load what a row names, and return its encoder for any prompts.
+
+    Raises:
+        ConfigError, DataError: a checkpoint isn't there or doesn't fit its row.
+    """
+    network = load_network(row, device, dtype)
+    documents = load_network(row.of_documents(), device, dtype) if row.document_model else None
+    return lambda prompts: TransformerEncoder(row, network, prompts, token_budget, documents)
+
+
+def build_encoder(
+    row: EncoderRow, *, task: str, device: str = "auto", dtype: Dtype | None = None, token_budget: int = 16_384
+) -> TransformerEncoder:
+    """Load the encoder of a row for one task.
+
+    Args:
+        row: from the catalogue.
+        task: name of the task, which may choose the instruction.
+        device: `cpu`, `cuda`, `cuda:1`, ..., or `auto`.
+        dtype: overrides the row's; None keeps it.
+        token_budget: most padded tokens of a forward pass; a CPU takes no more than `devices.CPU_TOKENS`.
+
+    Raises:
+        ConfigError, DataError: see `load_encoder`.
+    """
+    device = best_device() if device == "auto" else device
+    load = load_encoder(row, device, dtype or row.resolved_dtype(device), token_budget=token_budget)
+    return load(prompts_for(row, task))

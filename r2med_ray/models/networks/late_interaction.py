@@ -1,0 +1,100 @@
+"""Late interaction encoders: a text to one vector per token, queries filled up and documents masked as trained.
+
+ColBERT's markers, its queries filled up with [MASK] and its documents without punctuation (Khattab and Zaharia 2020,
+arXiv 2004.12832) are read from the checkpoint by sentence-transformers, which knows those of Stanford and of PyLate.
+
+Shape letters: T tokens of a text, D size of a token's vector.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from r2med_ray.errors import ConfigError
+from r2med_ray.models.catalog.checkpoint_rows import LateInteractionRow
+from r2med_ray.models.catalog.devices import batch_limits
+from r2med_ray.models.catalog.rows import Side
+from r2med_ray.models.catalog.sources import locate
+from r2med_ray.models.networks.checkpoint_batches import CheckpointBatches
+from r2med_ray.types import Document
+
+TokenVectors: TypeAlias = npt.NDArray[np.float16]
+
+
+class LateInteractionEncoder:
+    """Gives the tokens of texts vectors of unit length with one checkpoint.
+
+    Args:
+        row: how the checkpoint is used.
+        device: `cpu`, `cuda`, ...
+        token_budget: most padded tokens of a forward pass.
+
+    Raises:
+        ConfigError, DataError: the checkpoint isn't there or doesn't fit its row.
+    """
+
+    def __init__(self, row: LateInteractionRow, *, device: str, token_budget: int) -> None:
+        model = _load(row, locate(row.model, row.revision), device)
+        self._batches = CheckpointBatches(row, model, batch_limits(device, token_budget))
+
+    def encode_queries(self, texts: Sequence[str]) -> list[TokenVectors]:
+        """Return float16 of shape (T, D) per text: its tokens and what it was filled up with."""
+        return self._encode(texts, "query")
+
+    def encode_documents(self, documents: Sequence[Document]) -> list[TokenVectors]:
+        """Return float16 of shape (T, D) per document: its tokens but those that the checkpoint masks."""
+        return self._encode([document.content for document in documents], "document")
+
+    def _encode(self, texts: Sequence[str], side: Side) -> list[TokenVectors]:
+        vectors_of: dict[int, TokenVectors] = {}
+
+        def take(batch: list[int], output: Mapping[str, Any]) -> None:
+            masks = output["attention_mask"].bool()
+            for position, tokens_TD, mask_T in zip(batch, output["token_embeddings"], masks, strict=True):
+                vectors_of[position] = tokens_TD[mask_T].half().cpu().numpy()
+
+        self._batches.run(texts, side, take)
+        return [vectors_of[position] for position in range(len(texts))]
+
+
+def _load(row: LateInteractionRow, folder: Path, device: str) -> Any:
+    from sentence_transformers import MultiVectorEncoder
+    from sentence_transformers.base.modules import Normalize, Transformer
+    from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
+
+    dtype = {"dtype": row.resolved_dtype(device)}
+    trust = row.trust_remote_code
+    if row.projection == "none":
+        trusted = {"trust_remote_code": trust, "local_files_only": True}
+        states = Transformer(
+            str(folder), model_kwargs=dtype | trusted, config_kwargs=trusted, processor_kwargs=trusted
+        )
+        modules = [states, MultiVectorMask(), Normalize(module_input_name="token_embeddings")]
+        return MultiVectorEncoder(modules=modules, device=device).eval()
+    if not _is_late_interaction(folder):
+        raise ConfigError(
+            f"model {row.name!r}: {folder} was not trained for late interaction, for it has no projection; "
+            f"`projection: none` takes the last states of its tokens"
+        )
+    return MultiVectorEncoder(
+        str(folder), device=device, trust_remote_code=trust, model_kwargs=dtype, local_files_only=True
+    ).eval()
+
+
+def _is_late_interaction(folder: Path) -> bool:
+    """Say whether a checkpoint brings a projection; without one sentence-transformers would take a random one."""
+    settings = _json(folder / "config_sentence_transformers.json", {})
+    modules = _json(folder / "modules.json", [])
+    return (
+        "HF_ColBERT" in (_json(folder / "config.json", {}).get("architectures") or ())
+        or settings.get("model_type") in ("MultiVectorEncoder", "ColBERT")
+        or any(module["type"].endswith(".Dense") for module in modules)
+    )
+
+
+def _json(path: Path, default: Any) -> Any:
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else default

@@ -1,0 +1,107 @@
+"""Sparse encoders: a text to the weights of vocabulary entries.
+
+SPLADE: the greatest log(1 + relu(logit)) of an entry over the tokens of a text (Formal et al. 2021, arXiv
+2109.10086). Some checkpoints read documents alone and look the weights of a query's tokens up in a table;
+sentence-transformers knows both.
+
+Shape letters: B texts of a call, V entries of the vocabulary.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from r2med_ray.models.catalog.checkpoint_rows import SparseRow
+from r2med_ray.models.catalog.devices import BatchLimits, batch_limits
+from r2med_ray.models.catalog.rows import Side
+from r2med_ray.models.catalog.sources import locate
+from r2med_ray.models.networks.checkpoint_batches import CheckpointBatches
+from r2med_ray.types import Document
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+    from torch import Tensor
+
+LOGITS_AT_ONCE = 2**27
+"""Logits of one forward pass, which has one per token and vocabulary entry: 0.5 GiB in float32, and the activation
+takes as much again."""
+
+
+class SparseEncoder:
+    """Gives texts sparse vectors with one checkpoint.
+
+    Args:
+        row: how the checkpoint is used.
+        device: `cpu`, `cuda`, ...
+        token_budget: most padded tokens of a forward pass; fewer where the vocabulary is large.
+
+    Raises:
+        ConfigError, DataError: the checkpoint isn't there or doesn't fit its row.
+    """
+
+    def __init__(self, row: SparseRow, *, device: str, token_budget: int) -> None:
+        from sentence_transformers import SparseEncoder as Checkpoint
+
+        model = Checkpoint(
+            str(locate(row.model, row.revision)),
+            device=device,
+            trust_remote_code=row.trust_remote_code,
+            model_kwargs={"dtype": row.resolved_dtype(device)},
+            local_files_only=True,
+        ).eval()
+        _take_maximum_first(model)
+        self._dims = {"query": row.query_max_active_dims, "document": row.max_active_dims}
+        self._vocabulary = len(model.tokenizer)
+        self._batches = CheckpointBatches(row, model, _limits(device, token_budget, self._vocabulary))
+
+    def encode_queries(self, texts: Sequence[str]) -> "csr_array":
+        """Return float32 of shape (B, V), row i for texts[i], indices sorted."""
+        return self._encode(texts, "query")
+
+    def encode_documents(self, documents: Sequence[Document]) -> "csr_array":
+        """Return float32 of shape (B, V), row i for documents[i], indices sorted."""
+        return self._encode([document.content for document in documents], "document")
+
+    def _encode(self, texts: Sequence[str], side: Side) -> "csr_array":
+        import numpy as np
+        from scipy.sparse import csr_array, vstack
+        from sentence_transformers.util import select_max_active_dims
+
+        rows: list[csr_array] = []
+        positions: list[int] = []
+
+        def take(batch: list[int], output: Mapping[str, Any]) -> None:
+            weights_BV = select_max_active_dims(output["sentence_embedding"], self._dims[side])
+            rows.append(csr_array(weights_BV.float().cpu().numpy()))
+            positions.extend(batch)
+
+        self._batches.run(texts, side, take)
+        return vstack(rows, format="csr")[np.argsort(positions)] if rows else csr_array((0, self._vocabulary))
+
+
+def _take_maximum_first(model: Any) -> None:
+    """Let SPLADE's pooling take the maximum before the activation, which rises with the logit, and not after it.
+
+    The vectors are the same. sentence-transformers activates every logit of every token, which takes as long as
+    computing them.
+    """
+    from sentence_transformers.sparse_encoder.modules import SpladePooling
+
+    for module in model.modules():
+        if isinstance(module, SpladePooling) and module.pooling_strategy == "max":
+            module.forward = partial(_pool_maximum, module.forward)  # type: ignore[method-assign]
+
+
+def _pool_maximum(
+    pool: Callable[[dict[str, "Tensor"]], dict[str, "Tensor"]], features: dict[str, "Tensor"]
+) -> dict[str, "Tensor"]:
+    logits_BTV, mask_BT = features["token_embeddings"], features["attention_mask"]
+    logits_BTV[mask_BT == 0] = 0
+    one_token = {"token_embeddings": logits_BTV.amax(dim=1, keepdim=True), "attention_mask": mask_BT[:, :1]}
+    return {**features, "sentence_embedding": pool(one_token)["sentence_embedding"]}
+
+
+def _limits(device: str, token_budget: int, vocabulary: int) -> BatchLimits:
+    limits = batch_limits(device, token_budget)
+    most = max(1, min(limits.most, LOGITS_AT_ONCE // vocabulary))
+    return BatchLimits(most=most, few=min(limits.few, most))

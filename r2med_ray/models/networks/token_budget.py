@@ -1,0 +1,124 @@
+"""Micro-batches by token count: which texts go through a model together, and what happens if they don't fit.
+
+Shape letters: B texts of a micro-batch, T tokens of its longest text, N texts of all, D embedding size.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from r2med_ray.errors import DataError
+from r2med_ray.models.catalog.devices import BatchLimits
+from r2med_ray.types import FloatMatrix
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+MIN_EFFICIENCY = 0.95
+"""Least share of real tokens in a micro-batch of more than `few` padded tokens."""
+
+
+def plan_batches(lengths: Sequence[int], limits: BatchLimits) -> list[list[int]]:
+    """Return positions grouped into micro-batches, longest text first.
+
+    A micro-batch of n texts costs n times its longest. It ends before the text that would make it cost more than
+    `limits.most`, or more than `limits.few` with less than `MIN_EFFICIENCY` of that being real. A text longer than
+    `limits.most` goes alone. Texts of one length keep their order, so the plan depends on the lengths alone.
+    """
+    batches: list[list[int]] = []
+    longest = real = 0
+    for position in sorted(range(len(lengths)), key=lambda position: -lengths[position]):
+        length = lengths[position]
+        padded = (len(batches[-1]) + 1) * longest if batches else 0
+        wasteful = padded > limits.few and real + length < MIN_EFFICIENCY * padded
+        if not batches or padded > limits.most or wasteful:
+            batches.append([])
+            longest, real = length, 0
+        batches[-1].append(position)
+        real += length
+    return batches
+
+
+def pad(rows: Sequence[Sequence[int]], value: int) -> npt.NDArray[np.int64]:
+    """Return int64 of shape (B, T): the rows, filled up on the right with `value`.
+
+    On the right whatever the checkpoint's tokenizer prefers: causal models don't see it there, all others mask it,
+    and positions count from the first token on.
+    """
+    padded_BT = np.full((len(rows), max(len(row) for row in rows)), value, dtype=np.int64)
+    for filled_T, row in zip(padded_BT, rows, strict=True):
+        filled_T[: len(row)] = row
+    return padded_BT
+
+
+def embed_batches(
+    lengths: Sequence[int],
+    limits: BatchLimits,
+    vectors_of: Callable[[list[int]], "Tensor"],
+    *,
+    dim: int,
+    unit_length: bool,
+) -> FloatMatrix:
+    """Return float32 of shape (N, D), row i for the text at position i, collected on the vectors' device.
+
+    Args:
+        lengths: tokens of each text.
+        limits: of a micro-batch.
+        vectors_of: positions of a micro-batch to its vectors, shape (B, D).
+        dim: D.
+        unit_length: whether the vectors are divided by their length.
+    """
+    import torch
+
+    if not lengths:
+        return np.empty((0, dim), dtype=np.float32)
+    parts: list[tuple[list[int], Tensor]] = []
+
+    def forward(batch: list[int]) -> None:
+        vectors_BD = vectors_of(batch).float()
+        parts.append((batch, torch.nn.functional.normalize(vectors_BD) if unit_length else vectors_BD))
+
+    with torch.inference_mode():
+        run_batches(plan_batches(lengths, limits), forward)
+        vectors_ND = torch.empty((len(lengths), dim), dtype=torch.float32)
+        vectors_ND[[position for batch, _ in parts for position in batch]] = torch.cat(
+            [vectors_BD for _, vectors_BD in parts]
+        ).cpu()
+    encoded: FloatMatrix = vectors_ND.numpy()
+    return encoded
+
+
+def run_batches(batches: Sequence[list[int]], forward: Callable[[list[int]], None]) -> None:
+    """Call `forward` with each micro-batch; one that doesn't fit into memory is halved and tried again.
+
+    Raises:
+        DataError: a single text doesn't fit; names its position.
+    """
+    pending = list(reversed(batches))
+    while pending:
+        batch = pending.pop()
+        if _fits(batch, forward):
+            continue
+        if len(batch) == 1:
+            raise DataError(
+                f"the text at position {batch[0]} of the batch does not fit into memory, even alone; "
+                f"give its model a smaller `max_length` or a device with more memory"
+            )
+        middle = len(batch) // 2
+        pending += [batch[middle:], batch[:middle]]
+
+
+def _fits(batch: list[int], forward: Callable[[list[int]], None]) -> bool:
+    import torch
+
+    try:
+        forward(batch)
+    except torch.OutOfMemoryError:
+        return False
+    except RuntimeError as error:
+        if "not enough memory" not in str(error):  # torch's allocator for CPUs has no class of its own
+            raise
+        return False
+    return True

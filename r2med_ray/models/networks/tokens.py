@@ -1,0 +1,85 @@
+"""Texts to the tokens that a network reads, cut to its length.
+
+Shape letters: B texts of a micro-batch, T tokens of the longest one.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from r2med_ray.errors import ConfigError, DataError
+from r2med_ray.models.catalog.rows import EncoderRow
+from r2med_ray.models.networks.checkpoints import Features, Network
+from r2med_ray.models.networks.token_budget import pad
+
+Tokens: TypeAlias = Mapping[str, list[int]]
+"""`input_ids` of one text; also `token_type_ids` if it is a pair and the tokenizer tells its halves apart."""
+
+
+def tokenize(
+    network: Network,
+    texts: Sequence[str],
+    max_length: int,
+    *,
+    seconds: Sequence[str] | None = None,
+    end: Sequence[int] = (),
+) -> list[Tokens]:
+    """Return the tokens of each text, or of each pair if there are `seconds`, which is cut at its longer text.
+
+    Args:
+        network: whose tokenizer it is.
+        texts: the texts, or the first texts of pairs.
+        max_length: most tokens, `end` among them; never more than the network allows.
+        seconds: the second texts of pairs.
+        end: what stands behind every text, cut or not.
+
+    Raises:
+        DataError: a text has no tokens at all; names its position.
+    """
+    if not texts:
+        return []
+    encoded = network.tokenizer(
+        list(texts),
+        None if seconds is None else list(seconds),
+        truncation=True,
+        max_length=min(max_length, network.max_length) - len(end),
+        return_attention_mask=False,
+        return_token_type_ids=None if seconds is not None else False,
+    )
+    encoded["input_ids"] = [[*ids, *end] for ids in encoded["input_ids"]]
+    for position, ids in enumerate(encoded["input_ids"]):
+        if not ids:
+            raise DataError(f"the text at position {position} of the batch has no tokens: {texts[position]!r}")
+    return [dict(zip(encoded, values, strict=True)) for values in zip(*encoded.values(), strict=True)]
+
+
+def lengths(tokens: Sequence[Tokens]) -> list[int]:
+    """Return the number of tokens of each text."""
+    return [len(of_text["input_ids"]) for of_text in tokens]
+
+
+def features(network: Network, tokens: Sequence[Tokens]) -> Features:
+    """Return tensors of shape (B, T) on the network's device, padded on the right."""
+    import torch
+
+    arrays = {name: pad([of_text[name] for of_text in tokens], 0) for name in tokens[0]}
+    arrays["input_ids"] = pad([of_text["input_ids"] for of_text in tokens], network.tokenizer.pad_token_id or 0)
+    arrays["attention_mask"] = pad([[1] * length for length in lengths(tokens)], 0)
+    return {name: torch.from_numpy(values).to(network.device) for name, values in arrays.items()}
+
+
+def count_prompt_tokens(network: Network, prompt: str) -> int:
+    """Return how many tokens a prompt takes at the start of a text: without the token that ends every text."""
+    if not prompt:
+        return 0
+    ids = network.tokenizer(prompt)["input_ids"]
+    return len(ids) - (ids[-1] in network.tokenizer.all_special_ids)
+
+
+def missing_end(row: EncoderRow, network: Network) -> list[int]:
+    """Return the end token in a list if the row wants one that the tokenizer doesn't write by itself."""
+    end = network.tokenizer.eos_token_id
+    if not row.append_eos:
+        return []
+    if end is None:
+        raise ConfigError(f"encoder {row.name!r}: `append_eos`, and its tokenizer has no end token")
+    return [] if network.tokenizer("a")["input_ids"][-1] == end else [end]

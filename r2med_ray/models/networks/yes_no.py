@@ -1,0 +1,93 @@
+"""Rerankers that are language models: asked whether a document fits, they are scored by how they would answer.
+
+The score is the logit of yes less the logit of no: the log-odds whose sigmoid is the probability of yes among the two
+(Qwen3-Reranker, Zhang et al. 2025, arXiv 2506.05176, and its repository's examples/qwen3_reranker_transformers.py).
+
+Shape letters: N pairs of a call, B pairs of a micro-batch, T tokens of the longest one, D hidden size.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from r2med_ray.errors import ConfigError
+from r2med_ray.models.catalog.devices import batch_limits
+from r2med_ray.models.catalog.reranker_rows import RerankerRow
+from r2med_ray.models.catalog.sources import locate
+from r2med_ray.models.networks.checkpoints import longest_input
+from r2med_ray.models.networks.pooling import last
+from r2med_ray.models.networks.token_budget import pad, plan_batches, run_batches
+
+
+class YesNoScorer:
+    """Scores pairs by the next token of a causal language model, whatever query they belong to.
+
+    Only the last position meets the output layer, and only its two rows.
+
+    Args:
+        row: how the checkpoint is used. The pair is cut to `max_length`, prefix and suffix are kept whole.
+        device: `cpu`, `cuda`, ...
+        token_budget: most padded tokens of a forward pass; a CPU takes no more than `devices.CPU_TOKENS`.
+
+    Raises:
+        ConfigError: an answer is no single token of the vocabulary, or nothing of a pair would be left; and see
+            `sources.locate`.
+        DataError: see `sources.locate`.
+    """
+
+    def __init__(self, row: RerankerRow, *, device: str, token_budget: int = 16_384) -> None:
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        folder = locate(row.model, row.revision)
+        self._row = row
+        self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, trust_remote_code=row.trust_remote_code)
+        model: Any = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=row.resolved_dtype(device), trust_remote_code=row.trust_remote_code
+        )
+        self._decoder = model.to(device).eval().get_decoder()
+        self._decoder.config.use_cache = False
+        answers = [_token_of(answer, self._tokenizer, row.name) for answer in (row.yes, row.no)]
+        self._answers_2D = model.get_output_embeddings().weight[answers]
+        self._prefix, self._suffix = (
+            self._tokenizer(text, add_special_tokens=False)["input_ids"] for text in (row.prefix, row.suffix)
+        )
+        longest = min(row.max_length, longest_input(self._tokenizer, model))
+        self._kept = longest - len(self._prefix) - len(self._suffix)
+        if self._kept < 1:
+            raise ConfigError(f"reranker {row.name!r}: prefix and suffix take all of its {longest} tokens")
+        self._limits = batch_limits(device, token_budget)
+        self._device = device
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """Return one log-odds per (query, document), in order; [] for no pairs.
+
+        Raises:
+            DataError: a pair doesn't fit into memory, even alone.
+        """
+        import torch
+
+        if not pairs:
+            return []
+        texts = [f"{self._row.query_prompt}{query}{self._row.document_prompt}{document}" for query, document in pairs]
+        cut = self._tokenizer(texts, truncation=True, max_length=self._kept, add_special_tokens=False)["input_ids"]
+        tokens = [self._prefix + ids + self._suffix for ids in cut]
+        scores_N = torch.empty(len(pairs), dtype=torch.float32, device=self._device)
+
+        def forward(batch: list[int]) -> None:
+            rows = [tokens[position] for position in batch]
+            mask_BT = torch.from_numpy(pad([[1] * len(row) for row in rows], 0)).to(self._device)
+            ids_BT = torch.from_numpy(pad(rows, 0)).to(self._device)
+            states_BTD = self._decoder(input_ids=ids_BT, attention_mask=mask_BT).last_hidden_state
+            yes_B, no_B = (last(states_BTD, mask_BT) @ self._answers_2D.T).float().unbind(dim=1)
+            scores_N[batch] = yes_B - no_B
+
+        with torch.inference_mode():
+            run_batches(plan_batches([len(row) for row in tokens], self._limits), forward)
+        scores: list[float] = scores_N.tolist()
+        return scores
+
+
+def _token_of(answer: str, tokenizer: Any, name: str) -> int:
+    token: int | None = tokenizer.convert_tokens_to_ids(answer)
+    if token is None or token == tokenizer.unk_token_id:
+        raise ConfigError(f"reranker {name!r}: the answer {answer!r} is no token of its vocabulary")
+    return token

@@ -1,0 +1,1 @@
+"""Clients of services: embeddings and chat over an OpenAI-compatible address."""

@@ -1,0 +1,256 @@
+"""A language model behind an OpenAI-compatible address: messages in, completions out, in order.
+
+Answers are streamed unless the row says otherwise, so that one that stalls is noticed long before its deadline; a
+stream that ends without saying why is asked for again, never kept as an answer.
+"""
+
+import asyncio
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from r2med_ray.errors import ConfigError, ContextError, R2MedError, StageError, StoppedError
+from r2med_ray.models.catalog.llm_rows import LanguageModelRow
+from r2med_ray.models.services.api_calls import ApiCalls, GarbageError, RefusedError
+from r2med_ray.protocols import ChatPrompt, Completion, Message
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+_TOO_LONG = re.compile(r"context.{0,3}(?:length|window|size)|prompt is too long", re.IGNORECASE)
+"""How OpenAI, vLLM, SGLang and llama.cpp say that a conversation doesn't fit the model."""
+
+_REASONING_FIELDS = ("reasoning", "reasoning_content")
+"""Where servers put it: vLLM's name, and the older one that others still use."""
+
+
+CONTINUED = {"continue_final_message": True, "add_generation_prompt": False}
+"""What vLLM has to be told to go on within a message of its own."""
+
+
+class ChatModel:
+    """Asks a language model, many prompts at once, within the limits of its row.
+
+    Args:
+        row: the model.
+        base_url: address of the service, up to `/v1`; the row's where it is left out.
+        stop: ends the work from another thread, when it is set.
+
+    Raises:
+        ConfigError: there is no address.
+
+    Attributes:
+        requests: HTTP requests sent so far, repetitions included.
+    """
+
+    def __init__(
+        self, row: LanguageModelRow, *, base_url: str | None = None, stop: threading.Event | None = None
+    ) -> None:
+        address = base_url or row.base_url
+        if address is None:
+            raise ConfigError(f"language model {row.name!r} has no address: give `base_url`, or have it served")
+        self.row = row
+        self.base_url = address
+        self.requests = 0
+        self._stop = stop
+        self._stage = f"generate with {row.name}"
+
+    def inputs(self) -> dict[str, Any]:
+        """Return everything about model and sampling, except seeds, that changes a text, for artefact keys."""
+        return self.row.generation_inputs()
+
+    def generate(
+        self, prompts: Sequence[ChatPrompt], *, keep: Callable[[int, Completion], None] | None = None
+    ) -> list[Completion]:
+        """Return one completion per prompt, in order; see `protocols.TextGenerator`.
+
+        After a failure no further prompt is begun; those in flight come to their end and are kept, unless the service
+        refuses everything.
+
+        Raises:
+            RefusedError: the service refuses whatever it is asked: the key, the model or the address is wrong.
+            ContextError: prompts are too long for the model, and nothing else failed; names their units.
+            StageError: prompts failed for good; names their units.
+            NotAtHand: the key's variable is not set.
+            StoppedError: `stop` was set; calls in flight were cancelled, and what was finished is kept.
+        """
+        return asyncio.run(self._generate(prompts, keep))
+
+    async def _generate(
+        self, prompts: Sequence[ChatPrompt], keep: Callable[[int, Completion], None] | None
+    ) -> list[Completion]:
+        completions: dict[int, Completion] = {}
+        failures: dict[int, StageError] = {}
+
+        async def answer(position: int) -> None:
+            try:
+                completion = await self._answer(calls, prompts[position])
+            except StageError as error:
+                failures[position] = error
+                raise
+            if keep is not None:
+                await asyncio.to_thread(keep, position, completion)
+            completions[position] = completion
+
+        row = self.row
+        service = self._stage, self.base_url, row.key_variable, row.calls
+        async with ApiCalls(*service, model=row.served_as, stop=self._stop) as calls:
+            try:
+                await calls.each(range(len(prompts)), answer)
+            except R2MedError as error:
+                if len(failures) < 2 or isinstance(error, RefusedError | StoppedError):
+                    raise
+                in_order = [failures[position] for position in sorted(failures)]
+                units = "; ".join(failure.unit for failure in in_order)
+                others = [failure for failure in in_order if not isinstance(failure, ContextError)]
+                if others:
+                    raise StageError(self._stage, units, others[0].cause) from error
+                too_long = tuple(prompts[position].unit for position in sorted(failures))
+                raise ContextError(self._stage, units, in_order[0].cause, too_long) from error
+            finally:
+                self.requests += calls.requests
+        return [completions[position] for position in range(len(prompts))]
+
+    async def _answer(self, calls: ApiCalls, prompt: ChatPrompt) -> Completion:
+        versions = (prompt.messages, *prompt.shorter)
+        for shortened, messages in enumerate(versions):
+            try:
+                request = partial(self._ask, self._body(prompt, messages), shortened)
+                return await calls.call(request, unit=prompt.unit)
+            except StageError as error:
+                if not _TOO_LONG.search(error.cause):
+                    raise
+                problem = error
+        words = sum(len(message["content"].split()) for message in versions[-1])
+        unit = f"{prompt.unit}, whose prompt of {words} words is too long for the model"
+        raise ContextError(self._stage, unit, problem.cause, (prompt.unit,))
+
+    def _body(self, prompt: ChatPrompt, messages: Sequence[Message]) -> dict[str, Any]:
+        row = self.row
+        system = row.system_prompt if messages[0]["role"] != "system" else None
+        optional = {
+            "temperature": row.sampling.temperature,
+            "top_p": row.sampling.top_p,
+            row.token_limit: row.sampling.max_tokens,
+            "stop": list(prompt.stop) or None,
+        }
+        return {
+            "model": row.served_as,
+            "messages": [*([{"role": "system", "content": system}] if system else []), *messages],
+            "seed": prompt.seed,
+            **{key: value for key, value in optional.items() if value is not None},
+            "extra_body": dict(row.body) | (CONTINUED if messages[-1]["role"] == "assistant" else {}),
+        }
+
+    async def _ask(self, body: dict[str, Any], shortened: int, client: "AsyncOpenAI") -> Completion:
+        parts = _Parts(shortened)
+        create: Any = client.chat.completions.create  # overloaded on what only the row knows
+        if not self.row.stream:
+            parts.add(await create(**body), "message")
+            return parts.completion()
+        async with await create(**body, stream=True, stream_options={"include_usage": True}) as stream:
+            while True:
+                async with asyncio.timeout(self.row.calls.idle_timeout_s if parts.begun else None):
+                    piece = await anext(stream, None)
+                if piece is None:
+                    return parts.completion()
+                parts.add(piece, "delta")
+
+
+class ServedModel:
+    """A language model whose server is started by the first prompt.
+
+    Args:
+        row: the model.
+        address: starts the server, or returns the address of the one that is running.
+        stop: ends the work from another thread, when it is set.
+    """
+
+    def __init__(
+        self, row: LanguageModelRow, address: Callable[[], str], *, stop: threading.Event | None = None
+    ) -> None:
+        self._row = row
+        self._address = address
+        self._stop = stop
+
+    def inputs(self) -> dict[str, Any]:
+        """Return everything about model and sampling, except seeds, that changes a text, for artefact keys."""
+        return self._row.generation_inputs()
+
+    def generate(
+        self, prompts: Sequence[ChatPrompt], *, keep: Callable[[int, Completion], None] | None = None
+    ) -> list[Completion]:
+        """Return one completion per prompt, in order; see `protocols.TextGenerator`."""
+        if not prompts:
+            return []
+        model = ChatModel(self._row.for_replicas(), base_url=self._address(), stop=self._stop)
+        return model.generate(prompts, keep=keep)
+
+
+@dataclass(slots=True)
+class _Parts:
+    """The pieces of an answer so far; a whole answer is one piece."""
+
+    shortened: int
+    text: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    finish_reason: str | None = None
+    usage: Any = None
+    asked: float = field(default_factory=time.monotonic)
+
+    @property
+    def begun(self) -> bool:
+        """Whether a first word has come; a server that hides its reasoning is silent until then."""
+        return bool(self.text or self.reasoning)
+
+    def add(self, piece: Any, holder: str) -> None:
+        """Take a chunk (`holder` "delta") or a whole answer ("message").
+
+        Raises:
+            GarbageError: it has no list of choices; the client library checks nothing.
+        """
+        choices = getattr(piece, "choices", None)
+        if not isinstance(choices, list):
+            raise GarbageError(f"expected an object with `choices`, got {str(piece)[:80]!r}")
+        self.usage = getattr(piece, "usage", None) or self.usage
+        for choice in choices[:1]:
+            said = getattr(choice, holder, None)
+            if content := _text(said, "content"):
+                self.text.append(content)
+            if thought := next(filter(None, (_text(said, name) for name in _REASONING_FIELDS)), ""):
+                self.reasoning.append(thought)
+            self.finish_reason = getattr(choice, "finish_reason", None) or self.finish_reason
+
+    def completion(self) -> Completion:
+        """Return the whole.
+
+        Raises:
+            GarbageError: the answer doesn't say why it ended, so it isn't whole.
+        """
+        if not isinstance(self.finish_reason, str):
+            raise GarbageError("the answer ended without a finish_reason")
+        return Completion(
+            text="".join(self.text),
+            reasoning="".join(self.reasoning),
+            finish_reason=self.finish_reason,
+            prompt_tokens=_count(self.usage, "prompt_tokens"),
+            completion_tokens=_count(self.usage, "completion_tokens"),
+            shortened=self.shortened,
+            seconds=time.monotonic() - self.asked,
+        )
+
+
+def _text(said: Any, name: str) -> str:
+    value = getattr(said, name, None)
+    if not isinstance(value, str | None):
+        raise GarbageError(f"expected text under `{name}`, got {value!r}")
+    return value or ""
+
+
+def _count(usage: Any, name: str) -> int | None:
+    value = getattr(usage, name, None)
+    return value if isinstance(value, int) else None

@@ -1,0 +1,1 @@
+"""Loops in which a language model searches while it reasons."""

@@ -1,0 +1,98 @@
+"""Turns between a language model and its search tool as chat messages, and what each turn asks for or answers."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+
+from r2med_ray.protocols import Completion, Message
+from r2med_ray.rewriting.agents.formats import AgentFormat
+from r2med_ray.rewriting.agents.transcripts import Transcript, Turn
+from r2med_ray.rewriting.answers import Answer, AnswerFormat, joined, read_answer
+from r2med_ray.storage.artifacts import Json
+from r2med_ray.types import Compat
+
+NO_MORE = "No more searches are possible. Answer with what you know."
+BRIEF_WORDS = 32
+"""Kept of what each search found, where a conversation is too long for its model; only an answer can follow."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversations:
+    """How a model and a search tool talk.
+
+    Attributes:
+        agent: marks of requests and results.
+        model: marks of reasoning and answers.
+        in_place: whether the model goes on within its own message, as long as its thoughts are open or stay
+            (`AnswerFormat.thoughts_stay`), rather than be answered by another.
+    """
+
+    agent: AgentFormat
+    model: AnswerFormat
+    in_place: bool
+
+    def inputs(self) -> dict[str, Json]:
+        """Return what changes a conversation, for artefact keys."""
+        marks = {name: mark for name, mark in asdict(self.model).items() if name != "writers"}
+        return {"model": marks, "in_place": self.in_place}
+
+    def messages(self, turns: Sequence[Turn]) -> list[Message]:
+        """Return turns as messages; those behind which the model goes on in place are one message of its own.
+
+        A chat template that cuts out thoughts that have ended cuts out the passages between them as well, and leaves
+        nothing to go on behind: once they have ended, what was written and what was found are messages of their own.
+        """
+        messages: list[Message] = []
+        group: list[tuple[str, str]] = []
+        for turn in turns:
+            group.append((turn.text, f"{self.agent.result_start}\n{turn.shown}\n{self.agent.result_end}"))
+            is_cut_out = not self.model.thoughts_stay and self.model.has_ended_thought(_one_text(group))
+            if is_cut_out or not self.in_place:
+                for text, shown in group:
+                    messages += [message("assistant", text), message("user", shown)]
+                group = []
+        return [*messages, message("assistant", _one_text(group))] if group else messages
+
+    def next_turn(self, turns: Sequence[Turn], completion: Completion) -> tuple[Turn, tuple[str, str] | None]:
+        """Return what a model wrote behind some turns, and what it asks for, see `AgentFormat.request_in`."""
+        is_answer = self.agent.request_start not in completion.text
+        text = joined(completion.reasoning, completion.text, self.model, is_answer=is_answer)
+        turn = Turn(
+            text=text.removeprefix(self._open_thought(turns)),
+            finish_reason=completion.finish_reason,
+            tokens=completion.completion_tokens or 0,
+            seconds=completion.seconds,
+            shortened=completion.shortened > 0,
+        )
+        return turn, self.agent.request_in(turn.text, self.model, finish_reason=turn.finish_reason)
+
+    def answer(self, transcript: Transcript, compat: Compat = "none") -> Answer:
+        """Cut the answer out of the last turn; a conversation that a limit has ended has none."""
+        if transcript.ended not in (None, "answered"):
+            return read_answer("", self.model)
+        *before, last = transcript.turns
+        text = f"{self._open_thought(before)}{last.text}"
+        return self.agent.answer_in(text, self.model, finish_reason=last.finish_reason, compat=compat)
+
+    def _open_thought(self, turns: Sequence[Turn]) -> str:
+        """Return the mark of the thought that the model goes on with behind these turns; "" where none is open."""
+        last = self.messages(turns)[-1:]
+        is_open = any(item["role"] == "assistant" and self.model.has_open_thought(item["content"]) for item in last)
+        return self.model.thought_start if is_open else ""
+
+
+def message(role: str, content: str) -> Message:
+    """Return a chat message."""
+    return {"role": role, "content": content}
+
+
+def brief(turns: Sequence[Turn]) -> list[Turn]:
+    """Return turns with little of what was found in each, and the last one with the demand for an answer."""
+    shown = [" ".join((turn.shown or "").split()[:BRIEF_WORDS]) for turn in turns]
+    return [
+        replace(turn, shown=f"{text}\n{NO_MORE}" if turn is turns[-1] else text)
+        for turn, text in zip(turns, shown, strict=True)
+    ]
+
+
+def _one_text(group: Sequence[tuple[str, str]]) -> str:
+    return "".join(f"{text}\n{shown}\n" for text, shown in group)

@@ -1,0 +1,1 @@
+"""What a benchmark file may say, and how names become rows."""

@@ -1,0 +1,62 @@
+"""Prompt texts in files: a version in the first line, then text with places in braces that are filled literally.
+
+    version: 3
+    Question: {query}
+
+Whatever is filled in stays as it is, braces included; `{{` and `}}` in the file stand for braces.
+"""
+
+import hashlib
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from r2med_ray.errors import ConfigError
+from r2med_ray.settings.registry import nearest
+
+_VERSION = re.compile(r"version: *(\S+)")
+_PLACE = re.compile(r"\{\{|\}\}|\{([a-z_]+)\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    """A prompt with places."""
+
+    version: str
+    text: str
+
+    @property
+    def digest(self) -> str:
+        """What names the prompt in an artefact's key."""
+        return hashlib.sha256(f"{self.version}\0{self.text}".encode()).hexdigest()
+
+    def fill(self, **values: str) -> str:
+        """Return the text with a value in every place."""
+        braces = {"{{": "{", "}}": "}"}
+        return _PLACE.sub(lambda found: braces.get(found[0]) or values[found[1]], self.text)
+
+
+def load_template(path: Path, places: Collection[str]) -> Template:
+    """Read a prompt file that has each of `places` at least once and no other.
+
+    Raises:
+        ConfigError: the file can't be read, has no version, or its places are wrong; names file and line.
+    """
+    try:
+        first, _, text = path.read_text(encoding="utf-8").partition("\n")
+    except OSError as error:
+        raise ConfigError(f"prompt {path}: {error.strerror}") from error
+    version = _VERSION.fullmatch(first.strip())
+    if version is None:
+        raise ConfigError(f"{path}:1: expected `version: NAME` before the prompt, got {first!r}")
+    found = set()
+    for number, line in enumerate(text.split("\n"), start=2):
+        for place in filter(None, (match[1] for match in _PLACE.finditer(line))):
+            if place not in places:
+                known = ", ".join(f"{{{name}}}" for name in places)
+                raise ConfigError(f"{path}:{number}: unknown place {place!r}.{nearest(place, places)} Known: {known}")
+            found.add(place)
+    if missing := [place for place in places if place not in found]:
+        raise ConfigError(f"{path}: the prompt has no place {{{missing[0]}}}")
+    return Template(version=version[1], text=text.strip("\n"))
