@@ -3,23 +3,17 @@
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
-from r2med_ray.assembly import Assembled, Assembly
-from r2med_ray.capacity import ClusterCapacity, Pools, size_pools
 from r2med_ray.corpus.catalog import TaskRow
-from r2med_ray.corpus.loading import fetch_documents, load_task
+from r2med_ray.corpus.loading import load_task
 from r2med_ray.corpus.sources import TaskSource
-from r2med_ray.distributed.progress import StageReport
 from r2med_ray.distributed.session import connect
-from r2med_ray.distributed.stage_parts import Asked
 from r2med_ray.models.at_hand import ModelsAtHand, gpu_memory_gb
 from r2med_ray.models.catalog.sources import hub_answers
-from r2med_ray.pipeline import Outcome, System, run_system
-from r2med_ray.plan import find_task, make_plan
+from r2med_ray.pipeline import Ranked, measure, rank
 from r2med_ray.reporting.missing import Missing
 from r2med_ray.reporting.output_folder import require_replaceable
 from r2med_ray.reporting.record import (
@@ -33,14 +27,18 @@ from r2med_ray.reporting.record import (
 from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.tables import leaderboard_text
 from r2med_ray.reporting.write import write_report
-from r2med_ray.retrieval.query_construction import searches_of
-from r2med_ray.retrieval.stored import StoredRetriever
 from r2med_ray.settings.config import TaskConfig
 from r2med_ray.settings.config_files import load_config
-from r2med_ray.stages.first_stage import FirstStage
+from r2med_ray.settings.pools import ClusterCapacity
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem, resolve
 from r2med_ray.types import Task
+from r2med_ray.workbench.bench import Workbench
+from r2med_ray.workbench.on_cluster import ClusterRunner
+from r2med_ray.workbench.parts import Ended
+from r2med_ray.workbench.plan import find_task, make_plan
+from r2med_ray.workbench.plan_text import reservations
+from r2med_ray.workbench.worklog import Entry, Worklog
 
 logger = logging.getLogger(__name__)
 
@@ -73,46 +71,31 @@ def run_job(
     if not dry_run:
         require_replaceable(results, benchmark.config.name)
     with connect(address) as capacity:
-        pools = size_pools(benchmark.config.resources, capacity)
-        print(make_plan(benchmark, artifacts, pools, capacity).text())  # noqa: T201
+        runner, worklog = _runner(benchmark, artifacts, capacity)
+        plan = make_plan(
+            benchmark,
+            artifacts,
+            runner,
+            cluster=capacity.describe(),
+            reserved=reservations(benchmark, runner.pools),
+        )
+        print(plan.text())  # noqa: T201
         if dry_run:
             return
-        record = run_benchmark(benchmark, artifacts, pools, capacity, models_at_hand(benchmark, pools, capacity))
+        resources = benchmark.config.resources
+        record = run_benchmark(benchmark, Workbench(artifacts, runner, benchmark.names, worklog, resources))
     summary = summarise(record)
     report = write_report(summary, results)
     print(leaderboard_text(summary))  # noqa: T201
     print(f"report: {report / 'index.html'}")  # noqa: T201
 
 
-def _base() -> Path:
-    """Return where results go by default: here, but not into the copy of a working folder that Ray deletes."""
-    return Path.home() / "r2med_ray" if "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ else Path.cwd()
-
-
-def models_at_hand(benchmark: ResolvedBenchmark, pools: Pools, capacity: ClusterCapacity) -> ModelsAtHand | None:
-    """Return what is asked about models before the run; None where a worker is to find out what it lacks."""
-    if benchmark.config.when_missing == "error":
-        return None
-    device = pools.encode.device
-    memory_gb = gpu_memory_gb() if device == "cuda" else capacity.memory_gb_of_largest_node
-    return ModelsAtHand(benchmark.catalog, memory_gb=memory_gb, device=device, ask_hub=hub_answers())
-
-
-def run_benchmark(
-    benchmark: ResolvedBenchmark,
-    store: ArtifactStore,
-    pools: Pools,
-    capacity: ClusterCapacity,
-    models: ModelsAtHand | None = None,
-) -> BenchmarkRecord:
+def run_benchmark(benchmark: ResolvedBenchmark, bench: Workbench) -> BenchmarkRecord:
     """Run every system on every task.
 
     Args:
         benchmark: with all its names looked up.
-        store: where artefacts are kept.
-        pools: what each stage reserves.
-        capacity: what the cluster has.
-        models: asked for each model that would have to work; None asks nobody.
+        bench: does the work.
 
     Raises:
         NotAtHand: something is not at hand and may not be left out, or nothing is left.
@@ -120,37 +103,45 @@ def run_benchmark(
     config = benchmark.config
     started = datetime.now(UTC)
     missing = Missing(config.when_missing)
-    tasks, stages = _load_tasks(benchmark, store, missing)
-    results: list[ResultRecord] = []
-    with Assembly(benchmark, store, pools, capacity, models) as assembly:
-        systems = _assemble(benchmark, assembly, tasks, missing)
-        stages += [_stage_record(stage, unit, report) for stage, unit, report in assembly.rewrite(systems)]
-        systems, asked = _unanswered(assembly, systems, missing)
-        stages += [_stage_record(stage, unit, report) for stage, unit, report in assembly.prepare(asked)]
-        for task in tasks:
-            for item in [item for item in systems if item.task is task]:
-                with missing.noted(task.name, [item.system.name]):
-                    results.append(_result(benchmark, store, task, item.system))
-            assembly.release()
+    tasks, loaded = _load_tasks(benchmark, bench.store, missing)
+    results = _results(benchmark, bench, tasks, missing)
     missing.require_some(len(results))
-    loaded = {task.name: task for task in tasks}
+    by_name = {task.name: task for task in tasks}
     return BenchmarkRecord(
         name=config.name,
         config=config.model_dump(mode="json"),
-        measures=config.measures,
+        measures=config.measure_names,
         main_measure=config.main_measure,
         baseline=config.baseline,
         depth=config.depth,
         seed=config.seed,
-        tasks=tuple(_task_record(entry, loaded.get(entry.name)) for entry in benchmark.tasks),
+        tasks=tuple(_task_record(entry, by_name.get(entry.name)) for entry in benchmark.tasks),
         systems=tuple(_system_record(resolved) for resolved in benchmark.systems),
         results=tuple(results),
         missing=tuple(missing.records),
-        stages=tuple(stages),
+        stages=(*loaded, *map(_stage_record, bench.worklog.entries)),
         versions=versions(),
         started=started.isoformat(timespec="seconds"),
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
     )
+
+
+def _base() -> Path:
+    """Return where results go by default: here, but not into the copy of a working folder that Ray deletes."""
+    return Path.home() / "r2med_ray" if "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ else Path.cwd()
+
+
+def _runner(
+    benchmark: ResolvedBenchmark, store: ArtifactStore, capacity: ClusterCapacity
+) -> tuple[ClusterRunner, Worklog]:
+    """Return what does the work; under `when_missing: skip` it asks for every model before that has to work."""
+    config, worklog = benchmark.config, Worklog()
+    catalog = benchmark.names.catalog
+    runner = ClusterRunner(config.name, catalog, store, config.resources, capacity, worklog)
+    if config.when_missing == "skip":
+        memory_gb = gpu_memory_gb() if runner.device == "cuda" else capacity.memory_gb_of_largest_node
+        runner.models = ModelsAtHand(catalog, memory_gb=memory_gb, device=runner.device, ask_hub=hub_answers())
+    return runner, worklog
 
 
 def _load_tasks(
@@ -188,64 +179,55 @@ def _load_tasks(
     return tasks, stages
 
 
-def _assemble(
-    benchmark: ResolvedBenchmark, assembly: Assembly, tasks: Sequence[Task], missing: Missing
-) -> list[Assembled]:
-    """Return the systems that can run, task by task."""
-    systems: list[Assembled] = []
-    for task in tasks:
-        for resolved in benchmark.systems:
-            with missing.noted(task.name, [resolved.name]):
-                systems.append(assembly.assembled(task, resolved))
-    return systems
+def _results(
+    benchmark: ResolvedBenchmark, bench: Workbench, tasks: Sequence[Task], missing: Missing
+) -> list[ResultRecord]:
+    """Have all systems rank all tasks together, and measure each run as soon as it is there."""
+    pairs = {f"{system.name} on {task.name}": (task, system) for task in tasks for system in benchmark.systems}
+    parts = {name: rank(task, system, device=bench.device) for name, (task, system) in pairs.items()}
+    results: dict[str, ResultRecord] = {}
+    for name, ended in bench.run(parts):
+        task, system = pairs[name]
+        with missing.noted(task.name, [system.name]):
+            if not isinstance(ended, Ended):
+                raise ended
+            results[name] = _result(benchmark, task, ended)
+    return [results[name] for name in pairs if name in results]
 
 
-def _unanswered(
-    assembly: Assembly, systems: Sequence[Assembled], missing: Missing
-) -> tuple[list[Assembled], list[Asked[FirstStage]]]:
-    """Return the systems that can still run, and what their first stages have to search for."""
-    able: list[Assembled] = []
-    asked: list[Asked[FirstStage]] = []
-    for item in systems:
-        with missing.noted(item.task.name, [item.system.name]):
-            asked += assembly.unanswered(item)
-            able.append(item)
-    return able, asked
-
-
-def _result(benchmark: ResolvedBenchmark, store: ArtifactStore, task: Task, system: System) -> ResultRecord:
-    began = time.monotonic()
-    outcome = run_system(task, system, benchmark.measures, partial(fetch_documents, store, task.corpus))
-    seconds = time.monotonic() - began
+def _result(benchmark: ResolvedBenchmark, task: Task, ended: Ended[Ranked]) -> ResultRecord:
+    ranked, began = ended.result, time.monotonic()
+    evaluation = measure(ranked.run, task, benchmark.measures)
     main = benchmark.config.main_measure
-    logger.info("%s on %s: %s %.4f (%.1f s)", system.name, task.name, main, outcome.evaluation.means[main], seconds)
+    logger.info("%s on %s: %s %.4f", ranked.run.tag, task.name, main, evaluation.means[main])
     return ResultRecord(
-        system=system.name,
+        system=ranked.run.tag,
         task=task.name,
-        evaluation=outcome.evaluation,
-        run=outcome.run,
-        artifact_names=_artifact_names(task, system, outcome),
-        flagged=outcome.rewriting.flagged,
-        unchanged=outcome.rewriting.unchanged,
-        repairs=outcome.repairs,
-        seconds={"search to evaluate": seconds},
+        evaluation=evaluation,
+        run=ranked.run,
+        artifact_names={"corpus": task.corpus.key, **_numbered(ended.artifacts)},
+        flagged=ranked.rewriting.flagged,
+        unchanged=ranked.rewriting.unchanged,
+        repairs=ranked.repairs,
+        seconds={**ended.seconds, "evaluate": time.monotonic() - began},
     )
 
 
-def _artifact_names(task: Task, system: System, outcome: Outcome) -> dict[str, str]:
-    names = {"corpus": task.corpus.key}
-    searches = searches_of(outcome.rewriting.queries, system.combine)
-    asked = [(retriever, queries) for retriever in system.retrievers for queries in searches]
-    for number, (retriever, queries) in enumerate(asked, start=1):
-        if isinstance(retriever, StoredRetriever):
-            names[f"run {number}"] = retriever.key(queries, k=system.depth).name
-    return names
+def _numbered(names: Sequence[str]) -> Mapping[str, str]:
+    """Return `run 1` → name and so on: what a result was made from, in the order of its demands."""
+    by_kind: dict[str, list[str]] = {}
+    for name in names:
+        by_kind.setdefault(name.partition("/")[0], []).append(name)
+    return {
+        f"{kind} {number}": name for kind, of_kind in by_kind.items() for number, name in enumerate(of_kind, start=1)
+    }
 
 
-def _stage_record(stage: str, unit: str, report: StageReport) -> StageRecord:
+def _stage_record(entry: Entry) -> StageRecord:
+    report = entry.report
     return StageRecord(
-        stage=stage,
-        unit=unit,
+        stage=entry.stage,
+        unit=entry.unit,
         documents=report.documents,
         seconds=report.seconds,
         reused=report.documents == 0,
@@ -276,6 +258,6 @@ def _system_record(resolved: ResolvedSystem) -> SystemRecord:
         name=resolved.name,
         description=resolved.describe(),
         settings={stage.label: stage.settings() for stage in resolved.first_stages},
-        compat=resolved.compat,
+        compat=resolved.rules.compat,
         published_key=resolved.published_key,
     )

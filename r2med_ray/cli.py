@@ -99,7 +99,7 @@ def models(
 ) -> None:
     """List retrievers, rerankers and language models."""
     from r2med_ray.indexing.bm25 import BM25_ROWS
-    from r2med_ray.models.catalog.catalog import load_catalog
+    from r2med_ray.models.catalog.load import load_catalog
     from r2med_ray.models.catalog.table import models_list, models_table
 
     catalog = load_catalog(extra)
@@ -116,17 +116,16 @@ def models(
 def evaluate(
     run_file: Annotated[Path, typer.Option("--run", help="A TREC run file.")],
     qrels_file: Annotated[Path, typer.Option("--qrels", help="TREC qrels, R2MED's qrels.jsonl or BEIR's TSV.")],
-    measures: Annotated[str, typer.Option(help="Comma-separated, e.g. nDCG@10,R@100,AP,RR.")] = "nDCG@10,R@100,AP,RR",
+    measures: Annotated[str, typer.Option(help="Comma-separated, e.g. RR,R@100,RBP(p=0.8).")] = "nDCG@10,R@100,AP,RR",
     per_query: Annotated[bool, typer.Option("--per-query", help="Also each query's values.")] = False,
     format: Annotated[Literal["table", "json"], typer.Option(help="For people or for programs.")] = "table",
 ) -> None:
     """Score a run file from anywhere. Loads neither Ray nor torch nor FAISS."""
     from r2med_ray.evaluation.evaluate import evaluate_file
-    from r2med_ray.evaluation.measures import Measure
+    from r2med_ray.evaluation.measures import parse_measures
     from r2med_ray.evaluation.trec import read_qrels
 
-    names = [name.strip() for name in measures.split(",")]
-    result = evaluate_file(run_file, read_qrels(qrels_file), [Measure.parse(name) for name in names])
+    result = evaluate_file(run_file, read_qrels(qrels_file), parse_measures(measures))
     counts = {
         "queries": result.num_queries,
         "unanswered": result.num_unanswered,
@@ -188,7 +187,7 @@ def _generations() -> None:
 @explain_app.command("compat")
 def explain_compat() -> None:
     """List every difference between the default and `compat: r2med`, and what each model's row changes."""
-    from r2med_ray.models.catalog.catalog import load_catalog
+    from r2med_ray.models.catalog.load import load_catalog
     from r2med_ray.settings.compat import explain
 
     typer.echo(explain())

@@ -1,4 +1,4 @@
-"""What a part of a system may need: plain values. A part yields them, and is sent the answers; it never starts anything.
+"""What a part of a system may need, as plain values: a part yields them and is sent the answers; it starts nothing.
 
     found = yield Find(task=task, stage=stage, queries=queries, k=10)        -> Run
     texts = yield Ask(model=model, prompts=prompts)                          -> list[Completion | None]
@@ -28,6 +28,8 @@ class Find:
     stage: FirstStage
     queries: tuple[Query, ...]
     k: int
+    keep: bool = True
+    """Whether the run is stored, to be read the next time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,101 +1,160 @@
-"""One system on one task, corpus to scores. Its lines are the arrows of the flow; it knows no Ray.
+"""One system on one task: its lines are the arrows of the flow. It starts nothing and knows no Ray.
 
-    rewrite → search → fuse → rerank → evaluate
+    rewrite → search → fuse → rerank        rank(task, system): steps that yield demands and end in a run
+                             → evaluate     measure(run, task, measures)
 
-Loading, encoding and indexing stand behind the retrievers, which are built over a corpus.
+Loading, encoding and indexing are what somebody does to answer the demands; see `workbench.driver`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from r2med_ray.corpus.catalog import fetcher
+from r2med_ray.demands import Expect, Find, Read, Reranker, Steps
 from r2med_ray.evaluation.evaluate import Evaluation, evaluate
 from r2med_ray.evaluation.invariants import require_possible, require_same_head
 from r2med_ray.evaluation.measures import Measure
-from r2med_ray.evaluation.referee import check_with_trec_eval
-from r2med_ray.protocols import QueryRewriter, Reranker, Retriever
+from r2med_ray.evaluation.trec_eval_check import check_with_trec_eval
+from r2med_ray.protocols import Completion
 from r2med_ray.reranking.heads import head_ids, rerank
-from r2med_ray.reranking.llm_reranking import require_readable
+from r2med_ray.reranking.llm_prompts import LlmReranking
+from r2med_ray.reranking.llm_reranking import build_llm_reranker
+from r2med_ray.reranking.pair_reranking import PairReranker
+from r2med_ray.reranking.readability import require_readable
 from r2med_ray.retrieval.fusion import fuse
-from r2med_ray.retrieval.query_construction import searches_of
-from r2med_ray.settings.config import FusionConfig
-from r2med_ray.types import Combine, DocId, Document, Query, Repairs, Rewriting, Run, Task
+from r2med_ray.retrieval.searches import combine_searches, searches_of
+from r2med_ray.rewriting.answers import FORMATS, joined, read_answer
+from r2med_ray.rewriting.build import build_rewriter
+from r2med_ray.systems import ResolvedSystem, prompt_task
+from r2med_ray.types import Query, Repairs, Rewriting, Run, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class System:
-    """The parts of a system, built for one task."""
-
-    name: str
-    depth: int
-    retrievers: tuple[Retriever, ...]
-    fusion: FusionConfig | None = None
-    rewriter: QueryRewriter | None = None
-    combine: Combine = "mean"
-    reranker: Reranker | None = None
-    rerank_depth: int = 0
-    max_unusable: float = 1.0
-    """Share of the reranked queries that may have an unreadable answer of a language model."""
-
-    keep_below: bool = True
-    """Whether what is below the reranked head stays in the run; the published runs end there."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Ranked:
     """What a system did with a task."""
 
-    rewriting: Rewriting
     run: Run
+    rewriting: Rewriting
     repairs: Repairs
-    """Of what a language model said of the candidates."""
-
-    evaluation: Evaluation
+    """What was repaired in the answers of a language model that reranked."""
 
 
-def run_system(
-    task: Task,
-    system: System,
-    measures: Sequence[Measure],
-    fetch_documents: Callable[[Iterable[DocId]], Mapping[DocId, Document]],
-) -> Outcome:
-    """Rewrite, search, fuse, rerank and evaluate.
+def rank(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Steps[Ranked]:
+    """Rewrite, search, fuse and rerank.
 
     Args:
-        task: queries and qrels; the corpus is behind the retrievers.
-        system: its parts.
-        measures: what is measured, twice: by `evaluation.measures` and by trec_eval.
-        fetch_documents: reads the texts that the reranker is shown.
+        task: its queries are answered out of its corpus.
+        system: what does it.
+        device: what encoders compute on, `cpu` or `cuda`; part of what names the finds of a search agent.
 
     Raises:
-        DataError: too many of the reranker's answers can't be read.
-        StageError: reranking changed which documents are in the head, or a query's values are impossible.
+        DataError: too many generated texts are unusable, or too many of the reranker's answers can't be read.
+        NotAtHand: generated texts are to be replayed, and are not here.
+        StageError: reranking changed which documents are in the head.
     """
-    unit, repairs = f"{system.name} on {task.name}", Repairs()
-    rewriting = system.rewriter.rewrite(task.queries) if system.rewriter else Rewriting(queries=task.queries)
-    searches = searches_of(rewriting.queries, system.combine)
-    runs = [_retrieve(retriever, searches, system.depth) for retriever in system.retrievers]
-    run = fuse(runs, system.fusion, tag=system.name, k=system.depth) if system.fusion else runs[0]
-    if system.reranker is not None:
-        first, depth = run, system.rerank_depth
-        run, reranking = rerank(
-            first,
-            system.reranker,
-            rewriting.queries,
-            fetch_documents(head_ids(first, depth)),
-            depth=depth,
-            tag=system.name,
-            keep_rest=system.keep_below,
-        )
-        require_same_head(first, run, depth)
-        require_readable(reranking, max_unusable=system.max_unusable, unit=unit)
-        repairs = reranking.repairs
+    yield _everything_ahead(task, system)
+    rewriting = yield from _rewrite(task, system, device)
+    yield _reranking_ahead(system)
+    run = yield from _search(task, system, rewriting.queries)
+    repairs = Repairs()
+    if system.config.reranker is not None:
+        run, repairs = yield from _rerank(task, system, rewriting.queries, run)
+    return Ranked(run=Run(tag=system.name, rankings=run.rankings), rewriting=rewriting, repairs=repairs)
+
+
+def measure(run: Run, task: Task, measures: Sequence[Measure]) -> Evaluation:
+    """Measure a run twice, by `evaluation.measures` and by trec_eval, and check that its values are possible.
+
+    Raises:
+        StageError: the two differ, or a query's values are impossible.
+    """
     evaluation = evaluate(run, task.qrels, measures)
-    check_with_trec_eval(run, task.qrels, evaluation)
-    require_possible(evaluation.per_query, task.qrels, unit=unit)
-    run = Run(tag=system.name, rankings=run.rankings)
-    return Outcome(rewriting=rewriting, run=run, repairs=repairs, evaluation=evaluation)
+    check_with_trec_eval(run, task.qrels, measures, evaluation)
+    require_possible(evaluation.per_query, measures, task.qrels, unit=f"{run.tag} on {task.name}")
+    return evaluation
 
 
-def _retrieve(retriever: Retriever, searches: Sequence[Sequence[Query]], k: int) -> Run:
-    runs = [retriever.retrieve(queries, k=k) for queries in searches]
-    return fuse(runs, FusionConfig(), tag=runs[0].tag, k=k) if len(runs) > 1 else runs[0]
+def _rewrite(task: Task, system: ResolvedSystem, device: str) -> Steps[Rewriting]:
+    if system.method is None or system.config.rewriter is None:
+        return Rewriting(queries=task.queries)
+    rewriter = build_rewriter(
+        system.config.rewriter,
+        task=task,
+        method=system.method,
+        model=system.language_model,
+        in_place=system.language_model is not None and system.language_model.kind == "vllm",
+        tool=system.tool,
+        tool_inputs=system.tool.inputs(task, device) if system.tool else {},
+        rules=system.rules,
+        prompt=prompt_task(task.name),
+        can_fetch=fetcher(task) is not None,
+        system=system.name,
+    )
+    return (yield from rewriter.rewrite(task.queries))
+
+
+def _search(task: Task, system: ResolvedSystem, queries: Sequence[Query]) -> Steps[Run]:
+    config, k = system.config, system.depth
+    searches = searches_of(queries, config.rewriter.combine if config.rewriter else "mean")
+    runs: list[Run] = yield tuple(
+        Find(task=task, stage=stage, queries=search.queries, k=k)
+        for stage in system.first_stages
+        for search in searches
+    )
+    per_stage = [runs[start : start + len(searches)] for start in range(0, len(runs), len(searches))]
+    combined = [combine_searches(searches, of_stage, k=k) for of_stage in per_stage]
+    return fuse(combined, config.fusion, tag=system.name, k=k) if config.fusion else combined[0]
+
+
+def _rerank(task: Task, system: ResolvedSystem, queries: Sequence[Query], first: Run) -> Steps[tuple[Run, Repairs]]:
+    config = system.config.reranker
+    assert config is not None
+    documents = yield Read(task=task, doc_ids=head_ids(first, config.depth))
+    reranked, reranking = yield from rerank(
+        first,
+        _reranker(system),
+        queries,
+        documents,
+        depth=config.depth,
+        tag=system.name,
+        keep_rest=not system.rules.rerank_rest,
+    )
+    require_same_head(first, reranked, config.depth)
+    require_readable(reranking, max_unusable=config.max_unusable, unit=f"{system.name} on {task.name}")
+    return reranked, reranking.repairs
+
+
+def _reranker(system: ResolvedSystem) -> Reranker:
+    row, model = system.llm_reranker, system.reranking_model
+    if system.scorer is not None:
+        return PairReranker(system.scorer)
+    assert row is not None
+    assert model is not None
+    settings = LlmReranking(**row.settings())
+    return build_llm_reranker(
+        model, partial(_read, model.answer_format), settings, think=row.think, prompt=row.prompt
+    )
+
+
+def _read(answer_format: str, completion: Completion) -> tuple[str, str]:
+    """Return an answer of a reranking model, and what is wrong with it or nothing."""
+    form = FORMATS[answer_format]
+    answer = read_answer(
+        joined(completion.reasoning, completion.text, form), form, finish_reason=completion.finish_reason
+    )
+    return answer.text, "" if answer.flag == "none" else answer.flag
+
+
+def _everything_ahead(task: Task, system: ResolvedSystem) -> Expect:
+    stages = [stage for stage in (*system.first_stages, system.tool) if stage]
+    later = _reranking_ahead(system)
+    writer = (system.language_model,) if system.language_model else ()
+    return Expect(
+        searches=tuple((task, stage) for stage in stages), models=(*writer, *later.models), scorers=later.scorers
+    )
+
+
+def _reranking_ahead(system: ResolvedSystem) -> Expect:
+    models = (system.reranking_model,) if system.reranking_model else ()
+    return Expect(models=models, scorers=(system.scorer,) if system.scorer else ())

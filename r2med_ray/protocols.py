@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from r2med_ray.settings.compat import Rules
 from r2med_ray.storage.artifacts import ArtifactKey, ArtifactStore, Json
-from r2med_ray.types import Corpus, CorpusShard, Document, FloatMatrix, Query, Ranking, Reranking, Run, Task
+from r2med_ray.types import Corpus, CorpusShard, Document, FloatMatrix, Query, Ranking, Run, Task
 
 PreparedQueries = TypeVar("PreparedQueries", contravariant=True)
 
@@ -47,6 +49,8 @@ class Index(Protocol[PreparedQueries]):
 
 
 class Retriever(Protocol):
+    """What answers queries with ranked documents."""
+
     def retrieve(self, queries: Sequence[Query], *, k: int) -> Run:
         """Return a ranking for every query; an empty one where nothing matches."""
         ...
@@ -69,8 +73,11 @@ class Candidates(NamedTuple):
     """The first stage's, one per document."""
 
 
-Work: TypeAlias = Literal["encode", "tokenize", "ask a service", "nothing"]
-"""What preparing a first stage takes: a model on the machine, processor time alone, a service elsewhere, or nothing."""
+MadeBy: TypeAlias = Literal["encode", "tokenize", "ask a service"]
+"""What makes the artefacts of a first stage: a model on the machine, processor time, or a service elsewhere."""
+
+Work: TypeAlias = MadeBy | Literal["nothing"]
+"""What preparing a first stage takes; nothing where it answers by itself."""
 
 Ties: TypeAlias = Literal["doc id", "file row"]
 """What decides among equal scores at the cut of a ranking; see `retrieval.file_order`."""
@@ -89,9 +96,14 @@ class Computing:
 
 
 class Maker(Protocol):
-    """Loaded once per worker: turns documents and queries into what an index is built from and asked."""
+    """What turns documents and queries into stored tables: loaded once per worker, then called for many shards.
 
-    def make_shard(self, task: str, documents: Sequence[Document], rows: Sequence[int]) -> Mapping[str, pa.Table]:
+    A maker that inherits from this class makes nothing of queries and counts nothing, unless it says otherwise.
+    """
+
+    def make_shard(
+        self, task: str, documents: Sequence[Document], rows: Sequence[int] | npt.NDArray[np.int64]
+    ) -> Mapping[str, pa.Table]:
         """Return file name → table for the documents of one shard, which stand in these rows of the corpus.
 
         Raises:
@@ -100,23 +112,20 @@ class Maker(Protocol):
         ...
 
     def make_queries(self, task: str, queries: Sequence[Query]) -> Mapping[str, pa.Table]:
-        """Return file name → table for queries, one row each, in their order."""
-        ...
+        """Return file name → table for queries, one row per query in their order; no file where nothing is stored."""
+        return {}
 
     def take_usage(self) -> Mapping[str, int]:
         """Return what a service counted since the last call; nothing for a model that runs here."""
-        ...
+        return {}
 
 
-class FirstStage(Protocol):
-    """A retriever with all its settings, and the pure callables of its kind. Hashable by value, cheap to build.
-
-    None of them knows a cluster: `distributed` calls them in workers, `workbench.in_process` in this process.
-    """
+class StageFacts(Protocol):
+    """What every first stage says about itself. A first stage is hashable by value, and cheap to build."""
 
     @property
     def row(self) -> object:
-        """What it is in its catalogue."""
+        """Its entry in the catalogue."""
         ...
 
     @property
@@ -143,12 +152,6 @@ class FirstStage(Protocol):
         ...
 
     @property
-    def work(self) -> Work: ...
-
-    @property
-    def ties(self) -> Ties: ...
-
-    @property
     def drop_identical_ids(self) -> bool:
         """Whether a document whose id is the query's is left out."""
         ...
@@ -160,6 +163,19 @@ class FirstStage(Protocol):
     def inputs(self, task: Task, device: str) -> Mapping[str, Json]:
         """Return everything about corpus and retriever that changes a run."""
         ...
+
+
+class ShardedStage(StageFacts, Protocol):
+    """A first stage that is prepared, indexed and searched shard by shard; with the pure callables of its kind.
+
+    No callable knows a cluster: `distributed` calls them in workers, `workbench.in_process` in its own process.
+    """
+
+    @property
+    def work(self) -> MadeBy: ...
+
+    @property
+    def ties(self) -> Ties: ...
 
     def skip_rows(self, corpus: Corpus, shard: CorpusShard) -> tuple[int, ...]:
         """Return the rows of a shard that it doesn't read."""
@@ -174,7 +190,7 @@ class FirstStage(Protocol):
         ...
 
     def load(self, store: ArtifactStore, computing: Computing) -> Maker:
-        """Load what makes both into this process."""
+        """Load what makes the tables of shards and queries into this process."""
         ...
 
     def gather(self, store: ArtifactStore, task: Task, device: str) -> Any:
@@ -188,12 +204,35 @@ class FirstStage(Protocol):
         ...
 
     def prepare(self, store: ArtifactStore, task: Task, queries: Sequence[Query], device: str) -> Any:
-        """Return what its indexes are asked."""
+        """Return what its indexes are asked, out of what was made of the queries."""
         ...
 
-    def find(self, task: Task, queries: Sequence[Query], k: int) -> Run:
-        """Answer without any index; only asked of a stage whose `work` is `nothing`."""
+    def cost(self, usage: Mapping[str, int]) -> str:
+        """Return what a service's work cost, for people; empty where nothing was counted.
+
+        Args:
+            usage: sums of `Maker.take_usage`.
+        """
         ...
+
+
+class DirectStage(StageFacts, Protocol):
+    """A first stage that answers by itself: nothing is made of the corpus, and nothing is opened."""
+
+    @property
+    def work(self) -> Literal["nothing"]: ...
+
+    def find(self, task: Task, queries: Sequence[Query], k: int) -> Run:
+        """Return the best k documents of every query.
+
+        Raises:
+            DataError: a query can't be answered; names it.
+        """
+        ...
+
+
+FirstStage: TypeAlias = ShardedStage | DirectStage
+"""A retriever with all its settings. `stage.work == "nothing"` tells a type checker which of the two it is."""
 
 
 Message: TypeAlias = Mapping[str, str]

@@ -3,18 +3,23 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, Self
 
 from r2med_ray.corpus.catalog import TASKS, TaskRow, select_tasks
 from r2med_ray.errors import ConfigError
+from r2med_ray.evaluation.measure_entries import read_measures
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.published import mteb_models
-from r2med_ray.models.catalog.catalog import Catalog, load_catalog
-from r2med_ray.models.catalog.llm_reranker_rows import LlmRerankerRow, require_heeded
-from r2med_ray.models.catalog.llm_rows import LanguageModelRow
-from r2med_ray.models.catalog.reranker_rows import RerankerRow
-from r2med_ray.rewriting.methods import METHODS, spelled
+from r2med_ray.models.catalog.devices import Dtype
+from r2med_ray.models.catalog.language_models import LanguageModelRow
+from r2med_ray.models.catalog.llm_rerankers import LlmRerankerRow, require_heeded
+from r2med_ray.models.catalog.load import Catalog, load_catalog
+from r2med_ray.models.catalog.rerankers import RerankerRow
+from r2med_ray.protocols import FirstStage
+from r2med_ray.rewriting.methods import Method, spelled
+from r2med_ray.rewriting.own_methods import load_methods
 from r2med_ray.rewriting.prompts import PromptTask
+from r2med_ray.settings.compat import Difference, Part, Rules, in_force
 from r2med_ray.settings.config import (
     BenchmarkConfig,
     RerankerConfig,
@@ -23,25 +28,71 @@ from r2med_ray.settings.config import (
     SystemConfig,
     TaskConfig,
 )
-from r2med_ray.stages.first_stage import Choice, FirstStage
+from r2med_ray.settings.registry import Registry
+from r2med_ray.stages.first_stage import WantedRetriever
 from r2med_ray.stages.kinds import resolve_stage
+from r2med_ray.stages.own_kinds import load_kinds
 from r2med_ray.storage.artifacts import Json
 from r2med_ray.types import Compat
+
+_PARTS: Mapping[str, set[Part]] = {"terms": {"bm25"}, "vectors": {"dense"}}
+"""What a first stage's artefacts hold → its part in the table of differences; other kinds were never published."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defaults:
+    """What a benchmark says for all of its systems."""
+
+    compat: Compat = "none"
+    ignore_identical_ids: bool | None = None
+    dtype: Dtype | None = None
+    """The dtype of all encoders; a retriever's own takes its place."""
+
+    depth: int = 100
+    """Documents kept per query."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedSystem:
-    """A system whose names are all known."""
+    """A system whose names are all known: plain values, from which `pipeline.rank` makes its steps."""
 
     config: SystemConfig
-    compat: Compat
+    rules: Rules
+    depth: int
     first_stages: tuple[FirstStage, ...]
-    reranker: RerankerRow | LlmRerankerRow | None
+    scorer: RerankerRow | None = None
+    """The reranker where it scores pairs."""
+
+    llm_reranker: LlmRerankerRow | None = None
+    """The reranker where it is a language model that reads several candidates at once."""
+
+    reranking_model: LanguageModelRow | None = None
+    """The language model of the latter."""
+
+    method: Method | None = None
+    """How its rewriter changes a query."""
+
     language_model: LanguageModelRow | None = None
-    """What writes the texts of its rewriter, with the rewriter's own sampling and address."""
+    """The model that writes its rewriter's texts, with the rewriter's own sampling and address."""
 
     tool: FirstStage | None = None
-    """What the rewriter's language model looks things up with, or is shown the finds of."""
+    """The retriever that the rewriter's language model searches with, or is shown the finds of."""
+
+    @property
+    def rows(self) -> tuple[object, ...]:
+        """The rows of everything that works for it."""
+        stages = [stage for stage in (*self.first_stages, self.tool) if stage]
+        models = (self.language_model, self.scorer, self.llm_reranker, self.reranking_model)
+        return (*(stage.row for stage in stages), *(row for row in models if row))
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """What it does as published and not by the right way, because of its `compat`."""
+        parts: set[Part] = set()
+        for stage in self.first_stages:
+            parts |= _PARTS.get(stage.artifact_label, set()) | ({"api"} if stage.work == "ask a service" else set())
+        parts |= {"rewriter"} if self.method else set()
+        return in_force(self.rules.compat, parts | ({"reranker"} if self.config.reranker else set()))
 
     @property
     def name(self) -> str:
@@ -55,15 +106,15 @@ class ResolvedSystem:
         published ones; newly written ones are not.
         """
         stage, config, retriever = self.first_stages[0], self.config, self.config.first_stages[0]
-        rewriter, reranker = config.rewriter, self.reranker.published if self.reranker else None
+        rewriter, reranker = config.rewriter, self.scorer.published if self.scorer else None
         changed = retriever.model_dump(include={"k1", "b", "max_length"}, exclude_none=True)
         if config.fusion or changed or retriever.index not in (None, "Flat"):
             return None
-        if self.compat != "r2med":
+        if self.rules.compat != "r2med":
             model = getattr(stage.row, "model", None)
-            is_known = model in mteb_models() and not rewriter and not self.reranker
+            is_known = model in mteb_models() and not rewriter and not config.reranker
             return {"retriever": model} if is_known else None
-        if not stage.published or (self.reranker and not reranker) or (rewriter and not rewriter.generations):
+        if not stage.published or (config.reranker and not reranker) or (rewriter and not rewriter.generations):
             return None
         return {
             "method": spelled(rewriter.method) if rewriter else None,
@@ -85,8 +136,10 @@ class ResolvedSystem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedBenchmark:
+    """A benchmark whose names are all known."""
+
     config: BenchmarkConfig
-    catalog: Catalog
+    names: "Names"
     measures: tuple[Measure, ...]
     tasks: tuple[TaskRow | TaskConfig, ...]
     systems: tuple[ResolvedSystem, ...]
@@ -103,13 +156,20 @@ def resolve(config: BenchmarkConfig) -> ResolvedBenchmark:
     Raises:
         ConfigError: a task, model, measure or setting is unknown or doesn't fit; gives the nearest valid one.
     """
-    catalog = load_catalog(Path(config.models) if config.models else None)
+    names = Names.load(Path(config.models) if config.models else None)
+    dtype = config.resources.encode.dtype
+    defaults = Defaults(
+        compat=config.compat,
+        ignore_identical_ids=config.ignore_identical_ids,
+        dtype=None if dtype == "auto" else dtype,
+        depth=config.depth,
+    )
     return ResolvedBenchmark(
         config=config,
-        catalog=catalog,
-        measures=tuple(Measure.parse(name) for name in config.measures),
+        names=names,
+        measures=read_measures(config.measures),
         tasks=tuple(select_tasks(config.tasks)),
-        systems=tuple(_named(system, config, catalog) for system in config.systems),
+        systems=tuple(names.system(system, defaults) for system in config.systems),
     )
 
 
@@ -121,50 +181,77 @@ def prompt_task(name: str) -> PromptTask:
     return PromptTask(names=(row.name, *row.aliases), family=row.family)
 
 
-def _named(system: SystemConfig, config: BenchmarkConfig, catalog: Catalog) -> ResolvedSystem:
-    try:
-        return _system(system, config, catalog)
-    except ConfigError as error:
-        raise ConfigError(f"system {system.name!r}: {error}") from error
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """All names that a system can use: the shipped ones, and those of a file of the user's own."""
 
+    catalog: Catalog
+    methods: Registry[Method]
 
-def _system(system: SystemConfig, config: BenchmarkConfig, catalog: Catalog) -> ResolvedSystem:
-    compat = system.compat or config.compat
-    rewriter = system.rewriter
-    if rewriter:
-        METHODS[spelled(rewriter.method)]  # refuses an unknown name
-    tool = (rewriter.candidates or rewriter.agent) if rewriter else None
-    return ResolvedSystem(
-        config=system,
-        compat=compat,
-        first_stages=tuple(_first_stage(stage, compat, config, catalog) for stage in system.first_stages),
-        reranker=_reranker(system.reranker, compat, catalog) if system.reranker else None,
-        language_model=_language_model(rewriter, catalog) if rewriter else None,
-        tool=_first_stage(tool.retriever, compat, config, catalog) if tool else None,
-    )
+    @classmethod
+    def load(cls, own: Path | None = None) -> Self:
+        """Read the shipped rows, and the file of the user's own.
 
+        Raises:
+            ConfigError: a file can't be read, or a row is wrong; names file and row.
+        """
+        if own is not None:
+            load_kinds(own)
+        return cls(catalog=load_catalog(own), methods=load_methods(own))
 
-def _reranker(reranker: RerankerConfig, compat: Compat, catalog: Catalog) -> RerankerRow | LlmRerankerRow:
-    row = catalog.reranker(reranker.model)
-    require_heeded(reranker, row)
-    return row.under(compat)
+    def system(self, system: SystemConfig, defaults: Defaults) -> ResolvedSystem:
+        """Look up the names of a system.
 
+        Raises:
+            ConfigError: names the system, and what is wrong.
+        """
+        try:
+            return self._system(system, defaults)
+        except ConfigError as error:
+            raise ConfigError(f"system {system.name!r}: {error}") from error
 
-def _language_model(rewriter: RewriterConfig, catalog: Catalog) -> LanguageModelRow | None:
-    """Return the row as the rewriter uses it."""
-    if rewriter.llm is None:
-        return None
-    row = catalog.language_models[rewriter.llm]
-    row = row.with_sampling(temperature=rewriter.temperature, max_tokens=rewriter.max_tokens)
-    return row.model_copy(update={"base_url": rewriter.base_url}) if rewriter.base_url else row
+    def stage(self, retriever: RetrieverConfig, rules: Rules, dtype: Dtype | None = None) -> FirstStage:
+        """Look up a retriever."""
+        return resolve_stage(WantedRetriever(retriever=retriever, rules=rules, dtype=dtype), self.catalog)
 
+    def scorer(self, name: str) -> RerankerRow:
+        """Look up a reranker that scores pairs.
 
-def _first_stage(retriever: RetrieverConfig, compat: Compat, config: BenchmarkConfig, catalog: Catalog) -> FirstStage:
-    dtype = config.resources.encode.dtype
-    choice = Choice(
-        retriever=retriever,
-        compat=compat,
-        ignore_identical_ids=config.ignore_identical_ids,
-        dtype=None if dtype == "auto" else dtype,
-    )
-    return resolve_stage(choice, catalog)
+        Raises:
+            ConfigError: there is none of this name, or it is a language model that reads several candidates at once.
+        """
+        row = self.catalog.reranker(name)
+        if isinstance(row, LlmRerankerRow):
+            raise ConfigError(f"reranker {name!r} scores no pairs; rank a system that has it as `reranker`")
+        return row
+
+    def _system(self, system: SystemConfig, defaults: Defaults) -> ResolvedSystem:
+        rules = Rules.of(system.compat or defaults.compat, defaults.ignore_identical_ids)
+        rewriter = system.rewriter
+        tool = (rewriter.candidates or rewriter.agent) if rewriter else None
+        return ResolvedSystem(
+            config=system,
+            rules=rules,
+            depth=defaults.depth,
+            first_stages=tuple(self.stage(stage, rules, defaults.dtype) for stage in system.first_stages),
+            **(self._reranker(system.reranker, rules) if system.reranker else {}),
+            method=self.methods[spelled(rewriter.method)] if rewriter else None,
+            language_model=self._writer(rewriter) if rewriter else None,
+            tool=self.stage(tool.retriever, rules, defaults.dtype) if tool else None,
+        )
+
+    def _reranker(self, reranker: RerankerConfig, rules: Rules) -> dict[str, Any]:
+        """Return the fields of a system that say how it reranks."""
+        row = self.catalog.reranker(reranker.model)
+        require_heeded(reranker, row)
+        if isinstance(row, LlmRerankerRow):
+            return {"llm_reranker": row, "reranking_model": self.catalog.language_models[row.language_model]}
+        return {"scorer": row.under(rules.compat)}
+
+    def _writer(self, rewriter: RewriterConfig) -> LanguageModelRow | None:
+        """Return the row of a rewriter's language model as the rewriter uses it."""
+        if rewriter.llm is None:
+            return None
+        row = self.catalog.language_models[rewriter.llm]
+        row = row.with_sampling(temperature=rewriter.temperature, max_tokens=rewriter.max_tokens)
+        return row.model_copy(update={"base_url": rewriter.base_url}) if rewriter.base_url else row

@@ -26,6 +26,16 @@ Compat: TypeAlias = Literal["none", "r2med"]
 Combine: TypeAlias = Literal["mean", "rrf"]
 """How several texts that were written for one query are used: in one search, or in one search each."""
 
+Use: TypeAlias = Literal["joined", "averaged", "alone", "replaces", "subtracted"]
+"""How a generated text is used.
+
+- `joined`: behind the text of the query, both as one text.
+- `averaged`: embedded on its own, and its vector averaged with the query's; for BM25 behind the text of the query.
+- `alone`: searched on its own beside the query, and the rankings fused.
+- `replaces`: searched in place of the query.
+- `subtracted`: searched on its own, and its scores taken away from the query's.
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
@@ -47,10 +57,22 @@ class Expansion:
 
     text: str
     method: str
-    """`hyde`, `query2doc`, `lamer`, ...: how the text is meant to be used."""
+    """`hyde`, `query2doc`, `lamer`, ...: the published method that wrote it, or that it is like."""
 
     reasoning: bool = False
     """Whether the writer thinks before it answers; the published protocol treats those alike."""
+
+    use: Use = None  # type: ignore[assignment]  # filled in below, so that it is never None
+    """Where it is left out, it is the use that the method implies, see `implied_use`."""
+
+    def __post_init__(self) -> None:
+        if self.use is None:
+            object.__setattr__(self, "use", implied_use(self.method))
+
+
+def implied_use(method: str) -> Use:
+    """Return how a published method uses its text: `query2doc` joins it to the query, all others average vectors."""
+    return "joined" if method == "query2doc" else "averaged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

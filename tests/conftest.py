@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from r2med_ray.capacity import ClusterCapacity
+    from r2med_ray.settings.pools import ClusterCapacity
+    from r2med_ray.storage.artifacts import ArtifactStore
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["RAY_AUTH_MODE"] = (
@@ -39,6 +40,14 @@ def address(cluster: "ClusterCapacity") -> str:
     import ray
 
     return ray.get_runtime_context().gcs_address
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> "ArtifactStore":
+    """A store for one test, in the folder `store` of its `tmp_path`; the first artefact makes that folder."""
+    from r2med_ray.storage.artifacts import ArtifactStore
+
+    return ArtifactStore(str(tmp_path / "store"))
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,18 @@
 """Small real implementations of the protocols, whose results a person can work out. Importable by Ray workers."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
+from r2med_ray.demands import Demand, Keep, Recall, Steps
+from r2med_ray.errors import R2MedError
 from r2med_ray.protocols import Candidates, ChatPrompt, Completion, Encoder
 from r2med_ray.ranking import best_of_scores
+from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.types import Document, FloatMatrix, Ranking, Reranking
+
+T = TypeVar("T")
 
 
 class WordCountEncoder:
@@ -81,7 +87,14 @@ class SharedWords:
 
 
 class ScriptedGenerator:
-    """A language model that answers the last message from a script and remembers what it was asked."""
+    """A language model that answers from a script.
+
+    Args:
+        answers: the last message of a prompt → what is answered, as a text or with all that goes with it.
+
+    Attributes:
+        calls: the prompts of each call.
+    """
 
     def __init__(self, answers: Mapping[str, str | Completion]) -> None:
         self.calls: list[tuple[ChatPrompt, ...]] = []
@@ -103,3 +116,43 @@ class ScriptedGenerator:
             if keep:
                 keep(position, completions[position])
         return completions
+
+
+def answer(steps: Steps[T], answers: Mapping[type, Callable[[Any], Any]]) -> tuple[T, list[Demand]]:
+    """Drive a part to its end without a workbench.
+
+    Args:
+        steps: the part.
+        answers: type of a demand → what answers one. An error of the package is raised where the demand was yielded.
+
+    Returns:
+        What the part returned, and all that it demanded, in order; the demands of a tuple one by one.
+    """
+    demanded: list[Demand] = []
+    try:
+        wanted = next(steps)
+        while True:
+            each = wanted if isinstance(wanted, tuple) else (wanted,)
+            demanded += each
+            try:
+                answered = [answers[type(demand)](demand) for demand in each]
+            except R2MedError as error:
+                wanted = steps.throw(error)
+            else:
+                wanted = steps.send(answered if isinstance(wanted, tuple) else answered[0])
+    except StopIteration as end:
+        return end.value, demanded
+
+
+def kept_in(store: ArtifactStore) -> dict[type, Callable[[Any], Any]]:
+    """Return what answers `Recall` and `Keep` out of a store, for `answer`."""
+
+    def recall(demand: Recall) -> list[Artifact | None]:
+        return [store.find(key) for key in demand.keys]
+
+    def keep(demand: Keep) -> None:
+        with store.create(demand.key) as writer:
+            for name, content in demand.files.items():
+                writer.write(name, content)
+
+    return {Recall: recall, Keep: keep}

@@ -9,6 +9,7 @@ An answer is a function that gets a `Request` and returns a `Reply`.
 """
 
 import contextlib
+import itertools
 import json
 import threading
 import time
@@ -163,6 +164,67 @@ def stalling(answer: Answer, seconds: float) -> Answer:
 
 def slow(answer: Answer, seconds: float) -> Answer:
     return lambda request: replace(answer(request), after_s=seconds)
+
+
+PATIENCE_S = 120.0
+"""How long a request waits for another one, or for the test, before it is refused."""
+
+
+class Together:
+    """Answers so many requests at a time: holds each until the others are there, again and again.
+
+    If the others don't come, all are refused with a status that is final, and a message that says so.
+
+    Args:
+        answer: what each request gets.
+        size: how many there must be at once.
+    """
+
+    def __init__(self, answer: Answer, size: int) -> None:
+        self._answer = answer
+        self._barrier = threading.Barrier(size)
+
+    def __call__(self, request: Request) -> Reply:
+        try:
+            self._barrier.wait(PATIENCE_S)
+        except threading.BrokenBarrierError:
+            message = f"expected {self._barrier.parties} requests at once; fewer came in {PATIENCE_S:.0f} s"
+            return refuse(400, message)(request)
+        return self._answer(request)
+
+
+class Held:
+    """Answers the first requests, and holds all others until it is opened.
+
+    Args:
+        answer: what each request gets.
+        after: how many are answered at once.
+        counted: which requests are counted and held; the others are answered.
+
+    Attributes:
+        reached: set as soon as a request is held.
+    """
+
+    def __init__(
+        self, answer: Answer, after: int, *, counted: Callable[[Request], bool] = lambda request: True
+    ) -> None:
+        self.reached = threading.Event()
+        self._answer = answer
+        self._after = after
+        self._counted = counted
+        self._numbers = itertools.count()
+        self._opened = threading.Event()
+
+    def __call__(self, request: Request) -> Reply:
+        if self._counted(request) and next(self._numbers) >= self._after:
+            self.reached.set()
+            if not self._opened.wait(PATIENCE_S):
+                return refuse(400, f"held for {PATIENCE_S:.0f} s, and never opened")(request)
+        return self._answer(request)
+
+    def open(self) -> None:
+        """Answer what is held, and hold nothing any more."""
+        self._opened.set()
 
 
 def embeddings(vector_of: Callable[[str], Sequence[float]]) -> Answer:

@@ -1,11 +1,11 @@
-"""Turns a corpus file once into Parquet shards, an artefact of its own.
+"""Turns a corpus once into Parquet shards, an artefact of its own: out of a file, or out of documents in memory.
 
-The file is streamed: one shard of documents is held at a time, and 8 bytes per document (25 while ids are compared).
+A file is streamed: one shard of documents is held at a time, and 8 bytes per document (25 while ids are compared).
 """
 
 import itertools
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,15 +13,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from r2med_ray.corpus.duplicates import OnConflict, Rows, find_duplicates
-from r2med_ray.corpus.ids import IdReader
+from r2med_ray.corpus.ids import IdReader, encodable
 from r2med_ray.corpus.layouts import LAYOUTS
 from r2med_ray.corpus.readers import read_documents
 from r2med_ray.corpus.records import count_records, file_digest, read_texts
 from r2med_ray.corpus.shards import from_table, table_digest, to_table
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.errors import DataError
-from r2med_ray.storage.artifacts import Artifact, ArtifactKey, ArtifactStore, ArtifactWriter, fingerprint
-from r2med_ray.types import Corpus, CorpusShard, Document
+from r2med_ray.storage.artifacts import Artifact, ArtifactKey, ArtifactStore, ArtifactWriter, Json, fingerprint
+from r2med_ray.types import Corpus, CorpusShard, DocId, Document
 
 CONVERTER_VERSION = 1
 """Counts up when the same file gives other shards than before."""
@@ -57,6 +57,43 @@ def convert_corpus(
     if store.find(key) is None:
         with store.create(key) as writer:
             _convert(path, source.layout, writer, documents_per_shard, on_conflict)
+    return store.get(key)
+
+
+def convert_documents(
+    documents: Iterable[Document],
+    store: ArtifactStore,
+    *,
+    name: str,
+    documents_per_shard: int,
+    shards: int | None = None,
+) -> Artifact:
+    """Return the artefact of a corpus in memory, and make it where the store doesn't have it.
+
+    The shards are those that `convert_corpus` makes of a file with these documents.
+
+    Args:
+        documents: the whole corpus, in the order of its rows.
+        store: where the artefact is, or goes.
+        name: what errors call the corpus.
+        documents_per_shard: rows of every shard but the last.
+        shards: takes its place: equal shards, at most this many.
+
+    Raises:
+        DataError: there is no document, an id is empty, holds white space or comes twice, or a text has no UTF-8
+            form; names the position, counted from 1, and the id.
+    """
+    rows = _checked(documents, name)
+    if shards is not None:
+        documents_per_shard = -(-len(rows) // shards)
+    starts = range(0, len(rows), documents_per_shard)
+    digests = [table_digest(to_table(rows[start : start + documents_per_shard], start_row=start)) for start in starts]
+    inputs = {"documents": fingerprint(digests), "converter": CONVERTER_VERSION}
+    key = ArtifactKey("corpus", inputs | {"documents_per_shard": documents_per_shard})
+    if store.find(key) is None:
+        with store.create(key) as writer:
+            stored, _ = _write_shards(iter(rows), writer, documents_per_shard)
+            _note(writer, stored, duplicate_rows=(), warnings=())
     return store.get(key)
 
 
@@ -100,14 +137,7 @@ def _convert(
 ) -> None:
     """Write shards and duplicate rows, and note what is said about them."""
     ids = IdReader(path)
-    documents = read_documents(path, LAYOUTS[layout], ids)
-    id_hashes = array("q")
-    shards: list[dict[str, object]] = []
-    while batch := list(itertools.islice(documents, documents_per_shard)):
-        table = to_table(batch, start_row=len(id_hashes))
-        writer.write_table(_shard_file(len(shards)), table)
-        shards.append({"num_rows": table.num_rows, "digest": table_digest(table)})
-        id_hashes.extend(hash(document.doc_id) for document in batch)
+    shards, id_hashes = _write_shards(read_documents(path, LAYOUTS[layout], ids), writer, documents_per_shard)
 
     def read_rows(rows: Rows) -> Iterator[tuple[int, Document]]:
         for index in np.unique(rows // documents_per_shard).tolist():
@@ -125,8 +155,53 @@ def _convert(
         ids_at_once=documents_per_shard,
         where=where,
     )
-    writer.write_table(DUPLICATES_FILE, pa.table({"row": pa.array(duplicates.rows, pa.int64())}))
-    writer.attributes |= {"shards": shards, "warnings": [*ids.warnings(), *duplicates.warnings]}
+    warnings = [*ids.warnings(), *duplicates.warnings]
+    _note(writer, shards, duplicate_rows=duplicates.rows, warnings=warnings)
+
+
+def _write_shards(
+    documents: Iterator[Document], writer: ArtifactWriter, documents_per_shard: int
+) -> tuple[list[dict[str, Json]], "array[int]"]:
+    """Write documents as shards; return what is noted of each shard, and a 64-bit hash of each row's id."""
+    id_hashes = array("q")
+    shards: list[dict[str, Json]] = []
+    while batch := list(itertools.islice(documents, documents_per_shard)):
+        table = to_table(batch, start_row=len(id_hashes))
+        writer.write_table(_shard_file(len(shards)), table)
+        shards.append({"num_rows": table.num_rows, "digest": table_digest(table)})
+        id_hashes.extend(hash(document.doc_id) for document in batch)
+    return shards, id_hashes
+
+
+def _note(
+    writer: ArtifactWriter, shards: Sequence[Json], *, duplicate_rows: Sequence[int], warnings: Sequence[str]
+) -> None:
+    """Write what `load_corpus` reads beside the shards."""
+    writer.write_table(DUPLICATES_FILE, pa.table({"row": pa.array(duplicate_rows, pa.int64())}))
+    writer.attributes |= {"shards": list(shards), "warnings": list(warnings)}
+
+
+def _checked(documents: Iterable[Document], name: str) -> list[Document]:
+    """Return documents of a corpus in memory.
+
+    Raises:
+        DataError: see `convert_documents`.
+    """
+    ids = IdReader(Path(name))
+    positions: dict[DocId, int] = {}
+    rows: list[Document] = []
+    for position, document in enumerate(documents, start=1):
+        where = f"corpus {name!r}, document {position}"
+        doc_id = ids.read(document.doc_id, where=where)
+        if doc_id in positions:
+            raise DataError(f"{where}: id {doc_id!r} is that of document {positions[doc_id]} too; ids must be unique")
+        positions[doc_id] = position
+        for text in (document.title, document.text):
+            encodable(text, where=f"{where}, id {doc_id!r}")
+        rows.append(document)
+    if not rows:
+        raise DataError(f"corpus {name!r}: there are no documents")
+    return rows
 
 
 def _read_back(writer: ArtifactWriter, index: int) -> pa.Table:

@@ -1,14 +1,17 @@
-"""How far a stage is: a bar on a terminal, plain lines in a job log."""
+"""How far a stage is, as a bar on a terminal or as lines in a job log; and the report of what it did. No Ray."""
 
 import logging
 import sys
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 
 from rich.progress import Progress as RichProgress
 from rich.progress import TextColumn, TimeRemainingColumn
+
+from r2med_ray.stages.preparation import Left, W
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +29,27 @@ class StageReport:
     """What a service counted: texts, tokens, requests."""
 
     cost: str = ""
-    """The same for people, with the price."""
+    """The same for people, with the price; empty where nothing was counted."""
+
+
+def follow(
+    label: str, left: Left[W], done: Iterable[Mapping[str, float]], cost: Callable[[Mapping[str, int]], str]
+) -> StageReport:
+    """Have work done and say how far it is.
+
+    Args:
+        label: what is being done.
+        left: the work.
+        done: does one item of the work whenever it is asked for the next, and gives the numbers of that item:
+            `documents`, and what a service counted.
+        cost: puts a price on the sums of what a service counted.
+    """
+    usage: Counter[str] = Counter()
+    with Progress(label, len(left.work), left.num_documents) as progress:
+        for numbers in done:
+            progress.add(int(numbers["documents"]))
+            usage.update({name: int(count) for name, count in numbers.items() if name != "documents"})
+    return progress.report(stored_before=left.stored, usage=usage, cost=cost(usage))
 
 
 class Progress:
@@ -54,10 +77,15 @@ class Progress:
             else None
         )
 
-    def report(self, *, stored_before: int, usage: Mapping[str, int] | None = None) -> StageReport:
+    def report(self, *, stored_before: int, usage: Mapping[str, int] | None = None, cost: str = "") -> StageReport:
         """Say what was done so far."""
-        seconds = time.monotonic() - self._started
-        return StageReport(documents=self.documents, seconds=seconds, stored_before=stored_before, usage=usage or {})
+        return StageReport(
+            documents=self.documents,
+            seconds=time.monotonic() - self._started,
+            stored_before=stored_before,
+            usage=dict(usage or {}),
+            cost=cost,
+        )
 
     def __enter__(self) -> "Progress":
         if self._bar is not None:

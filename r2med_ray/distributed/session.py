@@ -13,7 +13,7 @@ import ray
 from ray._private.services import canonicalize_bootstrap_address
 from ray.exceptions import AuthenticationError
 
-from r2med_ray.capacity import ClusterCapacity
+from r2med_ray.settings.pools import ClusterCapacity
 from r2med_ray.errors import CapacityError, ConfigError
 
 logger = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
 """Actors that own index shards. An actor that dies is restarted and loads its shards again from the store."""
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import ray
 
@@ -13,9 +13,17 @@ Prepared = TypeVar("Prepared")
 
 
 class ShardOwner(Generic[Prepared]):
-    """Loads the indexes of some shards and answers searches over them."""
+    """Loads the indexes of some shards and answers searches over them.
 
-    def __init__(self, load_index: Callable[[CorpusShard], Index[Prepared]], shards: Sequence[CorpusShard]) -> None:
+    Args:
+        held: references to what loads the index of a shard, and to the shards. Whoever starts the actor must hold
+            them as long as it lives: a restart reads them again.
+    """
+
+    def __init__(self, held: "Sequence[ray.ObjectRef[Any]]") -> None:
+        load_index: Callable[[CorpusShard], Index[Prepared]]
+        shards: Sequence[CorpusShard]
+        load_index, shards = ray.get(list(held))
         self._indexes = [load_index(shard) for shard in shards]
 
     @ray.method

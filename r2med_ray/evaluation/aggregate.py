@@ -1,23 +1,14 @@
-"""Averages over tasks. They differ, and published tables mix them up, so each has its own name.
+"""Averages over tasks. There are three kinds, which published tables mix up, so each has its own name here.
 
-R2MED's "Avg." and MTEB's mean are `task_macro`. NanoR2MED's tables are query-weighted, and their recall is pooled.
+R2MED's "Avg." and MTEB's mean are `task_macro`. NanoR2MED's tables use `query_weighted`, and for recall
+`pooled_micro_recall`.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from r2med_ray.errors import ConfigError
 from r2med_ray.evaluation.evaluate import Evaluation
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SuiteAverage:
-    """The mean of a suite, if every task of it was evaluated."""
-
-    value: float | None
-    missing: tuple[str, ...]
-    """Tasks of the suite without an evaluation; `value` is None then."""
 
 
 def task_macro(evaluations: Mapping[str, Evaluation], measure: str) -> float:
@@ -53,14 +44,6 @@ def positives_found(evaluation: Evaluation, k: int) -> tuple[int, int]:
     recalls = evaluation.values(f"R@{k}")
     found = sum(round(recall * evaluation.num_positives[query_id]) for query_id, recall in recalls.items())
     return found, sum(evaluation.num_positives.values())
-
-
-def suite_average(evaluations: Mapping[str, Evaluation], measure: str, suite: Sequence[str]) -> SuiteAverage:
-    """Return `task_macro` over the tasks of a suite, or say which are missing."""
-    missing = tuple(task for task in suite if task not in evaluations)
-    if missing:
-        return SuiteAverage(value=None, missing=missing)
-    return SuiteAverage(value=task_macro({task: evaluations[task] for task in suite}, measure), missing=())
 
 
 def mean_of(evaluation: Evaluation, measure: str) -> float:

@@ -1,7 +1,7 @@
-"""From Python to Arrow to numpy without pandas.
+"""Converts between Python, Arrow and numpy without pandas.
 
 `pa.array`, `pa.scalar` and `to_numpy` import pandas where it is installed: a second and 60 MB, more than scoring a
-run takes. So arrays are made from buffers here and read through DLPack.
+run takes. So the functions here make arrays from buffers and read them through DLPack.
 """
 
 from collections.abc import Iterable
@@ -12,6 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 IntVector: TypeAlias = npt.NDArray[np.int64]
+DoubleVector: TypeAlias = npt.NDArray[np.float64]
+BoolVector: TypeAlias = npt.NDArray[np.bool_]
 
 
 def text_array(texts: Iterable[str]) -> pa.StringArray:

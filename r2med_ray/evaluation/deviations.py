@@ -1,6 +1,6 @@
-"""What a published figure is compared by: tolerances, known deviations, and what can't be run from files alone.
+"""How a published figure is judged: tolerances, known deviations, and what can't be run from files alone.
 
-The rows stand in `known_deviations.yaml`, each with its reason.
+The rows are in `known_deviations.yaml`, each with its reason.
 """
 
 from collections.abc import Collection, Iterable
@@ -25,7 +25,7 @@ class _Row(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     systems: Names
-    """Globs over `PublishedScore.system`."""
+    """Patterns such as `hyde/*`, matched with `PublishedScore.system`."""
 
     tasks: Names = ("*",)
     measures: Names = ("*",)
@@ -63,7 +63,7 @@ class Deviation(_Row):
 
 
 class Deviations(BaseModel):
-    """The three tables."""
+    """The three tables of the file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -87,7 +87,7 @@ class Deviations(BaseModel):
         return tuple(row for row in self.deviations if row.covers(score))
 
     def need(self, score: PublishedScore) -> str | None:
-        """Return what a published system needs beside files, or None."""
+        """Return what a published system needs besides files; None where files are enough."""
         return next((row.needs for row in self.out_of_reach if row.covers(score)), None)
 
 

@@ -1,6 +1,6 @@
-"""Averages measures over the judged queries and counts what a mean doesn't show.
+"""Averages measures over the judged queries, and counts what a mean doesn't show.
 
-The mean is over every query that has a positive judgement; one that the run doesn't answer scores 0.
+The mean is over every query that has a positive judgement. A query that the run doesn't answer counts 0.
 """
 
 import math
@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from r2med_ray.errors import DataError
-from r2med_ray.evaluation.judged import Found, Judgements, find_positives, judgements
+from r2med_ray.errors import DataError, StageError
+from r2med_ray.evaluation.judged import Found, Judgements, find_judged, judgements
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.ranked import rows_of_run
 from r2med_ray.evaluation.run_columns import ScatteredQueryError, read_pieces, read_rows
@@ -56,23 +56,30 @@ def evaluate(run: Run, qrels: Qrels, measures: Sequence[Measure]) -> Evaluation:
     Raises:
         DataError: run and qrels have no query in common, no query has a positive, a score is not finite, or a query
             ranks a document twice.
+        StageError: a value of a measure is not finite.
     """
-    judged = judgements(qrels)
-    return _evaluation(qrels, judged, find_positives(judged, [rows_of_run(run)]), measures)
+    judged = judgements(qrels, positives_only=_positives_only(measures))
+    return _evaluation(qrels, judged, find_judged(judged, [rows_of_run(run)]), measures)
 
 
 def evaluate_file(path: Path, qrels: Qrels, measures: Sequence[Measure]) -> Evaluation:
-    """Measure a TREC run file, in pieces where the lines of each query stand together.
+    """Measure a TREC run file, in pieces where the lines of each query are together.
 
     Raises:
         DataError: as `evaluate`, or a line of the file is malformed.
+        StageError: a value of a measure is not finite.
     """
-    judged = judgements(qrels)
+    judged = judgements(qrels, positives_only=_positives_only(measures))
     try:
-        found = find_positives(judged, read_pieces(path))
+        found = find_judged(judged, read_pieces(path))
     except ScatteredQueryError:
-        found = find_positives(judged, [read_rows(path)])
+        found = find_judged(judged, [read_rows(path)])
     return _evaluation(qrels, judged, found, measures)
+
+
+def _positives_only(measures: Sequence[Measure]) -> bool:
+    """Return whether no measure looks at more than positives, so that nothing else has to be looked up."""
+    return all(measure.definition.positives_only for measure in measures)
 
 
 def _evaluation(qrels: Qrels, judged: Judgements, found: Found, measures: Sequence[Measure]) -> Evaluation:
@@ -82,7 +89,7 @@ def _evaluation(qrels: Qrels, judged: Judgements, found: Found, measures: Sequen
             f"no query in common: the run answers {len(found.num_ranked)} queries, {example}; "
             f"the qrels judge {len(qrels)}, e.g. {min(qrels)!r}"
         )
-    columns = {str(measure): measure.values(found.positives, judged.ideal).tolist() for measure in measures}
+    columns = {str(measure): _values(measure, found, judged) for measure in measures}
     nothing = dict.fromkeys(columns, 0.0)
     positives = zip(judged.position, judged.ideal.counts.tolist(), strict=True)
     return Evaluation(
@@ -96,3 +103,12 @@ def _evaluation(qrels: Qrels, judged: Judgements, found: Found, measures: Sequen
         num_unanswered=sum(not found.num_ranked.get(query_id) for query_id in judged.position),
         num_unjudged=len(found.num_ranked.keys() - qrels.keys()),
     )
+
+
+def _values(measure: Measure, found: Found, judged: Judgements) -> list[float]:
+    """Return the value of each query with a positive."""
+    values: list[float] = measure.values(found.rankings).tolist()
+    for query_id, value in zip(judged.position, values, strict=True):
+        if not math.isfinite(value):
+            raise StageError("evaluate", f"query {query_id!r}", f"{measure} is {value}, which is no finite number")
+    return values

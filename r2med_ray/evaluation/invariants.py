@@ -1,18 +1,15 @@
-"""What no result can break, whatever the system: shares are shares, deeper finds no less, a reranker finds no more.
+"""What no result can break, whatever the system: values keep their bounds, deeper finds no less, a reranker no more.
 
 The published result files keep all of these rules, so a figure that breaks one is wrong before it is compared.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from r2med_ray.errors import StageError
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.types import Qrels, QueryId, Run
-
-GROWS = ("R", "AP", "Success", "RR")
-"""Measures that can only grow with the cut-off."""
 
 EPSILON = 1e-9
 
@@ -35,52 +32,66 @@ def require_same_head(first: Run, reranked: Run, depth: int) -> None:
             )
 
 
-def require_possible(per_query: Mapping[QueryId, Mapping[str, float]], qrels: Qrels, *, unit: str) -> None:
+def require_possible(
+    per_query: Mapping[QueryId, Mapping[str, float]], measures: Sequence[Measure], qrels: Qrels, *, unit: str
+) -> None:
     """Check the values of every query.
 
     Args:
         per_query: query → measure → value.
+        measures: the measures that the values are of.
         qrels: say which queries are judged in two grades only.
         unit: what was measured, for the message.
 
     Raises:
         StageError: names the query, and the rule that its values break.
     """
+    named = {measure: str(measure) for measure in measures}
     for query_id, values in per_query.items():
         binary = set(qrels.get(query_id, {}).values()) <= {0, 1}
-        for problem in violations(values, queries=1, binary=binary):
+        of_query = {measure: values[name] for measure, name in named.items()}
+        for problem in violations(of_query, queries=1, binary=binary):
             raise StageError("evaluate", f"{unit}, query {query_id!r}", problem)
 
 
 def violations(
-    values: Mapping[str, float], *, queries: int, binary: bool = True, tolerance: float = EPSILON
+    values: Mapping[Measure, float], *, queries: int, binary: bool = True, tolerance: float = EPSILON
 ) -> list[str]:
     """Return the rules that the means over some queries break.
 
     Args:
-        values: measure → value on the scale 0 to 1.
+        values: measure → value, on its own scale: 0 to 1 for a share.
         queries: how many queries they are means of.
         binary: whether every judgement is 0 or 1; then nDCG@1 is P@1.
         tolerance: how far rounding has moved the values.
     """
-    measures = {Measure.parse(name): value for name, value in values.items()}
     return [
-        *_out_of_range(measures),
-        *_shrinking(measures, tolerance),
-        *_fractional(measures, queries, tolerance),
-        *(_unequal_firsts(measures, tolerance) if binary else ()),
+        *_out_of_bounds(values, tolerance),
+        *_shrinking(values, tolerance),
+        *_fractional(values, queries, tolerance),
+        *(_unequal_firsts(values, tolerance) if binary else ()),
     ]
 
 
-def _out_of_range(values: Mapping[Measure, float]) -> Iterable[str]:
-    return (f"{measure} is {value}, which is no share" for measure, value in values.items() if not 0 <= value <= 1)
+def _out_of_bounds(values: Mapping[Measure, float], tolerance: float) -> Iterable[str]:
+    for measure, value in values.items():
+        low, high = measure.definition.low, measure.definition.high
+        if not math.isfinite(value):
+            yield f"{measure} is {value}, which is no finite number"
+        elif low is not None and value < low - tolerance:
+            yield f"{measure} is {value}, which is {'no share' if measure.is_share else f'below {low:g}'}"
+        elif high is not None and value > high + tolerance:
+            yield f"{measure} is {value}, which is {'no share' if measure.is_share else f'above {high:g}'}"
 
 
 def _shrinking(values: Mapping[Measure, float], tolerance: float) -> Iterable[str]:
-    for name in GROWS:
-        deeper = sorted(
-            (measure for measure in values if measure.name == name), key=lambda measure: measure.cutoff or math.inf
-        )
+    """Yield what falls with the cut-off although it can only grow."""
+    by_kind: dict[tuple[object, ...], list[Measure]] = {}
+    for measure in values:
+        if measure.definition.grows:
+            by_kind.setdefault((measure.name, measure.parameters), []).append(measure)
+    for measures in by_kind.values():
+        deeper = sorted(measures, key=lambda measure: measure.cutoff or math.inf)
         for shallow, deep in pairwise(deeper):
             if values[shallow] > values[deep] + tolerance:
                 yield f"{shallow} is {values[shallow]} and {deep} only {values[deep]}"

@@ -1,7 +1,7 @@
-"""The judged side of an evaluation: positives as columns, and looking ranked rows up in them.
+"""The judged side of an evaluation: judgements as columns, and ranked rows looked up in them.
 
-Shape letters: Q queries with a positive, P positives of all of them, W positives that are wanted, N ranked rows,
-R queries and D documents of a run.
+Shape letters: Q queries with a positive, J judgements that are looked up, W of them that one piece of a run can need,
+N ranked rows, R queries and D documents of a run.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,71 +13,67 @@ import pyarrow.compute as pc
 
 from r2med_ray.errors import DataError
 from r2med_ray.evaluation.arrow import IntVector, codes, int_array, int_vector, text_array
-from r2med_ray.evaluation.measures import Positives
 from r2med_ray.evaluation.ranked import RankedRows, pairs, positions
+from r2med_ray.evaluation.ranks import GradedRanks, Rankings
 from r2med_ray.types import Qrels, QueryId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Judgements:
-    """The positive judgements of a task.
+    """The judgements of a task, as far as its measures look at them.
 
     Args:
         position: index of each of the Q queries that have a positive.
-        ideal: the positives in ideal order, each query's best grade first.
-        query: int64, shape (P,); the query of each positive.
-        doc_ids: P ids; the document of each positive, whether or not it is in the corpus.
-        grade: int64, shape (P,); in the order of `doc_ids`.
+        ideal: all positives in ideal order, each query's best grade first.
+        query: int64, shape (J,); the query of each judgement.
+        doc_ids: J ids; the document of each judgement, whether or not it is in the corpus.
+        grade: int64, shape (J,); in the order of `doc_ids`.
+        positives_only: whether these are the positive judgements alone.
     """
 
     position: Mapping[QueryId, int]
-    ideal: Positives
+    ideal: GradedRanks
     query: IntVector
     doc_ids: pa.StringArray
     grade: IntVector
+    positives_only: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Found:
     """What a run ranks, as far as a measure is concerned."""
 
-    positives: Positives
+    rankings: Rankings
     num_ranked: Mapping[QueryId, int]
     """Every query of the run → how many documents it ranks."""
 
 
-def judgements(qrels: Qrels) -> Judgements:
-    """Return the columns of the qrels.
+def judgements(qrels: Qrels, *, positives_only: bool) -> Judgements:
+    """Return the columns of the qrels: all judgements of the queries with a positive, or the positive ones alone.
 
     Raises:
         DataError: no query has a positive judgement, so there is nothing to average over.
     """
-    positives = {
-        query_id: found
+    wanted = {
+        query_id: [(doc_id, grade) for doc_id, grade in grades.items() if grade > 0 or not positives_only]
         for query_id, grades in qrels.items()
-        if (found := [(doc_id, grade) for doc_id, grade in grades.items() if grade > 0])
+        if any(grade > 0 for grade in grades.values())
     }
-    if not positives:
+    if not wanted:
         raise DataError(f"none of the {len(qrels)} queries of the qrels has a judgement above 0")
-    grade_P = np.array([grade for found in positives.values() for _, grade in found], np.int64)
-    count_Q = np.array([len(found) for found in positives.values()])
-    query_P = np.repeat(np.arange(len(positives)), count_Q)
-    ideal = Positives(
-        num_queries=len(positives),
-        query=query_P,
-        rank=positions(query_P, count_Q),
-        grade=grade_P[np.lexsort((-grade_P, query_P))],
-    )
+    grade_J = np.array([grade for judged in wanted.values() for _, grade in judged], np.int64)
+    query_J = np.repeat(np.arange(len(wanted)), [len(judged) for judged in wanted.values()])
     return Judgements(
-        position={query_id: index for index, query_id in enumerate(positives)},
-        ideal=ideal,
-        query=query_P,
-        doc_ids=text_array(doc_id for found in positives.values() for doc_id, _ in found),
-        grade=grade_P,
+        position={query_id: index for index, query_id in enumerate(wanted)},
+        ideal=_ideal(query_J[grade_J > 0], grade_J[grade_J > 0], len(wanted)),
+        query=query_J,
+        doc_ids=text_array(doc_id for judged in wanted.values() for doc_id, _ in judged),
+        grade=grade_J,
+        positives_only=positives_only,
     )
 
 
-def find_positives(judged: Judgements, pieces: Iterable[RankedRows]) -> Found:
+def find_judged(judged: Judgements, pieces: Iterable[RankedRows]) -> Found:
     """Look ranked rows up in the judgements; no query may be in two pieces."""
     num_ranked: dict[QueryId, int] = {}
     columns = []
@@ -87,12 +83,29 @@ def find_positives(judged: Judgements, pieces: Iterable[RankedRows]) -> Found:
         columns.append(_lookup(judged, rows))
     query, rank, grade = (np.concatenate(column) for column in zip(*columns, strict=True))
     order = np.lexsort((rank, query))
-    positives = Positives(num_queries=len(judged.position), query=query[order], rank=rank[order], grade=grade[order])
-    return Found(positives=positives, num_ranked=num_ranked)
+    rankings = Rankings(
+        found=GradedRanks(num_queries=len(judged.position), query=query[order], rank=rank[order], grade=grade[order]),
+        ideal=judged.ideal,
+        num_ranked=np.array([num_ranked.get(query_id, 0) for query_id in judged.position], np.int64),
+        judged_query=judged.query,
+        judged_grade=judged.grade,
+        positives_only=judged.positives_only,
+    )
+    return Found(rankings=rankings, num_ranked=num_ranked)
+
+
+def _ideal(query: IntVector, grade: IntVector, num_queries: int) -> GradedRanks:
+    """Return positives, which come sorted by query, with the best grade of each query first."""
+    return GradedRanks(
+        num_queries=num_queries,
+        query=query,
+        rank=positions(query, np.bincount(query, minlength=num_queries)),
+        grade=grade[np.lexsort((-grade, query))],
+    )
 
 
 def _lookup(judged: Judgements, rows: RankedRows) -> tuple[IntVector, IntVector, IntVector]:
-    """Return query, rank and grade of the positives among the rows."""
+    """Return query, rank and grade of the judged documents among the rows."""
     query_R = np.array([judged.position.get(query_id, -1) for query_id in rows.query_ids], np.int64)
     wanted_W = np.flatnonzero(np.isin(judged.query, query_R))
     distinct_ids, code_W = codes(judged.doc_ids.take(int_array(wanted_W)))
@@ -100,10 +113,10 @@ def _lookup(judged: Judgements, rows: RankedRows) -> tuple[IntVector, IntVector,
     code_D = int_vector(pc.coalesce(pc.index_in(rows.doc_ids, value_set=distinct_ids), unknown_D))
     query_N, code_N = query_R[rows.query], code_D[rows.doc]
     known = np.flatnonzero((query_N >= 0) & (code_N >= 0))
-    _, row, positive = np.intersect1d(
+    _, row, judgement = np.intersect1d(
         pairs(query_N[known], code_N[known]),
         pairs(judged.query[wanted_W], code_W),
         assume_unique=True,
         return_indices=True,
     )
-    return query_N[known[row]], rows.rank[known[row]], judged.grade[wanted_W[positive]]
+    return query_N[known[row]], rows.rank[known[row]], judged.grade[wanted_W[judgement]]

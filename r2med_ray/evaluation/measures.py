@@ -1,108 +1,30 @@
-"""Measures of ranked retrieval, defined as in trec_eval and spelled as in ir_measures.
+"""A measure as a value: read from a text as ir_measures spells it, printed back as the same text.
 
-A measure looks only at the positives: at which rank a run has each, and which ones there are to find. Both sides
-have one form, `Positives`; the judged side in ideal order is what nDCG divides by. Definitions: trec_eval 9
-(github.com/usnistgov/trec_eval), files m_ndcg_cut.c, m_map_cut.c, m_recall.c, m_P.c, m_recip_rank.c and m_success.c;
-nDCG: Järvelin and Kekäläinen, "Cumulated gain-based evaluation of IR techniques", TOIS 2002. A grade of 0 or below
-gains nothing, a grade above 0 gains itself (linear gain).
+    nDCG@10    R@100    RR    RBP(p=0.8)    nDCG(dcg='exp-log2')@10
 
-Shape letters: Q queries, H positives of all queries.
+What each measure computes is in `definitions`.
 """
 
+import ast
 import re
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.evaluation.arrow import IntVector
-from r2med_ray.evaluation.ranked import positions
+from r2med_ray.evaluation.arrow import DoubleVector
+from r2med_ray.evaluation.definitions import DEFINITIONS
+from r2med_ray.evaluation.measure_row import Definition, Value
+from r2med_ray.evaluation.own_measures import OwnFunction
+from r2med_ray.evaluation.ranks import Rankings
 from r2med_ray.settings.registry import closest, nearest
 
-DoubleVector: TypeAlias = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Positives:
-    """Ranked positive documents of Q queries, sorted by query and then by rank.
-
-    Args:
-        num_queries: Q.
-        query: int64, shape (H,); the query of each, 0 to Q - 1.
-        rank: int64, shape (H,); 1 is the top of the ranking.
-        grade: int64 above 0, shape (H,).
-    """
-
-    num_queries: int
-    query: IntVector
-    rank: IntVector
-    grade: IntVector
-
-    def sums(self, weight_H: DoubleVector | npt.NDArray[np.bool_]) -> DoubleVector:
-        """Return float64 of shape (Q,): the weights of each query, added up in rank order."""
-        return np.asarray(np.bincount(self.query, weights=weight_H, minlength=self.num_queries), np.float64)
-
-    @cached_property
-    def counts(self) -> IntVector:
-        """int64, shape (Q,): how many positives each query has here."""
-        return np.bincount(self.query, minlength=self.num_queries)
-
-    @cached_property
-    def nth(self) -> IntVector:
-        """int64, shape (H,): 1 for the first positive of a query, 2 for the second, and so on."""
-        return positions(self.query, self.counts)
-
-
-def _gain(positives: Positives, cutoff: float) -> DoubleVector:
-    return positives.sums(positives.grade / np.log2(positives.rank + 1) * (positives.rank <= cutoff))
-
-
-def _ndcg(found: Positives, judged: Positives, cutoff: float) -> DoubleVector:
-    return _gain(found, cutoff) / _gain(judged, cutoff)
-
-
-def _average_precision(found: Positives, judged: Positives, cutoff: float) -> DoubleVector:
-    return found.sums(found.nth / found.rank * (found.rank <= cutoff)) / judged.counts
-
-
-def _recall(found: Positives, judged: Positives, cutoff: float) -> DoubleVector:
-    return found.sums(found.rank <= cutoff) / judged.counts
-
-
-def _precision(found: Positives, judged: Positives, cutoff: float) -> DoubleVector:
-    return found.sums(found.rank <= cutoff) / cutoff
-
-
-def _reciprocal_rank(found: Positives, judged: Positives, cutoff: float) -> DoubleVector:
-    return found.sums(1 / found.rank * ((found.nth == 1) & (found.rank <= cutoff)))
-
-
-def _success(found: Positives, judged: Positives, cutoff: float) -> DoubleVector:
-    return (found.sums(found.rank <= cutoff) > 0).astype(np.float64)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Definition:
-    values: Callable[[Positives, Positives, float], DoubleVector]
-    needs_cutoff: bool
-    other_spellings: tuple[str, ...]
-
-
-_DEFINITIONS = {
-    "nDCG": _Definition(values=_ndcg, needs_cutoff=False, other_spellings=("ndcg_cut",)),
-    "AP": _Definition(values=_average_precision, needs_cutoff=False, other_spellings=("map", "map_cut")),
-    "R": _Definition(values=_recall, needs_cutoff=True, other_spellings=("recall",)),
-    "P": _Definition(values=_precision, needs_cutoff=True, other_spellings=("precision",)),
-    "RR": _Definition(values=_reciprocal_rank, needs_cutoff=False, other_spellings=("mrr", "recip_rank")),
-    "Success": _Definition(values=_success, needs_cutoff=True, other_spellings=("hit", "hit_rate", "hits")),
-}
+_TEXT = re.compile(r"([A-Za-z]\w*)(?:\(([^()]*)\))?(?:@([0-9]+))?", re.ASCII)
+_MISSPELLED = re.compile(r"([A-Za-z_]+?)(?:\(([^()]*)\))?(?:(?:_at_|[@._ -]?)([0-9]+))?", re.ASCII)
 _CANONICAL = {
     spelling.lower(): name
-    for name, definition in _DEFINITIONS.items()
+    for name, definition in DEFINITIONS.items()
     for spelling in (name, *definition.other_spellings)
 }
 
@@ -112,58 +34,167 @@ class Measure:
     """One measure, e.g. `Measure("nDCG", 10)`; as text `nDCG@10`, which reads back as the same measure.
 
     Args:
-        name: `nDCG`, `AP`, `R`, `P`, `RR` or `Success`.
-        cutoff: ranks that are looked at; None for the whole ranking (`nDCG`, `AP`, `RR`).
+        name: a name of `definitions.DEFINITIONS`, or any other where `own` is given.
+        cutoff: how many ranks are looked at; None for the whole ranking.
+        parameters: names and values, e.g. `(("p", 0.8),)`. A value that is the default is left out.
+        own: the function of a measure that a benchmark file defines.
 
     Raises:
-        ConfigError: there is no such measure, or its cut-off is missing or below 1.
+        ConfigError: there is no such measure, or its cut-off or a parameter is missing or wrong.
     """
 
     name: str
     cutoff: int | None = None
+    parameters: tuple[tuple[str, Value], ...] = ()
+    own: OwnFunction | None = None
 
     def __post_init__(self) -> None:
-        if self.name not in _DEFINITIONS:
-            raise ConfigError(f"unknown measure {self.name!r}.{nearest(self.name, _DEFINITIONS)} Known: {_known()}")
-        if self.cutoff is None and _DEFINITIONS[self.name].needs_cutoff:
-            raise ConfigError(f"measure {self.name!r} needs a cut-off, e.g. '{self.name}@10'")
+        if self.own is None and self.name not in DEFINITIONS:
+            raise ConfigError(f"unknown measure {self.name!r}.{nearest(self.name, DEFINITIONS)} Known: {_known()}")
+        if self.own is not None and self.name in DEFINITIONS:
+            raise ConfigError(f"{self.name!r} is a measure of this package; give your own another name")
+        object.__setattr__(self, "parameters", _checked(self.name, dict(self.parameters), self.definition))
+        wanted = self.definition.cutoff
+        if self.cutoff is None and wanted == "required":
+            raise ConfigError(f"measure '{self}' needs a cut-off, e.g. '{self}@10'")
+        if self.cutoff is not None and wanted == "none":
+            raise ConfigError(f"measure '{self}': {self.name} looks at the whole ranking and has no cut-off")
         if self.cutoff is not None and self.cutoff < 1:
             raise ConfigError(f"measure '{self}': the cut-off must be at least 1")
 
     @classmethod
     def parse(cls, text: str) -> "Measure":
-        """Read a measure as ir_measures writes it, e.g. `R@100`.
+        """Read a measure as it prints, e.g. `R@100`.
 
         Raises:
-            ConfigError: the text is no measure; the message gives the nearest one.
+            ConfigError: the text is no measure, or not spelled as it prints; the message gives the nearest one.
         """
-        match = re.fullmatch(r"([A-Za-z]+)(?:@([0-9]+))?", text)
-        if match and match[1] in _DEFINITIONS:
-            return cls(match[1], int(match[2]) if match[2] else None)
-        raise ConfigError(f"unknown measure {text!r}.{_hint(text)} Known: {_known()}")
+        match = _TEXT.fullmatch(text)
+        if match is None or match[1] not in DEFINITIONS:
+            raise ConfigError(f"unknown measure {text!r}.{_hint(text)} Known: {_known()}")
+        measure = cls(match[1], int(match[3]) if match[3] else None, _parameters(text, match[2]))
+        if str(measure) != text:
+            raise ConfigError(f"measure {text!r} is spelled {str(measure)!r}")
+        return measure
+
+    @classmethod
+    def defined(cls, text: str, own: OwnFunction) -> "Measure":
+        """Read the name of a measure of the user's own, e.g. `MyMeasure@10`.
+
+        Raises:
+            ConfigError: the text is no name with or without a cut-off, or it is a measure of this package.
+        """
+        match = _TEXT.fullmatch(text)
+        measure = cls(match[1], int(match[3]) if match[3] else None, own=own) if match else None
+        if measure is None or str(measure) != text:
+            raise ConfigError(f"{text!r} is no name of a measure: expected letters and digits, e.g. MyMeasure@10")
+        return measure
 
     def __str__(self) -> str:
-        return self.name if self.cutoff is None else f"{self.name}@{self.cutoff}"
+        parameters = ",".join(f"{name}={value!r}" for name, value in self.parameters)
+        name = f"{self.name}({parameters})" if parameters else self.name
+        return name if self.cutoff is None else f"{name}@{self.cutoff}"
 
-    def values(self, found: Positives, judged: Positives) -> DoubleVector:
-        """Return float64 of shape (Q,): the value of each query.
+    @property
+    def definition(self) -> Definition:
+        """Its row."""
+        return self.own.definition if self.own else DEFINITIONS[self.name]
 
-        Args:
-            found: the positives that the run ranks.
-            judged: all positives of the same Q queries in ideal order, at least one per query.
-        """
-        return _DEFINITIONS[self.name].values(found, judged, self.cutoff or np.inf)
+    @property
+    def is_share(self) -> bool:
+        """Whether every value lies between 0 and 1."""
+        low, high = self.definition.low, self.definition.high
+        return low is not None and high is not None and 0 <= low <= high <= 1
+
+    @property
+    def trec_eval_name(self) -> str | None:
+        """What to ask trec_eval for, e.g. `ndcg_cut.10`; None where it can't check this measure."""
+        names = self.definition.trec_eval
+        if names is None or self.parameters:
+            return None
+        if self.cutoff is None:
+            return names.whole
+        return f"{names.cut}.{self.cutoff}" if names.cut else names.whole if names.at else None
+
+    def values(self, rankings: Rankings) -> DoubleVector:
+        """Return float64 of shape (Q,): the value of each query; 0 for one that the run doesn't answer."""
+        return self.definition.values(rankings, self.cutoff or np.inf, **dict(self.parameters))
+
+
+def parse_measures(text: str) -> list[Measure]:
+    """Read measures between commas; a comma in parentheses stands between parameters.
+
+    Raises:
+        ConfigError: a part of it is no measure.
+    """
+    return [Measure.parse(part.strip()) for part in re.split(r",(?![^(]*\))", text)]
+
+
+def not_checked(measures: Iterable[Measure]) -> tuple[str, ...]:
+    """Return the measures that trec_eval can't compute, by name."""
+    return tuple(str(measure) for measure in measures if measure.trec_eval_name is None)
+
+
+def _parameters(text: str, written: str | None) -> tuple[tuple[str, Value], ...]:
+    """Return what stands in the parentheses of a measure.
+
+    Raises:
+        ConfigError: it is no list of `name=value`, where a value is a number or a text in quotes.
+    """
+    if written is None:
+        return ()
+    keywords = [part.partition("=") for part in written.split(",")]
+    try:
+        values = {name.strip(): ast.literal_eval(value.strip()) for name, _, value in keywords}
+    except (ValueError, SyntaxError):
+        values = {"": None}
+    if not all(isinstance(value, int | float | str) for value in values.values()):
+        raise ConfigError(f"measure {text!r}: expected name=value in the parentheses, e.g. RBP(p=0.8)")
+    return tuple(values.items())
+
+
+def _checked(name: str, given: dict[str, Value], definition: Definition) -> tuple[tuple[str, Value], ...]:
+    """Return the parameters that are not at their default, in the order of the row.
+
+    Raises:
+        ConfigError: one is unknown, missing or has a wrong value.
+    """
+    known = definition.parameters
+    for unknown in given.keys() - known.keys():
+        raise ConfigError(
+            f"measure {name!r} has no parameter {unknown!r}.{nearest(unknown, known)} Known: "
+            f"{', '.join(known) or 'none'}"
+        )
+    for key, parameter in known.items():
+        if key not in given and parameter.default is None:
+            raise ConfigError(f"measure {name!r} needs {key}, e.g. '{name}({key}={parameter.example!r})'")
+        if key in given and not parameter.accepts(given[key]):
+            raise ConfigError(f"measure {name!r}: {key} should be {parameter.expected}, got {given[key]!r}")
+    return tuple((key, given[key]) for key, row in known.items() if key in given and given[key] != row.default)
+
+
+def _example(name: str) -> str:
+    """Return a name with the parameters that have to be written."""
+    needed = {key: row.example for key, row in DEFINITIONS[name].parameters.items() if row.default is None}
+    parameters = ",".join(f"{key}={value!r}" for key, value in needed.items())
+    return f"{name}({parameters})" if parameters else name
 
 
 def _known() -> str:
-    return ", ".join(f"{name}@K" if row.needs_cutoff else f"{name}, {name}@K" for name, row in _DEFINITIONS.items())
+    forms = {"required": "{0}@K", "optional": "{0}, {0}@K", "none": "{0}"}
+    return ", ".join(forms[row.cutoff].format(_example(name)) for name, row in DEFINITIONS.items())
 
 
 def _hint(text: str) -> str:
-    match = re.fullmatch(r"([A-Za-z_]+?)(?:(?:_at_|[@._ -]?)([0-9]+))?", text)
+    match = _MISSPELLED.fullmatch(text)
     close = closest(match[1], _CANONICAL) if match else None
     if match is None or close is None:
-        return nearest(text, [f"{name}@10" for name in _DEFINITIONS])
-    name = _CANONICAL[close]
-    cutoff = match[2] or ("10" if _DEFINITIONS[name].needs_cutoff else None)
-    return f" Did you mean '{name}@{cutoff}'?" if cutoff else f" Did you mean '{name}'?"
+        return nearest(text, [f"{name}@10" for name in DEFINITIONS])
+    name, cutoff = _CANONICAL[close], int(match[3]) if match[3] else None
+    wanted = DEFINITIONS[name].cutoff
+    cutoff = {"required": cutoff or 10, "optional": cutoff, "none": None}[wanted]
+    try:
+        meant = str(Measure(name, cutoff, _parameters(text, match[2])))
+    except ConfigError:
+        meant = _example(name) + (f"@{cutoff}" if cutoff else "")
+    return f" Did you mean {meant!r}?"

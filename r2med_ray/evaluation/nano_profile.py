@@ -1,4 +1,4 @@
-"""The figures of NanoR2MED's tables under its names: its recall is pooled over a task's positives, unlike R@100.
+"""The figures of NanoR2MED's tables, by their own names; their recall is pooled over a task's positives.
 
 Source of the names and definitions: the candidate metadata of github.com/hakari-bench/hakari-bench at 217c8723. Its
 group recalls average the pooled recalls of tasks; the recall pooled over the whole group has a name of its own.
@@ -16,18 +16,18 @@ SUITE = "NanoR2MED"
 """The group of all its tasks."""
 
 MEASURES = ("nDCG@10", "Success@10", "R@100")
-"""What has to be measured for a profile."""
+"""The measures that a profile is read from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NanoProfile:
-    """One candidate list, or system, on one task. All on the scale 0 to 1."""
+    """The figures of one candidate list, or one system, on one task. Shares are on the scale 0 to 1."""
 
     queries: int
     positives: int
     ndcg_at_10: float
     hit_at_10: float
-    """Share of queries with a positive in the first ten: Success@10, HAKARI-Bench's acc@10."""
+    """The share of queries with a positive in the first ten: Success@10, which HAKARI-Bench calls acc@10."""
 
     found_at_100: int
     """Positives of all queries in the first hundred of theirs."""

@@ -1,11 +1,11 @@
-"""Scores that others have published: what our own are compared with, never mixed with.
+"""Scores that others have published; ours are compared with them and never mixed with them.
 
 `published.csv` holds one row per (system, task, measure), each with the place and commit it was taken from. Systems
 are named by the keys of R2MED's repository (`bge`, `nv`, `hyde`, `gpt4`, ...) or, in MTEB's results, by their Hugging
 Face name. Values are on the scale 0 to 1.
 
 Families: `base` a retriever alone, `gar` with generated texts, `reranker` reranked, `mteb` MTEB's prompts and not
-those of R2MED, `nano` the corpora of NanoR2MED, where `pooled_micro_recall@100` is what its tables call recall.
+those of R2MED, `nano` the corpora of NanoR2MED, whose tables call `pooled_micro_recall@100` recall.
 """
 
 import csv
@@ -28,7 +28,7 @@ class PublishedScore:
     """`hyde`, `query2doc`, `lamer`, `search-o1`, `search-r1`; None where the query is not changed."""
 
     llm: str | None = None
-    """What wrote the texts of `method`."""
+    """The model that wrote the texts of `method`."""
 
     retriever: str
     reranker: str | None = None
@@ -39,7 +39,7 @@ class PublishedScore:
     measure: str
     value: float
     source: str
-    """Repository or site, `@`, commit."""
+    """Where it was taken from: repository or site, `@`, commit."""
 
     @property
     def system(self) -> str:

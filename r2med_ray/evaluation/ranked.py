@@ -1,6 +1,6 @@
-"""The columns that every evaluation works on: whole queries of a run, in the order of `ranking`.
+"""A run as columns: whole queries, the documents of each in the order of `ranking`.
 
-A run in memory and a run file both become `RankedRows`, so there is one way to compute.
+A run in memory and a run file both become `RankedRows`, so all evaluation is computed in one way.
 
 Shape letters: Q queries, N rows (one per ranked document), D distinct documents, T rows that tie with another.
 """
@@ -24,7 +24,7 @@ class RankedRows:
     """Rankings of Q queries as N rows, sorted by query and then best first.
 
     Args:
-        query_ids: Q ids; a query may be without rows.
+        query_ids: Q ids; a query may have no rows.
         doc_ids: D ids.
         query: int64, shape (N,); row n answers `query_ids[query[n]]`.
         doc: int64, shape (N,); row n ranks `doc_ids[doc[n]]`.
@@ -78,7 +78,7 @@ def rows_of_run(run: Run) -> RankedRows:
 def ranked_rows(
     query_ids: Sequence[QueryId], query_N: IntVector, doc_ids: pa.StringArray, doc_N: IntVector, score_N: FloatVector
 ) -> RankedRows:
-    """Sort rows into ranking order; no row may be doubled, every score must be finite.
+    """Sort rows into ranking order. No query may have a document twice, and every score must be finite.
 
     Rows are compared by one 64-bit key, query above and descending score below; ids are compared only inside ties.
     """
@@ -115,7 +115,7 @@ def pairs(query_N: IntVector, doc_N: IntVector) -> IntVector:
 
 
 def repeated_row(query_N: IntVector, doc_N: IntVector) -> int | None:
-    """Return a row whose query has the same document in an earlier row, or None."""
+    """Return a row with a document that an earlier row of the same query has; None where there is none."""
     pair_N = pairs(query_N, doc_N)
     sorted_N = np.sort(pair_N)
     repeated = sorted_N[1:][sorted_N[1:] == sorted_N[:-1]]
@@ -130,7 +130,10 @@ def _descending(score_N: FloatVector) -> npt.NDArray[np.uint64]:
 
 
 def _place_of_id(doc_ids: pa.StringArray, doc_T: IntVector) -> IntVector:
-    """Return integers that compare as the ids of different documents do; UTF-8 bytes sort as code points do."""
+    """Return int64 of shape (T,): numbers that sort as the ids of these documents do, by code point.
+
+    Arrow sorts ids by their UTF-8 bytes, which is the same order.
+    """
     place_T = np.empty(len(doc_T), np.int64)
     place_T[int_vector(pc.sort_indices(doc_ids.take(int_array(doc_T))))] = np.arange(len(doc_T))
     return place_T

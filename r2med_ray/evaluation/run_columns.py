@@ -44,7 +44,7 @@ def read_pieces(path: Path) -> Iterator[RankedRows]:
 
 
 def _whole_queries(path: Path) -> Iterator[tuple[pa.Table, pa.StringArray, IntVector]]:
-    """Yield rows and their queries, a query cut only where other queries come between its lines."""
+    """Yield rows and their queries. The rows of a query come together, except where its lines are not together."""
     rest: list[pa.Table] = []
     for table in read_tables(path):
         rows = pa.concat_tables([*rest, table])

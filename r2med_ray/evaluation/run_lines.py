@@ -1,11 +1,11 @@
-"""The lines of run files as tables: TREC's, and the rank-only ones of MS MARCO. A `.gz` is unpacked on the way.
+"""Reads the lines of run files as tables, in TREC's layout or MS MARCO's, which has ranks only; unpacks `.gz`.
 
     query_id Q0 doc_id rank score tag          six fields, as in trec_eval's get_trec_results.c
     query_id doc_id rank                       three fields; the score of a document is -rank
 
-Fields are separated by blanks and tabs, and only `\\n` ends a line. `#` is data. The rank of a six-field line is not
+Fields are separated by spaces and tabs, and only `\\n` ends a line. `#` is data. The rank of a six-field line is not
 looked at: scores order a ranking. A block in the plain layout is cut up by numpy and Arrow, any other one line by
-line; both give the same table, and only the second has to explain mistakes.
+line. Both give the same table; the second also says what is wrong with a line.
 
 Shape letters: C bytes of a block, F fields of a block, N lines, W fields of a line.
 """
@@ -27,7 +27,7 @@ from r2med_ray.evaluation.arrow import int_array
 from r2med_ray.types import FloatVector
 
 BLOCK_BYTES = 3 << 19
-"""Smaller blocks cost time, larger ones memory: see `bench_m1_measures`."""
+"""How much of a file is read at once. Smaller blocks cost time, larger ones memory; see `bench_m1_measures`."""
 
 _FIELDS = {6: ["query_id", "q0", "doc_id", "rank", "score", "tag"], 3: ["query_id", "doc_id", "score"]}
 _SCHEMA = pa.schema({"query_id": pa.string(), "doc_id": pa.string(), "score": pa.float64(), "line": pa.int64()})
@@ -88,7 +88,7 @@ def _width(path: Path, block: bytes, first: int) -> int:
 def _parse_plain(block: bytes, first: int, width: int) -> pa.Table | None:
     """Return the rows of a block, or None where it isn't in the plain layout or something is wrong with it.
 
-    Plain is: one blank or tab between fields, `\n` after the last, no other control character.
+    Plain is: one space or tab between fields, `\n` after the last, no other control character.
     """
     byte_C = np.frombuffer(block, np.uint8)
     blank_C = byte_C <= ord(" ")
@@ -155,7 +155,7 @@ def _parse_lines(path: Path, block: bytes, first: int, width: int) -> pa.Table:
 
 
 def _number(text: bytes) -> float:
-    """Return a score; NaN where the text is no number, infinity where it is too large for trec_eval's float."""
+    """Return a score: NaN for a text that is no number, infinity for a number that is too large for float32."""
     try:
         score = math.nan if b"_" in text else float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Is a system better than the baseline, or were these queries kind to it?
+"""Tests whether a system is better than the baseline, or only had luck with these queries.
 
 Paired randomisation test and bootstrap interval, as recommended for retrieval by Smucker, Allan and Carterette, "A
 comparison of statistical significance tests for information retrieval evaluation", CIKM 2007; p-values of several
@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from r2med_ray.errors import DataError
-from r2med_ray.evaluation.measures import DoubleVector
+from r2med_ray.evaluation.arrow import DoubleVector
 from r2med_ray.types import QueryId
 
 TaskValues: TypeAlias = Mapping[str, Mapping[QueryId, float]]
@@ -34,7 +34,7 @@ class Comparison:
     """Confidence interval of the difference; None where a task has fewer than two queries to resample."""
 
     p_value: float
-    """Two-sided: how often a difference this large arises when the labels of each pair are swapped at random."""
+    """How often a difference this large, up or down, arises when the labels of each pair are swapped at random."""
 
     p_adjusted: float
     """The p-value after Holm's correction over all systems that are compared."""
@@ -74,7 +74,7 @@ def compare_with_baseline(
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Return Holm's adjusted p-values: compare them with the level that one test would use."""
+    """Return p-values adjusted by Holm, to be compared with the level that a single test would use."""
     adjusted = {}
     largest = 0.0
     for rank, name in enumerate(sorted(p_values, key=lambda name: p_values[name])):

@@ -1,11 +1,11 @@
 """Reads and writes the files of TREC evaluations: runs and qrels.
 
     query_id Q0 doc_id rank score tag                      a run; see `run_lines` for what is read besides
-    query_id 0 doc_id grade                                qrels, fields separated by blanks and tabs
+    query_id 0 doc_id grade                                qrels, fields separated by spaces and tabs
     query-id<TAB>corpus-id<TAB>score                       qrels of BEIR, with or without that header
     {"q_id": query_id, "p_id": doc_id, "score": grade}     qrels of R2MED, JSON Lines
 
-No quoting, no comments, no missing values; only `\\n` ends a line. What is written is there whole or not at all.
+There are no quotes, comments or missing values; only `\\n` ends a line. A file is written whole or not at all.
 """
 
 import logging

@@ -1,6 +1,8 @@
 """What names the artefacts of encoding and indexing, and the files in them."""
 
+import importlib
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import metadata
 
 from r2med_ray.indexing.analysis import ANALYZER
@@ -38,6 +40,21 @@ def terms_key(shard: CorpusShard, skip_rows: Sequence[int], analyzer: str = ANAL
 
 def ann_key(vectors: ArtifactKey, factory: str, unit_length: bool) -> ArtifactKey:
     """Return the key of a shard's trained index; an exact one is its vectors and has none."""
-    library = metadata.version("faiss-cpu")
-    inputs = {"vectors": vectors.digest, "factory": factory, "unit_length": unit_length, "faiss": library}
+    inputs = {"vectors": vectors.digest, "factory": factory, "unit_length": unit_length, "faiss": faiss_version()}
     return ArtifactKey("ann", inputs)
+
+
+@cache
+def faiss_version() -> str:
+    """Return the version of FAISS, which comes as `faiss-cpu`, as one of several `faiss-gpu`, or built from source.
+
+    Only a FAISS that no installed distribution holds is imported and asked itself.
+    """
+    try:
+        return metadata.version("faiss-cpu")
+    except metadata.PackageNotFoundError:
+        distributions = metadata.packages_distributions().get("faiss", [])
+    if distributions:
+        return metadata.version(min(distributions))
+    version: str = importlib.import_module("faiss").__version__
+    return version

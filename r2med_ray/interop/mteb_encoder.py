@@ -14,6 +14,7 @@ from r2med_ray.interop.mteb_tasks import import_mteb, mteb_task
 from r2med_ray.protocols import PairScorer
 from r2med_ray.reporting.mteb_results import ORGANISATION
 from r2med_ray.types import Document, FloatMatrix
+from r2med_ray.vectors import unit_length
 
 COSINE = ("cosine", None)
 """Scoring functions that mean cosine: mteb takes it where a model names none."""
@@ -90,7 +91,7 @@ class MtebEncoder:
         )
         on_cpu = encoded if isinstance(encoded, np.ndarray) else encoded.detach().float().cpu()
         vectors_BD: FloatMatrix = np.ascontiguousarray(on_cpu, np.float32)
-        return vectors_BD if self.dot else _unit(vectors_BD)
+        return vectors_BD if self.dot else unit_length(vectors_BD)
 
 
 class MtebCrossEncoder:
@@ -100,7 +101,7 @@ class MtebCrossEncoder:
     `convert_to_reranking` then loads of R2MED's tasks it can't read (`'NoneType' object is not iterable`, 2.26.24).
 
     Args:
-        scorer: e.g. `models.pair_scorers.build_pair_scorer(row, catalog)`.
+        scorer: e.g. `models.networks.pair_scorers.build_pair_scorer(row, catalog)`.
         name: name of its row.
         revision: of its weights.
     """
@@ -147,9 +148,3 @@ def task_metadata(task: str) -> Any:
 
 def _numbers(texts: Sequence[str]) -> list[str]:
     return [str(number) for number in range(len(texts))]
-
-
-def _unit(vectors_BD: FloatMatrix) -> FloatMatrix:
-    lengths_B1 = np.linalg.norm(vectors_BD, axis=1, keepdims=True)
-    unit_BD: FloatMatrix = np.divide(vectors_BD, lengths_B1, out=np.zeros_like(vectors_BD), where=lengths_B1 > 0)
-    return unit_BD

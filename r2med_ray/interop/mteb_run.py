@@ -1,19 +1,17 @@
 """Runs tasks of mteb with a first stage of a benchmark file, and keeps mteb's own results."""
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.interop.in_process import open_in_process
-from r2med_ray.interop.mteb_search import MtebSearch, Opener
+from r2med_ray.interop.mteb_search import MtebSearch
 from r2med_ray.interop.mteb_tasks import import_mteb, load_data, mteb_task
 from r2med_ray.reporting.output_folder import require_writable
 from r2med_ray.settings.config_files import load_config
 from r2med_ray.settings.registry import nearest
-from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem, resolve
+from r2med_ray.workbench.bench import open_workbench
 
 
 def run_mteb(
@@ -35,7 +33,7 @@ def run_mteb(
         output: folder of an `mteb.ResultCache`; results of the same system and settings are written anew.
         overrides: `key=value` over the file.
         address: of a cluster, see `distributed.session.connect`; None works in this process.
-        store: folder or URI of the artefacts of a cluster's work.
+        store: folder or URI of the artefacts.
 
     Raises:
         ConfigError: mteb is not installed, a name is unknown, the system is more than a retriever, or the output
@@ -47,9 +45,9 @@ def run_mteb(
     benchmark = resolve(load_config(config, overrides))
     chosen = _retriever_alone(benchmark, system)
     found = [mteb_task(name) for name in tasks]
-    with ExitStack() as stack:
-        opener = _opener(benchmark, chosen, address, ArtifactStore(store), stack)
-        search, cache = MtebSearch(chosen.first_stages[0], opener), mteb.ResultCache(output)
+    resources = benchmark.config.resources
+    with open_workbench(store, address=address, names=benchmark.names, resources=resources) as bench:
+        search, cache = MtebSearch(bench, chosen.first_stages[0]), mteb.ResultCache(output)
         results: list[Any] = []
         for task in found:
             load_data(task)
@@ -66,20 +64,3 @@ def _retriever_alone(benchmark: ResolvedBenchmark, name: str) -> ResolvedSystem:
     if system.config.fusion or system.config.rewriter or system.config.reranker:
         raise ConfigError(f"system {name!r} is {system.describe()}; mteb can run a system that is one retriever")
     return system
-
-
-def _opener(
-    benchmark: ResolvedBenchmark, system: ResolvedSystem, address: str | None, store: ArtifactStore, stack: ExitStack
-) -> Opener:
-    """Return what indexes a corpus, here or on a cluster that is left when the stack is closed."""
-    resources = benchmark.config.resources
-    if address is None:
-        return lambda stage, documents, task: open_in_process(stage, documents, task, resources)
-    from r2med_ray.assembly import Assembly
-    from r2med_ray.capacity import size_pools
-    from r2med_ray.distributed.session import connect
-    from r2med_ray.interop.on_cluster import OnCluster
-
-    capacity = stack.enter_context(connect(address))
-    assembly = stack.enter_context(Assembly(benchmark, store, size_pools(resources, capacity), capacity))
-    return OnCluster(benchmark, system, store, assembly).open

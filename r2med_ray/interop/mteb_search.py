@@ -1,59 +1,53 @@
-"""A first stage of ours as mteb's `SearchProtocol`: `mteb.evaluate(MtebSearch(stage, open_in_process), task)`.
+"""A first stage of ours as mteb's `SearchProtocol`: `mteb.evaluate(MtebSearch(bench, "bm25"), task)`.
 
 mteb loads the task and measures; analysis, vectors, index, search and the order of documents are ours.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.interop.mteb_tasks import import_mteb, our_name, read_corpus, read_queries
-from r2med_ray.protocols import Retriever
+from r2med_ray.protocols import FirstStage
 from r2med_ray.ranking import best
 from r2med_ray.reporting.mteb_results import ORGANISATION
-from r2med_ray.stages.first_stage import FirstStage
 from r2med_ray.stages.lexical import LexicalStage
 from r2med_ray.stages.vectors import DenseStage
 from r2med_ray.storage.artifacts import fingerprint
-from r2med_ray.types import DocId, Document, Query, QueryId, Ranking
+from r2med_ray.types import DocId, Query, QueryId, Ranking, Task
+from r2med_ray.workbench.bench import Workbench
 
 if TYPE_CHECKING:
     from mteb.models import ModelMeta
-
-Opener: TypeAlias = Callable[[FirstStage, Sequence[Document], str], Retriever]
-"""First stage, corpus, our name of the task → what searches it: `in_process.open_in_process`, `OnCluster.open`."""
 
 HITS_AT_ONCE = 2_000_000
 """Hits that a search for given candidates holds: it asks for whole rankings, and 2 million take about 0.3 GB."""
 
 
 class MtebSearch:
-    """Holds the index of one corpus at a time.
+    """Searches one corpus at a time, the one that mteb had it index last.
 
     Args:
-        stage: BM25 or an encoder, e.g. `systems.resolve(...).systems[0].first_stages[0]`.
-        open_retriever: indexes a corpus.
+        bench: keeps and searches the corpora, in this process or on a cluster.
+        retriever: as a benchmark file names it, or a first stage.
 
     Raises:
-        ConfigError: mteb is not installed.
+        ConfigError: mteb is not installed, or there is no such retriever.
     """
 
-    def __init__(self, stage: FirstStage, open_retriever: Opener) -> None:
-        self.mteb_model_meta = stage_meta(stage)
-        self._stage = stage
-        self._open = open_retriever
-        self._retriever: Retriever | None = None
-        self._num_documents = 0
+    def __init__(self, bench: Workbench, retriever: str | Mapping[str, Any] | FirstStage) -> None:
+        self._stage = bench.stage(retriever) if isinstance(retriever, str | Mapping) else retriever
+        self.mteb_model_meta = stage_meta(self._stage)
+        self._bench = bench
+        self._task: Task | None = None
 
     def index(self, corpus: Iterable[Mapping[str, Any]], *, task_metadata: Any, **_: Any) -> None:
-        """Index a corpus in place of an earlier one.
+        """Store a corpus, which takes the place of an earlier one. It is analysed or encoded with the first search.
 
         Raises:
             DataError: a document has no text.
         """
-        documents = read_corpus(corpus)
-        self._num_documents = len(documents)
-        self._retriever = self._open(self._stage, documents, our_name(task_metadata.name))
+        self._task = self._bench.task(our_name(task_metadata.name), documents=read_corpus(corpus))
 
     def search(
         self,
@@ -74,27 +68,29 @@ class MtebSearch:
             ConfigError: nothing is indexed.
             DataError: a query is no text, or has no candidates although others have.
         """
-        if self._retriever is None:
+        if self._task is None:
             raise ConfigError("mteb asked for a search before it gave a corpus to index")
         asked = read_queries(queries)
         if top_ranked is None:
-            rankings = self._retriever.retrieve(asked, k=top_k).rankings
+            rankings = self._bench.find(self._task, self._stage, asked, k=top_k).rankings
         else:
-            rankings = self._among(self._retriever, asked, top_ranked, top_k)
+            rankings = self._among(self._task, asked, top_ranked, top_k)
         return {query_id: {hit.doc_id: hit.score for hit in ranking} for query_id, ranking in rankings.items()}
 
     def _among(
         self,
-        retriever: Retriever,
+        task: Task,
         queries: Sequence[Query],
         candidates: Mapping[QueryId, Sequence[DocId]],
         k: int,
     ) -> dict[QueryId, Ranking]:
         """Rank the candidates of each query as the whole corpus would rank them."""
         found: dict[QueryId, Ranking] = {}
-        at_once = max(1, HITS_AT_ONCE // max(1, self._num_documents))
+        num_documents = task.corpus.num_documents
+        at_once = max(1, HITS_AT_ONCE // num_documents)
         for start in range(0, len(queries), at_once):
-            run = retriever.retrieve(queries[start : start + at_once], k=self._num_documents)
+            some = queries[start : start + at_once]
+            run = self._bench.find(task, self._stage, some, k=num_documents, keep=False)
             for query_id, ranking in run.rankings.items():
                 if query_id not in candidates:
                     raise DataError(f"query {query_id!r} has no candidates; {len(candidates)} other queries have")
@@ -113,7 +109,7 @@ def stage_meta(stage: FirstStage) -> "ModelMeta":
     from mteb.models import ModelMeta
 
     row = stage.row if isinstance(stage, DenseStage) else None
-    digest = fingerprint({"settings": dict(stage.settings()), "compat": stage.compat})[:12]
+    digest = fingerprint({"settings": dict(stage.settings()), "compat": stage.rules.compat})[:12]
     known: dict[str, Any] = {
         "name": f"{ORGANISATION}/{stage.label.replace('/', '_')}",
         "revision": f"{row.revision}-{digest}" if row and row.revision else digest,

@@ -1,42 +1,29 @@
-"""Whether what a model needs is at hand before anything starts: its files, its key, a device that holds it."""
+"""Checks before anything starts whether what a model needs is at hand: its files, its key, a device that holds it."""
 
 import importlib.util
 import shutil
 import subprocess
-from collections.abc import Mapping
 
 from r2med_ray.errors import NotAtHand
-from r2med_ray.models.catalog.api_rows import ApiEncoderRow
-from r2med_ray.models.catalog.catalog import Catalog
-from r2med_ray.models.catalog.llm_reranker_rows import LlmRerankerRow
-from r2med_ray.models.catalog.llm_rows import LanguageModelRow
-from r2med_ray.models.catalog.rows import Row
+from r2med_ray.models.catalog.load import Catalog
+from r2med_ray.models.catalog.needs import Needs
+from r2med_ray.models.catalog.row import Row
+from r2med_ray.models.catalog.service_keys import api_key
 from r2med_ray.models.catalog.sources import require_at_hand
-from r2med_ray.models.services.api_calls import api_key
-from r2med_ray.models.services.api_tokenizers import open_tokenizer
-
-CHECKPOINTS: Mapping[str, str] = {
-    "model": "revision",
-    "document_model": "document_revision",
-    "adapter": "adapter_revision",
-}
-"""Key of a row that names a checkpoint → the key with its commit."""
-
-HOW_TO_GET_VLLM = (
-    "install 'r2med-ray[llm]' on GPUs or 'r2med-ray[llm-cpu]' without, or give the model the `base_url` of a service"
-)
+from r2med_ray.models.services.tokenizers import open_tokenizer
 
 
 class ModelsAtHand:
-    """Answers for the rows of a catalogue; what a model lacks is found out once.
+    """Checks rows of a catalogue; each row is checked once.
 
-    No checkpoint is loaded or downloaded. A service's tokenizer is, for it is small and nothing else tells of it.
+    Nothing is loaded or downloaded, with one exception: a service's tokenizer, which is small and can't be checked
+    otherwise.
 
     Args:
-        catalog: has the encoders that rerankers name.
-        memory_gb: of the device that a model gets; None where it is not known, and then it is not asked for.
+        catalog: holds the rows that other rows name, e.g. the encoder of a reranker.
+        memory_gb: memory of the device that a model gets, in GB; None where it is not known, and then not checked.
         device: `cpu` or `cuda`.
-        ask_hub: also ask the Hub for what is not cached.
+        ask_hub: whether the Hub is asked for what is not in its cache.
     """
 
     def __init__(self, catalog: Catalog, *, memory_gb: float | None, device: str, ask_hub: bool) -> None:
@@ -47,18 +34,22 @@ class ModelsAtHand:
         self._missing: dict[str, NotAtHand | None] = {}
 
     def require(self, row: object) -> None:
-        """Check a row; one that is none of the catalogue's, such as BM25's, needs nothing.
+        """Check a row and the rows that it names. What is no row of the catalogue, such as BM25's, needs nothing.
 
         Raises:
-            NotAtHand: names what is missing, a row's commit included.
+            NotAtHand: names what is missing; a row may lack its commit.
             ConfigError: a row names a folder without a checkpoint.
         """
         if not isinstance(row, Row):
             return
+        for each in row.rows_of(self._catalog):
+            self._require(each)
+
+    def _require(self, row: Row) -> None:
         key = row.model_dump_json()  # one name stands for two rows where `compat` changes it
         if key not in self._missing:
             try:
-                self._check(row)
+                self._check(row.name, row.needs())
             except NotAtHand as error:
                 self._missing[key] = error
             else:
@@ -66,44 +57,31 @@ class ModelsAtHand:
         if missing := self._missing[key]:
             raise NotAtHand(missing.what, str(missing))
 
-    def _check(self, row: Row) -> None:
-        if encoder := getattr(row, "encoder", None):
-            self._check(self._catalog.encoders[encoder])
-        elif isinstance(row, LlmRerankerRow):
-            self._check(self._catalog.language_models[row.language_model])
-        elif isinstance(row, LanguageModelRow) and row.is_served:
-            _require_vllm(row)
-            require_at_hand(row.model, row.revision, ask_hub=self._ask_hub)
-            self._require_memory(row, shared_by=row.workers)
-        elif hasattr(row, "key_variable"):
-            api_key(row.key_variable)
-            if isinstance(row, ApiEncoderRow):
-                open_tokenizer(row.tokenizer, row.revision, ask_hub=self._ask_hub)
-        else:
-            for model, revision in CHECKPOINTS.items():
-                if name := getattr(row, model, None):
-                    require_at_hand(name, getattr(row, revision), ask_hub=self._ask_hub)
-            self._require_memory(row)
+    def _check(self, name: str, needs: Needs) -> None:
+        for variable in needs.key_variables:
+            api_key(variable)
+        for tokenizer in needs.tokenizers:
+            open_tokenizer(tokenizer.name, tokenizer.revision, ask_hub=self._ask_hub)
+        for module in needs.modules:
+            if importlib.util.find_spec(module.name) is None:
+                raise NotAtHand(module.called, module.how)
+        for checkpoint in needs.checkpoints:
+            require_at_hand(checkpoint.name, checkpoint.revision, ask_hub=self._ask_hub)
+        if needs.memory_gb is not None and self._memory_gb is not None:
+            self._require_memory(name, needs.memory_gb / needs.workers, needs.workers, self._memory_gb)
 
-    def _require_memory(self, row: Row, *, shared_by: int = 1) -> None:
-        share = row.memory_gb / shared_by
-        if self._memory_gb is not None and share > self._memory_gb:
+    def _require_memory(self, name: str, share_gb: float, workers: int, there_gb: float) -> None:
+        if share_gb > there_gb:
             node = "" if self._device == "cuda" else " or a node"
-            on_each = f" on each of {shared_by}" if shared_by > 1 else ""
+            on_each = f" on each of {workers}" if workers > 1 else ""
             raise NotAtHand(
-                f"a GPU{node} with {share:g} GB",
-                f"{row.name} takes about {share:g} GB{on_each}, and the device {self._device!r} has "
-                f"{self._memory_gb:.1f}",
+                f"a GPU{node} with {share_gb:g} GB",
+                f"{name} takes about {share_gb:g} GB{on_each}, and the device {self._device!r} has {there_gb:.1f}",
             )
 
 
-def _require_vllm(row: LanguageModelRow) -> None:
-    if importlib.util.find_spec("vllm") is None:
-        raise NotAtHand("vLLM", f"language model {row.name!r} is to be served: {HOW_TO_GET_VLLM}")
-
-
 def gpu_memory_gb() -> float | None:
-    """Return the memory of this machine's smallest GPU as its driver states it; None where it has no GPU."""
+    """Return the memory of this machine's smallest GPU in GB, as its driver states it; None where it has no GPU."""
     command = shutil.which("nvidia-smi")
     if command is None:
         return None

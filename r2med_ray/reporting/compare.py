@@ -7,6 +7,7 @@ from functools import partial
 from r2med_ray.reporting.columns import Column, text_table
 from r2med_ray.reporting.formats import bound, points, signed_points
 from r2med_ray.reporting.record import BenchmarkRecord
+from r2med_ray.reporting.scales import measures_of
 from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.verdicts import KNOWN, OUTSIDE, WITHIN, Verdict, verdicts
 
@@ -27,9 +28,8 @@ def compare_with_published(record: BenchmarkRecord) -> str:
         measures = ", ".join(record.measures)
         return f"{record.name}: none of {measures} is published for any of its systems and tasks\n"
     notes = "".join(f"{note}\n" for note in verdict_notes(judged))
-    return (
-        f"{record.name}: {record.main_measure} on a scale of 0–100\n\n{text_table(verdict_columns(judged))}\n{notes}"
-    )
+    main = record.main_measure if measures_of(record)[record.main_measure].is_share else "figures"
+    return f"{record.name}: {main} on a scale of 0–100\n\n{text_table(verdict_columns(judged))}\n{notes}"
 
 
 def verdict_columns(judged: list[Verdict]) -> list[Column]:

@@ -1,10 +1,10 @@
-"""How numbers are written for people: measures on a 0-100 scale with two decimals, as in R2MED's own tables."""
+"""How numbers are written for people: shares on a 0-100 scale with two decimals, as in R2MED's own tables."""
 
 NOTHING = "–"
 
 
 def points(value: float | None, decimals: int = 2) -> str:
-    """Write a measure, 0.42314 as `42.31`."""
+    """Write a share, 0.42314 as `42.31`."""
     return NOTHING if value is None else f"{100 * value:.{decimals}f}"
 
 
@@ -14,13 +14,28 @@ def bound(value: float) -> str:
 
 
 def signed_points(value: float | None, decimals: int = 2) -> str:
-    """Write a difference with its sign, -0.01 as `−1.00`."""
+    """Write a difference of shares with its sign, -0.01 as `−1.00`."""
     return NOTHING if value is None else f"{100 * value:+.{decimals}f}".replace("-", "−")
 
 
 def interval(ends: tuple[float, float] | None) -> str:
-    """Write the ends of an interval of differences, `−0.20 to +1.30`."""
+    """Write the ends of an interval of differences of shares, `−0.20 to +1.30`."""
     return NOTHING if ends is None else f"{signed_points(ends[0])} to {signed_points(ends[1])}"
+
+
+def plain(value: float | None) -> str:
+    """Write a figure that is no share, 12.34567 as `12.3457`."""
+    return NOTHING if value is None else f"{value:.4f}"
+
+
+def signed_plain(value: float | None) -> str:
+    """Write a difference of figures that are no shares, -1.5 as `−1.5000`."""
+    return NOTHING if value is None else f"{value:+.4f}".replace("-", "−")
+
+
+def plain_interval(ends: tuple[float, float] | None) -> str:
+    """Write the ends of an interval of such differences, `−0.2000 to +1.3000`."""
+    return NOTHING if ends is None else f"{signed_plain(ends[0])} to {signed_plain(ends[1])}"
 
 
 def p_value(value: float | None) -> str:

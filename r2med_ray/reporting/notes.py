@@ -3,8 +3,10 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
+from r2med_ray.evaluation.measures import not_checked
 from r2med_ray.reporting.missing import needs
 from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord
+from r2med_ray.reporting.scales import measures_of
 
 DEMONSTRATIONS = "Demo"
 """The suite of the tasks inside the package."""
@@ -39,7 +41,7 @@ def _missing(record: BenchmarkRecord) -> Iterator[str]:
 def reading_notes(record: BenchmarkRecord) -> list[str]:
     """Return how the figures came about, and what was counted on the way."""
     return [
-        "Measures are on a scale of 0 to 100; the JSON and Parquet files hold 0 to 1.",
+        *_measures(record),
         "Documents with the same 32-bit score are ordered by document id, descending, as in trec_eval.",
         "A task's figure is the mean over all queries with a positive judgement; a query without an answer counts 0. "
         "A mean over tasks weighs tasks equally and is left out for a system that lacks one.",
@@ -47,6 +49,15 @@ def reading_notes(record: BenchmarkRecord) -> list[str]:
         *_baseline(record),
         *_counts(record),
     ]
+
+
+def _measures(record: BenchmarkRecord) -> Iterator[str]:
+    measures = measures_of(record)
+    plain = [name for name, measure in measures.items() if not measure.is_share]
+    own_scale = f" On their own scale in all files: {_listed(plain)}." if plain else ""
+    yield f"Measures are on a scale of 0 to 100; the JSON and Parquet files hold 0 to 1.{own_scale}"
+    if lacking := not_checked(measures.values()):
+        yield f"Not checked by trec_eval, which lacks them: {_listed(lacking)}."
 
 
 def _compat(record: BenchmarkRecord) -> Iterator[str]:

@@ -8,6 +8,7 @@ from r2med_ray.reporting.compare import verdict_columns, verdict_notes
 from r2med_ray.reporting.notes import reading_notes, warnings
 from r2med_ray.reporting.record import BenchmarkRecord
 from r2med_ray.reporting.run_details import query_columns, result_columns, stage_columns, task_columns
+from r2med_ray.reporting.scales import scale_of
 from r2med_ray.reporting.summary import SIGNIFICANCE_LEVEL, Summary, SystemSummary
 from r2med_ray.reporting.tables import (
     count_columns,
@@ -25,7 +26,7 @@ _ENVIRONMENT = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-for _filter in (formats.points, formats.signed_points, formats.interval, formats.p_value):
+for _filter in (formats.points, formats.p_value):
     _ENVIRONMENT.filters[_filter.__name__] = _filter
 
 
@@ -34,6 +35,7 @@ def render_page(summary: Summary) -> str:
     record, judged = summary.record, verdicts(summary)
     return _ENVIRONMENT.get_template("index.html.j2").render(
         record=record,
+        scale=scale_of(record, record.main_measure),
         rows=summary.rows,
         warnings=warnings(record),
         notes=reading_notes(record),

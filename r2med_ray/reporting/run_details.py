@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from r2med_ray.reporting.columns import Column
-from r2med_ray.reporting.formats import count, points, tenths
+from r2med_ray.reporting.formats import count, tenths
 from r2med_ray.reporting.record import BenchmarkRecord, StageRecord, TaskRecord
+from r2med_ray.reporting.scales import scale_of
 from r2med_ray.reporting.summary import Summary
 
 
@@ -59,6 +60,7 @@ def result_columns(record: BenchmarkRecord) -> list[Column]:
 def query_columns(summary: Summary, task: TaskRecord) -> list[Column]:
     """Return one row per query in the mean of a task: the main measure of each system that has run it."""
     main = summary.record.main_measure
+    write = scale_of(summary.record, main).value
     values = {
         row.system.name: summary.record.results_of(row.system.name)[task.name].evaluation.values(main)
         for row in summary.rows
@@ -68,7 +70,7 @@ def query_columns(summary: Summary, task: TaskRecord) -> list[Column]:
     return [
         Column(title="Query", values=query_ids, is_number=False),
         *(
-            Column(title=system, values=[found.get(query_id) for query_id in query_ids], write=points)
+            Column(title=system, values=[found.get(query_id) for query_id in query_ids], write=write)
             for system, found in values.items()
         ),
     ]

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from r2med_ray.corpus.catalog import TASKS
 from r2med_ray.evaluation.aggregate import pooled_micro_recall, query_weighted, task_macro
 from r2med_ray.evaluation.evaluate import Evaluation
-from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.published import PublishedScore, published_score
 from r2med_ray.evaluation.significance import Comparison, compare_with_baseline
 from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord, SystemRecord
+from r2med_ray.reporting.scales import measures_of
 
 SIGNIFICANCE_LEVEL = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemSummary:
-    """One row of the leaderboard. Figures are on the scale 0 to 1."""
+    """One row of the leaderboard. Figures are on the scale of their measure, 0 to 1 for a share."""
 
     system: SystemRecord
     scores: Mapping[str, float]
@@ -104,6 +104,7 @@ def _row(
     published = published_scores(record, system, record.main_measure)
     is_complete = len(results) == len(record.tasks)
     measures = record.measures if is_complete else ()
+    recall_cutoffs = {name: parsed.cutoff for name, parsed in measures_of(record).items() if parsed.name == "R"}
     return SystemSummary(
         system=system,
         scores=scores,
@@ -113,7 +114,7 @@ def _row(
         micro_recall={
             measure: pooled_micro_recall(evaluations, cutoff)
             for measure in measures
-            if (cutoff := _recall_cutoff(measure)) is not None
+            if (cutoff := recall_cutoffs.get(measure)) is not None
         },
         comparison=comparison,
         published=published,
@@ -135,11 +136,6 @@ def _suite_means(record: BenchmarkRecord, scores: Mapping[str, float]) -> dict[s
         for suite, tasks in suite_tasks(record).items()
         if scores.keys() >= set(tasks)
     }
-
-
-def _recall_cutoff(measure: str) -> int | None:
-    parsed = Measure.parse(measure)
-    return parsed.cutoff if parsed.name == "R" else None
 
 
 def published_scores(record: BenchmarkRecord, system: SystemRecord, measure: str) -> dict[str, PublishedScore]:

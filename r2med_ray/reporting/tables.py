@@ -9,9 +9,10 @@ from dataclasses import replace
 
 from r2med_ray.reporting.columns import Column, csv_table, escape_markdown, markdown_table, text_table
 from r2med_ray.reporting.compare import verdict_columns, verdict_notes
-from r2med_ray.reporting.formats import interval, p_value, points, signed_points
+from r2med_ray.reporting.formats import p_value, points
 from r2med_ray.reporting.nano_tables import nano_sections
 from r2med_ray.reporting.notes import reading_notes, warnings
+from r2med_ray.reporting.scales import POINTS, Scale, scale_of
 from r2med_ray.reporting.summary import Summary
 from r2med_ray.reporting.verdicts import verdicts
 
@@ -23,7 +24,8 @@ def leaderboard_markdown(summary: Summary) -> str:
     sections = [
         f"# {escape_markdown(record.name)}\n",
         *(f"> {escape_markdown(warning)}\n" for warning in warnings(record)),
-        f"{escape_markdown(record.main_measure)} on a scale of 0–100; the best of each column is bold.\n",
+        f"{escape_markdown(record.main_measure)} {scale_of(record, record.main_measure).words}; "
+        "the best of each column is bold.\n",
         markdown_table([name_column(summary), *score_columns(summary), *side_columns(summary)]),
         "## All measures\n",
         markdown_table([name_column(summary), *measure_columns(summary)]),
@@ -43,28 +45,31 @@ def leaderboard_text(summary: Summary) -> str:
     record = summary.record
     table = text_table([name_column(summary), *score_columns(summary), *side_columns(summary)])
     notes = "".join(f"{textwrap.fill(note, 100)}\n" for note in [*warnings(record), *reading_notes(record)])
-    return f"{record.name}: {record.main_measure} on a scale of 0–100\n\n{table}\n{notes}"
+    return f"{record.name}: {record.main_measure} {scale_of(record, record.main_measure).words}\n\n{table}\n{notes}"
 
 
 def leaderboard_csv(summary: Summary) -> str:
-    """Return one row per system with every figure, measures on a scale of 0 to 100."""
-    rows = summary.rows
+    """Return one row per system with every figure; a title says where the scale is 0 to 100."""
+    rows, scale = summary.rows, scale_of(summary.record, summary.record.main_measure)
     compared = [row.comparison for row in rows]
     intervals = [found.interval if found else None for found in compared]
     measured = [
         *score_columns(summary),
         *measure_columns(summary),
         *published_means(summary),
-        _scores("Δ", [found.difference if found else None for found in compared]),
-        _scores("Δ low", [ends[0] if ends else None for ends in intervals]),
-        _scores("Δ high", [ends[1] if ends else None for ends in intervals]),
+        _scores("Δ", [found.difference if found else None for found in compared], scale),
+        _scores("Δ low", [ends[0] if ends else None for ends in intervals], scale),
+        _scores("Δ high", [ends[1] if ends else None for ends in intervals], scale),
     ]
     return csv_table(
         [
             name_column(summary),
             Column(title="Description", values=[row.system.description for row in rows], is_number=False),
             Column(title="Compat", values=[row.system.compat for row in rows], is_number=False),
-            *(replace(column, title=f"{column.title} (0-100)") for column in measured),
+            *(
+                replace(column, title=f"{column.title} (0-100)") if column.write is points else column
+                for column in measured
+            ),
             Column(
                 title="p", values=[found.p_adjusted if found else None for found in compared], write="{:.4f}".format
             ),
@@ -81,10 +86,14 @@ def score_columns(summary: Summary) -> list[Column]:
     """Return the main measure: mean over tasks, mean over each suite where there are several, and each task."""
     record, rows = summary.record, summary.rows
     suites = {suite: label for suite, label in summary.averaged_suites.items() if label}
+    columns = {
+        "Mean": [row.means.get(record.main_measure) for row in rows],
+        **{f"Mean{label}": [row.suite_means.get(suite) for row in rows] for suite, label in suites.items()},
+    }
+    scale = scale_of(record, record.main_measure)
     return [
-        _scores("Mean", [row.means.get(record.main_measure) for row in rows]),
-        *(_scores(f"Mean{label}", [row.suite_means.get(suite) for row in rows]) for suite, label in suites.items()),
-        *(_scores(task.name, [row.scores.get(task.name) for row in rows]) for task in record.tasks),
+        *(_scores(title, values, scale) for title, values in columns.items()),
+        *(_scores(task.name, [row.scores.get(task.name) for row in rows], scale) for task in record.tasks),
     ]
 
 
@@ -93,19 +102,32 @@ def measure_columns(summary: Summary) -> list[Column]:
     record, rows = summary.record, summary.rows
     pooled = list(dict.fromkeys(measure for row in rows for measure in row.micro_recall))
     return [
-        *(_scores(measure, [row.means.get(measure) for row in rows]) for measure in record.measures),
-        _scores(f"{record.main_measure} by query", [row.query_weighted for row in rows]),
-        *(_scores(f"{measure} pooled", [row.micro_recall.get(measure) for row in rows]) for measure in pooled),
+        *(
+            _scores(measure, [row.means.get(measure) for row in rows], scale_of(record, measure))
+            for measure in record.measures
+        ),
+        _scores(
+            f"{record.main_measure} by query",
+            [row.query_weighted for row in rows],
+            scale_of(record, record.main_measure),
+        ),
+        *(
+            _scores(f"{measure} pooled", [row.micro_recall.get(measure) for row in rows], POINTS)
+            for measure in pooled
+        ),
     ]
 
 
 def side_columns(summary: Summary) -> list[Column]:
     """Return what stands beside the scores: published means, the comparison with the baseline, and counts."""
     compared = [row.comparison for row in summary.rows]
+    scale = scale_of(summary.record, summary.record.main_measure)
     columns = [
-        Column(title="Δ", values=[found.difference if found else None for found in compared], write=signed_points),
+        Column(title="Δ", values=[found.difference if found else None for found in compared], write=scale.difference),
         Column(
-            title="95% interval", values=[found.interval if found else None for found in compared], write=interval
+            title="95% interval",
+            values=[found.interval if found else None for found in compared],
+            write=scale.interval,
         ),
         Column(title="p", values=[found.p_adjusted if found else None for found in compared], write=p_value),
     ]
@@ -138,5 +160,5 @@ def _counts(summary: Summary) -> list[Column]:
     ]
 
 
-def _scores(title: str, values: Sequence[float | None]) -> Column:
-    return Column(title=title, values=values, write=points, highest_is_best=True)
+def _scores(title: str, values: Sequence[float | None], scale: Scale) -> Column:
+    return Column(title=title, values=values, write=scale.value, highest_is_best=True)

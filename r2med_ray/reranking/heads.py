@@ -1,8 +1,8 @@
-"""Reorders the head of a run; what is below stays below, in its order.
+"""Reorders the head of a run: its first documents. The documents below the head stay below, in their order.
 
-A run file's order is that of its scores, so the documents below the head get new ones: the head's lowest score minus
-one step, two steps, ... A step is 1, or 2⁻²² of that score where 1 would be lost in float32, whose neighbours lie at
-most 2⁻²³ of a number apart.
+The scores in a run file decide its order, so the documents below the head get new scores: the head's lowest score
+minus one step, minus two steps, ... A step is 1, or 2⁻²² of that lowest score where 1 would be lost in float32, whose
+neighbours lie at most 2⁻²³ of a number apart.
 """
 
 import logging
@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from r2med_ray.demands import Reranker, Steps
 from r2med_ray.errors import DataError
-from r2med_ray.protocols import Candidates, Reranker
+from r2med_ray.protocols import Candidates
 from r2med_ray.ranking import best, require_finite
 from r2med_ray.types import DocId, Document, Query, QueryId, Ranking, Reranking, Run, ScoredDoc
 
@@ -28,7 +29,7 @@ class Reranked(NamedTuple):
 
 
 def head_ids(run: Run, depth: int) -> frozenset[DocId]:
-    """Return the ids of all documents that a reranker will read."""
+    """Return the ids of all documents in the heads: those that a reranker will read."""
     return frozenset(hit.doc_id for ranking in run.rankings.values() for hit in ranking[:depth])
 
 
@@ -41,20 +42,20 @@ def rerank(
     depth: int,
     tag: str,
     keep_rest: bool = True,
-) -> Reranked:
+) -> Steps[Reranked]:
     """Order the first `depth` documents of every ranking by a reranker's scores.
 
-    The reranker sees the user's query, never what a rewriter made of it, as in the published protocol. The same
-    documents come out as went in, so recall at `depth` and below it can't change.
+    The reranker sees the user's query, never what a rewriter made of it, as in the published protocol. Every ranking
+    keeps its documents and only their order changes, so recall at `depth` or deeper can't change.
 
     Args:
-        run: the first stage.
-        reranker: scores all heads in one call, so that a server can batch across queries.
+        run: the first stage's run.
+        reranker: scores the heads of all queries in one call, so that a server can batch across queries.
         queries: exactly those that the run answers.
         documents: at least those of `head_ids`.
         depth: how many documents of each ranking are scored.
         tag: tag of the new run.
-        keep_rest: False leaves out what is below the head, as the published runs do.
+        keep_rest: False leaves out the documents below the head, as the published runs do.
 
     Raises:
         DataError: queries and run differ, a document or a score is missing, or a score is not finite.
@@ -63,17 +64,8 @@ def rerank(
     if difference := by_id.keys() ^ run.rankings.keys():
         raise DataError(f"run {run.tag!r} and its queries differ in {len(difference)} ids, e.g. {min(difference)!r}")
     heads = {query_id: ranking[:depth] for query_id, ranking in run.rankings.items()}
-    reranking = reranker.score_all(
-        [
-            Candidates(
-                replace(by_id[query_id], expansions=()),
-                _documents(query_id, head, documents),
-                [hit.score for hit in head],
-            )
-            for query_id, head in heads.items()
-            if head
-        ]
-    )
+    work = [_candidates(by_id[query_id], head, documents) for query_id, head in heads.items() if head]
+    reranking = yield from reranker.score_all(work)
     scores = reranking.scores
     _warn_of_ties(scores)
     rankings = {
@@ -85,11 +77,16 @@ def rerank(
     return Reranked(Run(tag=tag, rankings=rankings), reranking)
 
 
-def _documents(query_id: QueryId, head: Ranking, documents: Mapping[DocId, Document]) -> list[Document]:
+def _candidates(query: Query, head: Ranking, documents: Mapping[DocId, Document]) -> Candidates:
+    """Return what a reranker is shown for one query: the query without expansions, and the head."""
     for hit in head:
         if hit.doc_id not in documents:
-            raise DataError(f"rerank: query {query_id!r}, document {hit.doc_id!r} was not read from the corpus")
-    return [documents[hit.doc_id] for hit in head]
+            raise DataError(f"rerank: query {query.query_id!r}, document {hit.doc_id!r} was not read from the corpus")
+    return Candidates(
+        query=replace(query, expansions=()),
+        documents=tuple(documents[hit.doc_id] for hit in head),
+        scores=tuple(hit.score for hit in head),
+    )
 
 
 def _reordered(query_id: QueryId, head: Ranking, scores: Sequence[float], rest: Ranking) -> Ranking:
@@ -107,7 +104,7 @@ def _reordered(query_id: QueryId, head: Ranking, scores: Sequence[float], rest: 
 
 
 def _below(head: Ranking, rest: Ranking) -> Ranking:
-    """Give the documents of `rest` falling scores, as float32 values, under the lowest of the head."""
+    """Give the documents of `rest` falling scores, as float32 values, below the head's lowest score."""
     if not rest:
         return ()
     lowest = head[-1].score
@@ -118,7 +115,10 @@ def _below(head: Ranking, rest: Ranking) -> Ranking:
 
 
 def _warn_of_ties(scores: Mapping[QueryId, Sequence[float]]) -> None:
-    """A reranker that gives all candidates of a query one score has not read them (a broken prompt or template)."""
+    """Log a warning where most queries have one score for all their candidates.
+
+    A reranker that scores so has not read them: its prompt or template is broken.
+    """
     contested = [of_query for of_query in scores.values() if len(of_query) > 1]
     tied = sum(len(set(of_query)) == 1 for of_query in contested)
     if 2 * tied > len(contested):

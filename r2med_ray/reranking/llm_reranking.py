@@ -5,231 +5,124 @@
     groupwise   grades the members of groups beside each other; grades decide over all groups (GroupRank, 2025,
                 arXiv 2511.11653)
 
-Both may run in several passes over shuffled candidates, whose orders are fused by reciprocal rank, against a model's
-liking for certain places. Both may see the first stage's scores (InsertRank, 2025, arXiv 2506.14086). An answer that
-leaves out, repeats or invents ids is repaired by the rules of `permutations`, so the candidates stay what they were.
-Repairs are counted per query, and a run with too many answers that nothing could be read from is refused.
+Both may run in several passes over shuffled candidates. The orders of the passes are fused by reciprocal rank, which
+works against a model's liking for certain places. Both may show the first stage's scores (InsertRank, 2025, arXiv
+2506.14086). An answer that leaves out, repeats or invents ids is repaired by the rules of `permutations`, so the
+candidates stay what they were. Repairs are counted per query; `readability` refuses a run with too many answers that
+nothing could be read from.
 
-Scores are ranks: the last of n candidates gets 1, the first n. They say nothing between queries.
+Scores are ranks: the first of n candidates gets n, the last one 1. They can't be compared between queries.
 """
 
-import random
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import TypeAlias
 
-from r2med_ray.errors import DataError, named
-from r2med_ray.protocols import Candidates, ChatPrompt, Completion, TextGenerator
-from r2med_ray.reranking.permutations import NO_LIST, read_grades, read_permutation
+from r2med_ray.demands import Ask, Keep, Recall, Steps
+from r2med_ray.protocols import Candidates, Completion, LanguageModel
+from r2med_ray.reranking.llm_prompts import LlmReranking, load_llm_prompt, window_prompt
+from r2med_ray.reranking.orderings import Ordering, fused, passes_over, window_starts
+from r2med_ray.reranking.permutations import VERSION
+from r2med_ray.reranking.readability import CONTEXT_LIMIT
+from r2med_ray.reranking.stored_scores import read_reranking, reranking_files, scores_key
 from r2med_ray.settings.templates import Template
-from r2med_ray.types import Repairs, Reranking
+from r2med_ray.storage.artifacts import Json
+from r2med_ray.types import Reranking
 
 Read: TypeAlias = Callable[[Completion], tuple[str, str]]
-"""Cuts the answer out of what a model wrote; second, what is wrong with it (`cut at limit`), or nothing."""
-
-PLACES = ("query", "passages", "count")
-"""What a prompt of a reranker is filled with."""
-
-BEST_GRADE = 10.0
-RRF_K = 60
-"""Of the passes (Cormack et al. 2009)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LlmReranking:
-    """How a language model is asked to rerank."""
-
-    strategy: Literal["listwise", "groupwise"] = "listwise"
-    window: int = 20
-    """Candidates of one prompt."""
-
-    step: int = 10
-    """How far a listwise window moves; what it overlaps with the next one can rise further."""
-
-    passes: int = 1
-    """The first pass sees the first stage's order, every other a shuffled one."""
-
-    show_scores: bool = False
-    """Whether the first stage's scores stand beside the passages."""
-
-    passage_words: int = 300
-    """Words kept of each passage."""
-
-    seed: int = 42
-
-
-@dataclass(slots=True)
-class _Repaired:
-    """What was repaired in the answers about one query."""
-
-    rules: Counter[str] = field(default_factory=Counter)
-    unreadable: Counter[str] = field(default_factory=Counter)
-
-    def note(self, repairs: Counter[str], flaw: str) -> None:
-        """Count the repairs of an answer, or why nothing could be read from it."""
-        if NO_LIST in repairs:
-            self.unreadable[flaw or NO_LIST] += 1
-        else:
-            self.rules += repairs
-
-
-@dataclass(slots=True)
-class _Ordering:
-    """The candidates of one query in one pass; positions are those of the first stage."""
-
-    candidates: Candidates
-    number: int
-    order: list[int]
-    repaired: _Repaired
-    """Shared by the passes of the query."""
-
-    grades: dict[int, float] = field(default_factory=dict)
+"""Cuts the answer out of what a model wrote. Returns it with what is wrong with it (`cut at limit`), or with ""."""
 
 
 class LlmReranker:
-    """Scores the candidates of many queries; prompts of all queries go to the model together.
+    """Has a language model order the candidates of many queries, and keeps the finished order.
 
     Args:
-        model: answers the prompts.
+        model: the model that is asked.
         read: cuts the answer out of what the model wrote.
-        template: of the prompt, with `PLACES`.
+        template: a prompt with `llm_prompts.PLACES`.
         settings: strategy, windows, passes.
     """
 
-    def __init__(
-        self,
-        model: TextGenerator,
-        read: Read,
-        template: Template,
-        settings: LlmReranking,
-    ) -> None:
+    def __init__(self, model: LanguageModel, read: Read, template: Template, settings: LlmReranking) -> None:
         self._model = model
         self._read = read
         self._template = template
         self._settings = settings
 
-    def score_all(self, work: Sequence[Candidates]) -> Reranking:
+    def score_all(self, work: Sequence[Candidates]) -> Steps[Reranking]:
         """Return the ranks as scores, and what was repaired on the way.
 
-        Raises:
-            StageError: the model failed for good; names the queries.
+        The kept order is recalled first; the model is asked only where there is none. Prompts of all queries are
+        asked together. A prompt that the model has no room for counts as an answer that nothing can be read from.
         """
-        repaired = {candidates.query.query_id: _Repaired() for candidates in work}
-        orderings = [
-            _Ordering(candidates, number, self._shown_order(candidates, number), repaired[candidates.query.query_id])
-            for candidates in work
-            for number in range(self._settings.passes)
-        ]
-        if self._settings.strategy == "listwise":
-            self._order_windows(orderings)
-        else:
-            self._grade_groups(orderings)
-        return Reranking(
-            scores={
-                candidates.query.query_id: _rank_scores([o.order for o in orderings if o.candidates is candidates])
-                for candidates in work
-            },
-            repairs=Repairs(
-                rules={q: dict(noted.rules) for q, noted in repaired.items() if noted.rules},
-                unreadable={q: dict(noted.unreadable) for q, noted in repaired.items() if noted.unreadable},
-            ),
+        key = scores_key(self._inputs(), work, sees_scores=self._settings.show_scores)
+        [artifact] = yield Recall(keys=(key,))
+        if artifact is not None:
+            return read_reranking(artifact)
+        reranking = yield from self._order(work)
+        yield Keep(key=key, files=reranking_files(reranking))
+        return reranking
+
+    def _inputs(self) -> Mapping[str, Json]:
+        return {
+            "generator": dict(self._model.generation_inputs()),
+            "prompt": self._template.digest,
+            "rules": VERSION,
+            **asdict(self._settings),
+        }
+
+    def _order(self, work: Sequence[Candidates]) -> Steps[Reranking]:
+        settings = self._settings
+        queries = [passes_over(candidates, passes=settings.passes, seed=settings.seed) for candidates in work]
+        contested = [ordering for passes in queries for ordering in passes if len(ordering.order) > 1]
+        yield from (
+            self._order_windows(contested) if settings.strategy == "listwise" else self._grade_groups(contested)
         )
+        return fused(queries)
 
-    def _shown_order(self, candidates: Candidates, number: int) -> list[int]:
-        order = list(range(len(candidates.documents)))
-        if number:
-            random.Random(f"{self._settings.seed}\0{candidates.query.query_id}\0{number}").shuffle(order)
-        return order
+    def _order_windows(self, orderings: Sequence[Ordering]) -> Steps[None]:
+        """Have one window after the other ordered, the same turn of all queries and passes together."""
+        size, step = self._settings.window, self._settings.step
+        starts = [window_starts(len(ordering.order), size, step) for ordering in orderings]
+        for turn in range(max(map(len, starts), default=0)):
+            asked = [(each, at[turn]) for each, at in zip(orderings, starts, strict=True) if turn < len(at)]
+            answers = yield from self._ask([(each, each.order[at : at + size]) for each, at in asked], turn)
+            for (ordering, at), (answer, flaw) in zip(asked, answers, strict=True):
+                ordering.reorder(at, answer, flaw, window=size)
 
-    def _order_windows(self, orderings: Sequence[_Ordering]) -> None:
-        """Order each window in turn, the same turn of all queries and passes together."""
-        windows = [window_starts(len(o.order), self._settings.window, self._settings.step) for o in orderings]
-        for turn in range(max(map(len, windows), default=0)):
-            asked = [(o, starts[turn]) for o, starts in zip(orderings, windows, strict=True) if turn < len(starts)]
-            shown = [o.order[start : start + self._settings.window] for o, start in asked]
-            answers = self._ask([(o, positions) for (o, _), positions in zip(asked, shown, strict=True)], turn)
-            for (ordering, start), positions, (answer, flaw) in zip(asked, shown, answers, strict=True):
-                reordering = read_permutation(answer, len(positions))
-                ordering.repaired.note(reordering.repairs, flaw)
-                ordering.order[start : start + len(positions)] = [positions[i] for i in reordering.positions]
-
-    def _grade_groups(self, orderings: Sequence[_Ordering]) -> None:
-        """Grade all groups at once. Who gets no grade gets its group's lowest: silence lifts nobody."""
+    def _grade_groups(self, orderings: Sequence[Ordering]) -> Steps[None]:
+        """Have all groups graded at once."""
         size = self._settings.window
-        contested = [o for o in orderings if len(o.order) > 1]
-        asked = [(o, o.order[start : start + size]) for o in contested for start in range(0, len(o.order), size)]
-        for (ordering, positions), (answer, flaw) in zip(asked, self._ask(asked, 0), strict=True):
-            grades = read_grades(answer, len(positions), best=BEST_GRADE)
-            ordering.repaired.note(grades.repairs, flaw)
-            lowest = min((value for value in grades.values if value is not None), default=0.0)
-            for position, value in zip(positions, grades.values, strict=True):
-                ordering.grades[position] = lowest if value is None else value
-        for ordering in contested:
-            ordering.order = sorted(ordering.grades, key=lambda position: (-ordering.grades[position], position))
+        asked = [(each, each.order[at : at + size]) for each in orderings for at in range(0, len(each.order), size)]
+        answers = yield from self._ask(asked, 0)
+        for (ordering, shown), (answer, flaw) in zip(asked, answers, strict=True):
+            ordering.grade(shown, answer, flaw)
+        for ordering in orderings:
+            ordering.order_by_grades()
 
-    def _ask(self, asked: Sequence[tuple[_Ordering, Sequence[int]]], turn: int) -> list[tuple[str, str]]:
+    def _ask(self, asked: Sequence[tuple[Ordering, Sequence[int]]], turn: int) -> Steps[list[tuple[str, str]]]:
         if not asked:
             return []
-        prompts = [self._prompt(ordering, positions, turn) for ordering, positions in asked]
-        return [self._read(completion) for completion in self._model.generate(prompts)]
-
-    def _prompt(self, ordering: _Ordering, positions: Sequence[int], turn: int) -> ChatPrompt:
-        query = ordering.candidates.query
-        passages = [self._passage(number, ordering, position) for number, position in enumerate(positions, start=1)]
-        text = self._template.fill(query=query.text, passages="\n".join(passages), count=str(len(positions)))
-        return ChatPrompt(
-            unit=f"query {query.query_id!r}, pass {ordering.number + 1}, window {turn + 1}",
-            messages=({"role": "user", "content": text},),
-            seed=self._settings.seed + ordering.number,
+        prompts = tuple(
+            window_prompt(self._template, self._settings, ordering, shown, turn=turn) for ordering, shown in asked
         )
-
-    def _passage(self, number: int, ordering: _Ordering, position: int) -> str:
-        words = ordering.candidates.documents[position].content.split()[: self._settings.passage_words]
-        score = f"(score {ordering.candidates.scores[position]:.4g}) " if self._settings.show_scores else ""
-        return f"[{number}] {score}{' '.join(words)}"
+        completions: list[Completion | None] = yield Ask(model=self._model, prompts=prompts)
+        return [("", CONTEXT_LIMIT) if each is None else self._read(each) for each in completions]
 
 
-def require_readable(reranking: Reranking, *, max_unusable: float, unit: str) -> None:
-    """Check that an order or grades could be read from the answers about enough queries.
+def build_llm_reranker(
+    model: LanguageModel, read: Read, settings: LlmReranking, *, think: bool = False, prompt: str | None = None
+) -> LlmReranker:
+    """Return the reranker that a row of the catalogue describes.
 
     Args:
-        reranking: whose queries with two or more candidates were asked about.
-        max_unusable: share of these that may have an unreadable answer.
-        unit: system and task, for errors.
+        model: the row of its language model.
+        read: cuts the answer out of what the model wrote.
+        settings: strategy, windows, passes.
+        think: whether the shipped prompt asks for reasoning first.
+        prompt: a prompt file of the user's own, in place of a shipped one.
 
     Raises:
-        DataError: there are more; names the queries and the reasons.
+        ConfigError: the prompt file can't be read, or its places are wrong.
     """
-    unreadable = reranking.repairs.unreadable
-    asked = sum(len(scores) > 1 for scores in reranking.scores.values())
-    if not unreadable or len(unreadable) / asked <= max_unusable:
-        return
-    answers = reranking.repairs.unreadable_answers
-    reasons = ", ".join(f"{reason}: {number}" for reason, number in answers.most_common())
-    raise DataError(
-        f"{unit}: {len(unreadable)} of {asked} queries have answers of the reranker that nothing can be read from "
-        f"({reasons}), {max_unusable:.0%} may: {named([*unreadable])}. Answers are kept, so the "
-        "same settings give the same ones: set another `seed` in the reranker's row, a larger `max_tokens` in its "
-        "language model's, or a larger `max_unusable` of the reranker"
-    )
-
-
-def window_starts(length: int, window: int, step: int) -> list[int]:
-    """Return where windows begin, from the end of a ranking to its head; the last one begins at 0."""
-    starts = list(range(max(0, length - window), 0, -step))
-    return [*starts, 0] if length > 1 else []
-
-
-def _rank_scores(orders: Sequence[Sequence[int]]) -> list[float]:
-    """Fuse the orders of all passes; equal sums fall as in the first stage."""
-    count = len(orders[0])
-    fused = [0.0] * count
-    for order in orders:
-        for rank, position in enumerate(order, start=1):
-            fused[position] += 1 / (RRF_K + rank)
-    ranked = sorted(range(count), key=lambda position: (-fused[position], position))
-    scores = [0.0] * count
-    for rank, position in enumerate(ranked):
-        scores[position] = float(count - rank)
-    return scores
+    return LlmReranker(model, read, load_llm_prompt(settings.strategy, think=think, prompt=prompt), settings)

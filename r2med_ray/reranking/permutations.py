@@ -1,19 +1,22 @@
-"""What a language model says of an order or of grades, read strictly and repaired by stated rules.
+"""Reads an order or grades out of what a language model says: strictly, and repaired by stated rules.
 
-Markdown's emphasis and escapes are taken out. Then a *list* is an unbroken chain of ids, joined by `>`, commas,
-semicolons or blanks: in brackets (`[2] > [1]`, `[2, 1]`), or bare where no shown id stands in brackets, joined by `>`
-anywhere (`2 > 1`) and by the others on lines of their own, after a label and a colon at most (`Order: 2, 1`).
+Markdown's emphasis and escapes are taken out first.
 
-An order is a list with `>`, as asked for, before one without; of these the one with most shown ids; of these the
-last. Ids in brackets that stand one by one, in prose or in numbered lines (`1. [2]`), all count in order of first
-mention. Then
+A *list* is an unbroken chain of ids, joined by `>`, commas, semicolons or spaces. Its ids are in brackets
+(`[2] > [1]`, `[2, 1]`). Bare ids count only where the answer has none of the shown ids in brackets: joined by `>`
+they may be anywhere (`2 > 1`); joined by the other signs they need a line of their own, with a label and a colon
+before them at most (`Order: 2, 1`).
+
+Of several lists, one with `>`, as asked for, goes before one without; of these the one with the most shown ids is the
+order; of equal ones the last. Ids in brackets that come one by one, in prose or in numbered lines (`1. [2]`), all
+count, in the order in which they are first mentioned. Then
 
 1. an id that was not shown is dropped;
 2. an id that comes again is dropped, its first place counts;
 3. ids that are missing follow in the order in which they were shown.
 
-Grades: every `[id]: number` of the answer, also with `=` or a dash and a blank for the colon, or with the word grade;
-of `7/10` it is the 7. The last grade of an id counts, a number outside the scale is cut to it.
+Grades: every `[id]: number` of the answer counts. For the colon there may be `=`, or a dash and a space; the word
+grade may follow. In `7/10` the grade is 7. The last grade of an id counts; a number outside the scale is cut to it.
 """
 
 import re
@@ -35,7 +38,7 @@ _GRADE = re.compile(
 )
 
 VERSION = 3
-"""Of these rules and of what is counted, for artefact keys."""
+"""The version of these rules and of what they count. It is part of artefact keys."""
 
 NO_LIST = "no list"
 OUT_OF_RANGE = "id out of range"
@@ -52,11 +55,11 @@ class Reordering:
     """Positions from 0 of what was shown, the best first."""
 
     repairs: Counter[str] = field(default_factory=Counter)
-    """Which rules had to be applied, and how often."""
+    """Rule → how often it had to be applied."""
 
 
 def read_permutation(answer: str, shown: int) -> Reordering:
-    """Read an order of the ids 1 to `shown` out of an answer; nothing is lost and nothing comes twice."""
+    """Read an order of the ids 1 to `shown` out of an answer; no id is lost and none comes twice."""
     repairs: Counter[str] = Counter()
     kept: dict[int, None] = {}
     for number in _said(answer, frozenset(range(1, shown + 1))):
@@ -75,7 +78,7 @@ def read_permutation(answer: str, shown: int) -> Reordering:
 
 
 def _said(answer: str, shown: frozenset[int]) -> Collection[int]:
-    """Return the ids of the list that counts, or of all that stand alone; none where no list has a shown one."""
+    """Return the ids of the list that counts, or all ids that come one by one; none where no list has a shown id."""
     text = answer.translate(_MARKUP)
 
     def rank(chain: str) -> tuple[bool, int]:
@@ -99,6 +102,7 @@ class Grades:
 
     values: tuple[float | None, ...]
     repairs: Counter[str] = field(default_factory=Counter)
+    """Rule → how often it had to be applied."""
 
 
 def read_grades(answer: str, shown: int, *, best: float) -> Grades:

@@ -1,12 +1,13 @@
-"""Queries in parts, each encoded on its own, for retrievers whose parts aren't one vector.
+"""Encodes the parts of queries one by one, for retrievers that can't average them into one vector.
 
-The parts are those of `query_construction` under `compat: none`: the published protocol knows no such retriever.
+The parts are those of `query_construction` by the default rules: the published protocol knows no such retriever.
 """
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from r2med_ray.retrieval.query_construction import dense_query
+from r2med_ray.settings.compat import Rules
 from r2med_ray.types import Document, Query
 
 T = TypeVar("T")
@@ -17,17 +18,17 @@ def encode_parts(
     encode_queries: Callable[[Sequence[str]], Sequence[T]],
     encode_documents: Callable[[Sequence[Document]], Sequence[T]],
 ) -> list[list[T]]:
-    """Return what became of each query's parts: the query first, then the texts that a rewriter wrote for it.
+    """Return one list per query: what its parts were encoded to, the query first, then the texts beside it.
 
     Args:
         queries: with their expansions.
-        encode_queries: asked once for all parts that are read as queries.
-        encode_documents: asked once for all parts that are read as documents, if there are any.
+        encode_queries: called once with all parts that are read as queries.
+        encode_documents: called once with all parts that are read as documents, if there are any.
     """
-    parts = [dense_query(query, "none", "none") for query in queries]
+    parts = [dense_query(query, Rules(), "none") for query in queries]
     flat = [part for of_query in parts for part in of_query]
     texts = [part.text for part in flat if part.prompt == "query"]
     documents = [Document(doc_id="", text=part.text) for part in flat if part.prompt == "document"]
-    asked = iter(encode_queries(texts))
-    told = iter(encode_documents(documents) if documents else ())
-    return [[next(asked if part.prompt == "query" else told) for part in of_query] for of_query in parts]
+    of_queries = iter(encode_queries(texts))
+    of_documents = iter(encode_documents(documents) if documents else ())
+    return [[next(of_queries if part.prompt == "query" else of_documents) for part in of_query] for of_query in parts]

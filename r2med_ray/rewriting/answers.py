@@ -1,6 +1,6 @@
 """Cuts the answer out of what a language model wrote.
 
-What counts as usable, by the marker that ends the reasoning and the reason why generation ended:
+What is used as the answer depends on the marker that ends the reasoning, and on the reason why generation ended:
 
 | output                     | stop   | length  | unknown |
 |----------------------------|--------|---------|---------|
@@ -10,11 +10,14 @@ What counts as usable, by the marker that ends the reasoning and the reason why 
 | neither, plain writer      | whole  | whole   | whole   |
 
 A reasoning writer whose end is unknown gets the strict reading: chat templates open the reasoning in the prompt, so
-a text without any tag is as likely to be reasoning that was cut as an answer. Blanks, stop tokens and refusals
-are no answer. The published protocol of R2MED (`src/base.py` of its repository, 62b7074) takes the whole
-text where the marker is absent; under `r2med` that happens here too, and is flagged all the same.
+a text without any tag is as likely to be reasoning that was cut as an answer. White space, stop tokens and refusals
+are no answer.
 
-A server that takes reasoning and answer apart leaves no markers; `joined` puts them back, so that there is one rule.
+The published protocol of R2MED (`src/base.py` of its repository, 62b7074) takes the whole text where the marker is
+missing (`Rules.missing_marker`), and uses empty texts and refusals (`Rules.unusable_texts`). Both are flagged all the
+same.
+
+A server that takes reasoning and answer apart leaves no markers. `joined` puts them back, so that one rule is enough.
 """
 
 import re
@@ -22,114 +25,23 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias
 
+from r2med_ray.rewriting.answer_formats import SHIPPED_FORMATS, AnswerFormat
 from r2med_ray.rewriting.methods import spelled
+from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.registry import Registry
-from r2med_ray.types import Compat
 
-Flag: TypeAlias = Literal["none", "empty", "refusal", "no closing tag", "cut at limit"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerFormat:
-    """How a family of language models marks its answer."""
-
-    writers: tuple[str, ...]
-    """Names of the models, as globs."""
-
-    reasoning: bool
-    """Whether these models think before they answer."""
-
-    thought_start: str
-    answer_start: str
-    answer_end: str = ""
-    """Empty where the answer runs to the end of the text."""
-
-    thought_end: str = ""
-    """Ends the reasoning; empty where `answer_start` does."""
-
-    thoughts_stay: bool = False
-    """Whether chat templates leave these models' reasoning in earlier messages; most cut it out once it has ended."""
-
-    def has_open_thought(self, text: str) -> bool:
-        """Say whether reasoning has begun in a text and not ended."""
-        return text.rfind(self.thought_start) > max(text.rfind(end) for end in self._thought_ends)
-
-    def has_ended_thought(self, text: str) -> bool:
-        """Say whether reasoning has ended in a text."""
-        return any(end in text for end in self._thought_ends)
-
-    @property
-    def _thought_ends(self) -> tuple[str, str]:
-        return self.thought_end or self.answer_start, self.answer_start
+Flag: TypeAlias = Literal["none", "empty", "refusal", "no closing tag", "cut at limit", "context limit"]
 
 
-FORMATS: Registry[AnswerFormat] = Registry(
-    "answer format",
-    [
-        (
-            "think",
-            AnswerFormat(
-                writers=("r1-*", "qwq-32b", "qwen3-*", "demo-reasoner"),
-                reasoning=True,
-                thought_start="<think>",
-                answer_start="</think>",
-            ),
-        ),
-        (
-            "final-response",
-            AnswerFormat(
-                writers=("huatuo-*",),
-                reasoning=True,
-                thought_start="## Thinking",
-                answer_start="Final Response",
-            ),
-        ),
-        (
-            "solution",
-            AnswerFormat(
-                writers=("sky-32b",),
-                reasoning=True,
-                thought_start="<|begin_of_thought|>",
-                thought_end="<|end_of_thought|>",
-                answer_start="<|begin_of_solution|>",
-                answer_end="<|end_of_solution|>",
-            ),
-        ),
-        (
-            "answer-tag",
-            AnswerFormat(
-                writers=("qwen-7b-ins", "qwen-3b-ins"),
-                reasoning=True,
-                thought_start="<think>",
-                thought_end="</think>",
-                thoughts_stay=True,
-                answer_start="<answer>",
-                answer_end="</answer>",
-            ),
-        ),
-        (
-            "harmony",
-            AnswerFormat(
-                writers=("gpt-oss-*",),
-                reasoning=True,
-                thought_start="<|channel|>analysis<|message|>",
-                answer_start="<|channel|>final<|message|>",
-            ),
-        ),
-        (
-            "plain",
-            AnswerFormat(
-                writers=("qwen-7b", "qwen-32b", "qwen-72b", "llama-70b", "gpt4", "o3-mini", "demo-writer"),
-                reasoning=False,
-                thought_start="<think>",
-                answer_start="</think>",
-            ),
-        ),
-    ],
-)
+FORMATS: Registry[AnswerFormat] = Registry("answer format", SHIPPED_FORMATS)
+
+NO_ROOM: Flag = "context limit"
+"""The flag of a prompt that the model has no room for in any of its versions, so that there is no text."""
+
+_DEFAULT = Rules()
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-"""Half a character, as a stream that is cut between two tokens leaves it; no tokenizer takes it."""
+"""Half a character: what a stream leaves that is cut between two tokens. No tokenizer reads it."""
 
 _STOP_TOKENS = re.compile(
     r"(?:\s|</s>|<\|im_end\|>|<\|return\|>|<\|endoftext\|>|<\|eot_id\|>|<\|end_of_text\|>|<｜end▁of▁sentence｜>)+\Z"
@@ -149,22 +61,22 @@ class Answer:
     """The answer. Empty where nothing is usable."""
 
     reasoning_text: str
-    """What stood before the answer, without its opening tag."""
+    """The reasoning before the answer, without its opening tag."""
 
     flag: Flag
 
 
 def format_of(writer: str) -> AnswerFormat:
-    """Return the answer format of a model; a model that no row names is plain, think tags understood."""
+    """Return the answer format of a model; a model that no row names is plain, and its think tags are understood."""
     rows = (row for row in FORMATS.values() if any(fnmatchcase(spelled(writer), glob) for glob in row.writers))
     return next(rows, FORMATS["plain"])
 
 
 def joined(reasoning: str, text: str, form: AnswerFormat, *, is_answer: bool = True) -> str:
-    """Return the one text of a model whose server took reasoning and answer apart.
+    """Return reasoning and answer as one text, as a model writes them where no server takes them apart.
 
-    A server without an answer has met no marker, so none is put in: the reasoning was cut, or was all there is. Where
-    the server cuts at the end of the reasoning, the marks of the answer are still there, if the model wrote any.
+    Where no answer follows, the server has met no marker, so none is put in: the reasoning was cut, or is all there
+    is. Marks of the answer that the server left in `text` are not put in again.
 
     Args:
         reasoning: what the server called reasoning; empty where it took nothing apart.
@@ -183,16 +95,16 @@ def joined(reasoning: str, text: str, form: AnswerFormat, *, is_answer: bool = T
 
 
 def read_answer(
-    raw: str | None, writer: str | AnswerFormat, *, finish_reason: str | None = None, compat: Compat = "none"
+    raw: str | None, writer: str | AnswerFormat, *, finish_reason: str | None = None, rules: Rules = _DEFAULT
 ) -> Answer:
     """Cut the answer out of a model's output.
 
     Args:
         raw: the output; None is an output without text.
-        writer: name of the model, e.g. "r1-qwen-32b", where underscores stand for dashes; or its format.
+        writer: name of the model, e.g. "r1-qwen-32b", with dashes or underscores; or its format.
         finish_reason: "stop", "length" or "content_filter" as the server said it; None where nobody knows, as in
             published files.
-        compat: "r2med" takes the published way: first marker wins, the whole text where there is none.
+        rules: whether the published way holds for a missing marker and for unusable texts.
     """
     output = _LONE_SURROGATE.sub("\ufffd", raw or "")
     row = writer if isinstance(writer, AnswerFormat) else format_of(writer)
@@ -201,7 +113,7 @@ def read_answer(
     closed = bool(start) and (bool(end) or not row.answer_end)
     opened = output.lstrip().startswith(row.thought_start)
 
-    if compat == "r2med":
+    if rules.missing_marker:
         text = body.strip() if row.reasoning and closed else output
     elif start:
         text = _trim(body)
@@ -222,12 +134,12 @@ def read_answer(
         flag = "empty"
     reasoning = before if start or not text else ""
     return Answer(
-        text="" if refused and compat == "none" else text,
+        text="" if refused and not rules.unusable_texts else text,
         reasoning_text=reasoning.strip().removeprefix(row.thought_start).strip(),
         flag=flag,
     )
 
 
 def _trim(text: str) -> str:
-    """Remove surrounding blanks and the stop tokens that an engine left at the end."""
+    """Remove white space around a text, and the stop tokens that an engine left at its end."""
     return _STOP_TOKENS.sub("", text).lstrip()

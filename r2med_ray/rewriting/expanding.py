@@ -1,13 +1,14 @@
-"""Puts a language model's answers into the queries, and decides about the ones that can't be used."""
+"""Puts a language model's answers into the queries, and decides what becomes of answers that can't be used."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from r2med_ray.errors import DataError, named
-from r2med_ray.rewriting.answers import Answer
+from r2med_ray.rewriting.answers import NO_ROOM, Answer
+from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.config import RewriterConfig
-from r2med_ray.types import Compat, Expansion, Query, QueryId, Rewriting
+from r2med_ray.types import Expansion, Query, QueryId, Rewriting, Use
 
 
 def expand(
@@ -16,27 +17,30 @@ def expand(
     config: RewriterConfig,
     *,
     method: str,
+    use: Use,
     reasoning: bool,
-    compat: Compat,
+    rules: Rules,
     noted: Mapping[str, Sequence[QueryId]] | None = None,
     task: str = "",
 ) -> Rewriting:
     """Give every query its usable answers as expansions; a query without any stays as it was.
 
-    Under `r2med` every answer is used, however it ended, as in the published figures. Flags are counted either way.
+    The published protocol (`Rules.unusable_texts`) uses every text, however it ended. Flags are counted either way.
+    A prompt that the model had no room for has no text to use.
 
     Args:
         queries: the queries of a task.
-        answers: of every query, one per sample.
+        answers: query id → its answers, one per sample.
         config: how many queries may be left without an expansion.
-        method: what the expansions are used like.
+        method: what `Expansion.method` is to say.
+        use: how the texts are used in a search.
         reasoning: whether the writer thinks before it answers.
-        compat: see above.
-        noted: what else there is to say of some queries, by reason.
-        task: whose queries they are, for errors.
+        rules: which side of each difference holds.
+        noted: further flags, reason → ids of the queries.
+        task: name of the task or the system, for errors.
 
     Raises:
-        DataError: more queries than allowed have no usable answer; names them, and why.
+        DataError: more queries than allowed have no usable answer; names them and the reasons.
     """
     flagged: defaultdict[str, list[QueryId]] = defaultdict(list)
     rewritten = []
@@ -45,9 +49,9 @@ def expand(
         for flag in dict.fromkeys(answer.flag for answer in of_query if answer.flag != "none"):
             flagged[flag].append(query.query_id)
         expansions = tuple(
-            Expansion(text=answer.text, method=method, reasoning=reasoning)
+            Expansion(text=answer.text, method=method, reasoning=reasoning, use=use)
             for answer in of_query
-            if answer.text or compat == "r2med"
+            if answer.text or (rules.unusable_texts and answer.flag != NO_ROOM)
         )
         rewritten.append((replace(query, expansions=(*query.expansions, *expansions)), bool(expansions)))
     rewriting = Rewriting(
@@ -66,10 +70,11 @@ def _require_few(rewriting: Rewriting, config: RewriterConfig, task: str) -> Non
         return
     reasons = Counter({reason: len({*ids} & {*unusable}) for reason, ids in rewriting.flagged.items()})
     counted = ", ".join(f"{reason}: {number}" for reason, number in reasons.most_common() if number)
+    room = "a language model with more room, " if reasons[NO_ROOM] else ""
     other_texts = "another `seed`, a larger `max_tokens` of the model" if config.llm else "other `generations`"
     more = "`on_unusable: original`" if config.on_unusable == "error" else "a larger `max_unusable`"
     raise DataError(
         f"{f'{task}: ' if task else ''}rewriter {config.method}/{config.writer}: {len(unusable)} of {total} queries "
         f"have no usable text ({counted}), {allowed:.0%} may: {named(unusable)}. Texts are kept, "
-        f"so the same settings give the same ones: set {other_texts}, or {more}"
+        f"so the same settings give the same ones: set {room}{other_texts}, or {more}"
     )

@@ -1,151 +1,119 @@
-"""Has a language model rewrite the queries; each text is kept as soon as it is there, and never asked for again."""
+"""Has a language model write texts for queries, at once or after it was shown what a first search found."""
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
 
+from r2med_ray.demands import Ask, Find, Read, Steps
 from r2med_ray.errors import ConfigError, DataError
-from r2med_ray.protocols import ChatPrompt, Completion
-from r2med_ray.rewriting.answers import FORMATS, joined, read_answer
+from r2med_ray.protocols import ChatPrompt, Completion, FirstStage, LanguageModel
+from r2med_ray.rewriting.answers import FORMATS, NO_ROOM, Answer, joined, read_answer
 from r2med_ray.rewriting.expanding import expand
-from r2med_ray.rewriting.generations import StoredGenerator, export_generations
-from r2med_ray.rewriting.methods import METHODS, spelled
+from r2med_ray.rewriting.methods import Method, spelled
 from r2med_ray.rewriting.prompts import numbered
+from r2med_ray.rewriting.published_limits import require_one_text
+from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.config import RewriterConfig
 from r2med_ray.settings.templates import Template
-from r2med_ray.storage.artifacts import Json
-from r2med_ray.types import Compat, Query, QueryId, Rewriting
-
-FindCandidates: TypeAlias = Callable[[Sequence[Query]], Mapping[QueryId, Sequence[str]]]
-"""Returns the texts that a first search found for each query, best first."""
+from r2med_ray.types import Query, QueryId, Rewriting, Task
 
 SHORTENED = "candidates shortened"
 FEWEST_WORDS = 16
-"""A candidate of fewer words shows a model nothing."""
+"""A candidate is never cut to fewer words: they would tell a model nothing."""
 
 
 class LiveRewriter:
     """Gives every query the texts that a language model writes for it.
 
-    A text that can't be used (see `answers`) leaves the query as it was, counted and within the limits of `config`.
+    A text that can't be used (see `answers`) leaves the query as it was. So does a prompt that the model has no room
+    for. Both are flagged, and allowed within the limits of `config`.
 
     Args:
         config: method, samples, seed and limits.
-        generator: the language model, and the texts that it has written.
-        prompt: what it is told, see `prompts.load_prompt`.
-        answer_format: how the model's reasoning and answer are told apart; a name of `answers.FORMATS`.
-        find_candidates: for methods that show the model what a first search found.
-        task: whose queries are rewritten, for errors.
-        compat: how answers are cut out of the raw text.
+        task: whose queries are rewritten.
+        method: how the texts are used.
+        model: the language model.
+        prompt: what the model is told, see `prompts.load_prompt`.
+        tool: the first search whose finds the model is shown; None for methods that show none.
+        rules: which side of each difference holds.
 
     Raises:
-        ConfigError: method or format are unknown, or the settings don't fit the method.
+        ConfigError: the model's answer format is unknown, or the settings don't fit the method.
     """
 
     def __init__(
         self,
         config: RewriterConfig,
-        generator: StoredGenerator,
-        prompt: Template,
         *,
-        answer_format: str,
-        find_candidates: FindCandidates | None = None,
-        task: str = "",
-        compat: Compat = "none",
+        task: Task,
+        method: Method,
+        model: LanguageModel,
+        prompt: Template,
+        tool: FirstStage | None = None,
+        rules: Rules,
     ) -> None:
         self.method = spelled(config.method)
-        row = METHODS[self.method]
-        if row.needs_candidates != (config.candidates is not None):
-            needs = "needs" if row.needs_candidates else "has no use for"
+        if method.needs_candidates != (config.candidates is not None):
+            needs = "needs" if method.needs_candidates else "has no use for"
             raise ConfigError(f"rewriter {self.method}: it {needs} `candidates: {{retriever: bm25, depth: 10}}`")
-        if compat == "r2med" and config.samples > 1:
-            raise ConfigError(f"rewriter {self.method}: samples {config.samples}; the published protocol knows one")
+        if config.agent is not None:
+            raise ConfigError(f"rewriter {self.method}: it has no use for `agent`, for it does not search by itself")
+        require_one_text(self.method, config.samples, rules)
         self.config = config
-        self.compat: Compat = compat
-        self._like = row.like or self.method
-        self.generator = generator
-        self._prompt = prompt
-        self._format = FORMATS[answer_format]
-        self._find_candidates = find_candidates
         self._task = task
+        self._row = method
+        self._model = model
+        self._prompt = prompt
+        self._tool = tool
+        self._rules = rules
+        self._format = FORMATS[model.answer_format]
 
-    def inputs(self) -> dict[str, Json]:
-        """Return everything that changes the expansions, for artefact keys; what was found by a first search, too."""
-        candidates = self.config.candidates
-        return {
-            "method": self.method,
-            "generator": dict(self.generator.inputs()),
-            "prompt": self._prompt.digest,
-            "samples": self.config.samples,
-            "seed": self.config.seed,
-            "candidates": candidates.model_dump(mode="json") if candidates else None,
-            "compat": self.compat,
-        }
-
-    def unfinished(self, queries: Sequence[Query]) -> int:
-        """Return how many texts the model has yet to write."""
-        return self.generator.unfinished(self.prompts(queries))
-
-    def rewrite(self, queries: Sequence[Query]) -> Rewriting:
+    def rewrite(self, queries: Sequence[Query]) -> Steps[Rewriting]:
         """Fill in one expansion per query and sample that is usable.
 
         Raises:
-            StageError: the model failed for good; names the queries. What was written until then is kept.
-            DataError: too many texts are unusable.
+            DataError: too many queries have no usable text.
         """
-        written = self._written(queries)
-        answers = {
-            query_id: [
-                read_answer(self._raw(item), self._format, finish_reason=item.finish_reason, compat=self.compat)
-                for item in of_query
-            ]
-            for query_id, of_query in written.items()
-        }
-        shortened = [query_id for query_id, items in written.items() if any(item.shortened for item in items)]
+        written = yield from self.write(queries)
+        shortened = [
+            query_id
+            for query_id, completions in written.items()
+            if any(completion is not None and completion.shortened for completion in completions)
+        ]
         return expand(
             queries,
-            answers,
+            {query_id: [self._answer(item) for item in completions] for query_id, completions in written.items()},
             self.config,
-            method=self._like,
+            method=self._row.expansion_method or self.method,
+            use=self._row.use,
             reasoning=self._format.reasoning,
-            compat=self.compat,
+            rules=self._rules,
             noted={SHORTENED: shortened},
-            task=self._task,
+            task=self._task.name,
         )
 
-    def export(self, queries: Sequence[Query], folder: Path, *, sample: int = 0) -> Path:
-        """Write one text per query as `<folder>/<method>/<writer>/query_with_hydoc.jsonl`, for others to replay.
-
-        Raises:
-            StageError: as `rewrite`, for texts that are yet to be written.
-        """
-        written = self._written(queries)
-
-        def raw_of(query: Query) -> tuple[str, str]:
-            completion = written[query.query_id][sample]
-            return self._raw(completion), completion.finish_reason
-
-        return export_generations(queries, raw_of, folder, f"{self.method}/{self.config.writer}")
-
-    def _raw(self, completion: Completion) -> str:
-        return joined(completion.reasoning, completion.text, self._format)
-
-    def _written(self, queries: Sequence[Query]) -> dict[QueryId, list[Completion]]:
-        """Return the texts of every query, by sample."""
+    def write(self, queries: Sequence[Query]) -> Steps[dict[QueryId, list[Completion | None]]]:
+        """Return what the model writes for every query, by sample; None for a prompt that it has no room for."""
+        found = (yield from self._candidates(queries)) if self.config.candidates is not None else {}
+        completions = yield Ask(model=self._model, prompts=tuple(self.prompts(queries, found)))
         samples = self.config.samples
-        completions = self.generator.generate(self.prompts(queries))
         return {
             query.query_id: completions[place * samples : (place + 1) * samples]
             for place, query in enumerate(queries)
         }
 
-    def prompts(self, queries: Sequence[Query]) -> list[ChatPrompt]:
-        """Return one prompt per query and sample, the samples of a query together."""
-        candidates = self._find_candidates(queries) if self._find_candidates else {}
+    def prompts(self, queries: Sequence[Query], found: Mapping[QueryId, Sequence[str]]) -> list[ChatPrompt]:
+        """Return one prompt per query and sample, the samples of a query together.
+
+        Args:
+            queries: what the texts are about.
+            found: query id → the passages that the model is shown, best first; not looked at where it is shown none.
+
+        Raises:
+            DataError: the model is to be shown passages, and there is no list of a query.
+        """
         prompts = []
         for query in queries:
-            unit = f"{self._task}, query {query.query_id!r}" if self._task else f"query {query.query_id!r}"
-            versions = [({"role": "user", "content": text},) for text in self._told(query, candidates)]
+            unit = f"{self._task.name}, query {query.query_id!r}"
+            versions = [({"role": "user", "content": text},) for text in self._versions(query, found)]
             prompts += [
                 ChatPrompt(
                     unit=unit + (f", sample {sample}" if self.config.samples > 1 else ""),
@@ -157,8 +125,19 @@ class LiveRewriter:
             ]
         return prompts
 
-    def _told(self, query: Query, found: Mapping[QueryId, Sequence[str]]) -> list[str]:
-        """Return what the model is told, and what it is told instead where that is too long."""
+    def _candidates(self, queries: Sequence[Query]) -> Steps[dict[QueryId, list[str]]]:
+        """Return the texts that the first search finds for each query, best first."""
+        assert self._tool is not None
+        assert self.config.candidates is not None
+        run = yield Find(task=self._task, stage=self._tool, queries=tuple(queries), k=self.config.candidates.depth)
+        doc_ids = frozenset(hit.doc_id for ranking in run.rankings.values() for hit in ranking)
+        documents = (yield Read(task=self._task, doc_ids=doc_ids)) if doc_ids else {}
+        return {
+            query_id: [documents[hit.doc_id].content for hit in ranking] for query_id, ranking in run.rankings.items()
+        }
+
+    def _versions(self, query: Query, found: Mapping[QueryId, Sequence[str]]) -> list[str]:
+        """Return what the model is told, and what it is told instead, in turn, where that is too long."""
         candidates = self.config.candidates
         if candidates is None:
             return [self._prompt.fill(query=query.text)]
@@ -169,3 +148,9 @@ class LiveRewriter:
         while candidates.too_long == "halve" and lengths[-1] >= 2 * FEWEST_WORDS:
             lengths.append(lengths[-1] // 2)
         return [self._prompt.fill(query=query.text, candidates=numbered(passages, words)) for words in lengths]
+
+    def _answer(self, completion: Completion | None) -> Answer:
+        if completion is None:
+            return Answer(text="", reasoning_text="", flag=NO_ROOM)
+        raw = joined(completion.reasoning, completion.text, self._format)
+        return read_answer(raw, self._format, finish_reason=completion.finish_reason, rules=self._rules)

@@ -1,27 +1,75 @@
-"""The rewriting methods: what their text is, and how it is meant to be used.
+"""The rewriting methods: what a language model writes for a query, and how that text is used in a search.
 
-Names of published methods are those of the published generation files. How a text enters the query of a retriever is
-decided in `retrieval.query_construction`, by the name of the method; a method of ours is used like a published one.
+Published methods have the names that R2MED's generation files give them. What a use means for BM25 and for vectors is
+said in `retrieval.query_construction` and `retrieval.searches`. `own_methods` reads methods of a user's own.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias
 
+from r2med_ray.demands import QueryRewriter
+from r2med_ray.protocols import FirstStage, LanguageModel
+from r2med_ray.rewriting.prompts import PromptTask
+from r2med_ray.settings.compat import Rules
+from r2med_ray.settings.config import RewriterConfig
 from r2med_ray.settings.registry import Registry
+from r2med_ray.types import Task, Use
+
+Kind: TypeAlias = Literal["live", "agent"]
+"""`live`: a model writes a text per prompt. `agent`: a model searches while it reasons, and answers in the end."""
+
+
+class BuildRewriter(Protocol):
+    """Builds the rewriter of one system for one task; see `build.build_rewriter` for what it is given."""
+
+    def __call__(
+        self,
+        config: RewriterConfig,
+        *,
+        task: Task,
+        method: "Method",
+        model: LanguageModel | None,
+        in_place: bool,
+        tool: FirstStage | None,
+        tool_inputs: Mapping[str, Any],
+        rules: Rules,
+        prompt: PromptTask,
+        can_fetch: bool,
+        system: str,
+    ) -> QueryRewriter: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
     """One way to have a language model change a query."""
 
-    use: str
-    """How the text is meant to be used."""
+    use: Use
+    """How the text is used in a search."""
 
-    source: str
-    like: str = ""
-    """The published method whose text is used in the same way, where it isn't one itself."""
+    meaning: str = ""
+    """What the text is and how it is used, as a phrase for a reader."""
+
+    source: str = ""
+    """The paper that the method is from, or what it is like."""
+
+    expansion_method: str = ""
+    """What `Expansion.method` says of its newly written texts; the method's own name where this is empty.
+
+    Keys of stored runs hold it, and the published protocol goes by it.
+    """
 
     needs_candidates: bool = False
     """Whether the model is shown what a first search found."""
+
+    kind: Kind = "live"
+    build: BuildRewriter | None = None
+    """Builds the rewriter of a method with a class of its own; None for the kinds that come with the package."""
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The places of its prompt files."""
+        return ("query", "candidates") if self.needs_candidates else ("query",)
 
 
 METHODS: Registry[Method] = Registry(
@@ -30,21 +78,24 @@ METHODS: Registry[Method] = Registry(
         (
             "hyde",
             Method(
-                use="a passage that could answer the query, embedded as a document and averaged with the query",
+                use="averaged",
+                meaning="a passage that could answer the query, embedded as a document and averaged with the query",
                 source="Gao et al. 2023, arXiv 2212.10496",
             ),
         ),
         (
             "query2doc",
             Method(
-                use="a passage written after few-shot examples, joined to the text of the query",
+                use="joined",
+                meaning="a passage written after few-shot examples, joined to the text of the query",
                 source="Wang et al. 2023, arXiv 2303.07678",
             ),
         ),
         (
             "lamer",
             Method(
-                use="a passage corrected from the candidates of a first search, used like that of hyde",
+                use="averaged",
+                meaning="a passage corrected from the candidates of a first search, used like that of hyde",
                 source="Shen et al. 2024, arXiv 2304.14233",
                 needs_candidates=True,
             ),
@@ -52,39 +103,46 @@ METHODS: Registry[Method] = Registry(
         (
             "search-o1",
             Method(
-                use="the answer of a model that searches while it reasons, used like the passage of hyde",
+                use="averaged",
+                meaning="the answer of a model that searches while it reasons, used like the passage of hyde",
                 source="Li et al. 2025, arXiv 2501.05366",
+                kind="agent",
             ),
         ),
         (
             "search-r1",
             Method(
-                use="the answer of a model trained to search while it reasons, used like the passage of hyde",
+                use="averaged",
+                meaning="the answer of a model trained to search while it reasons, used like the passage of hyde",
                 source="Jin et al. 2025, arXiv 2503.09516",
+                kind="agent",
             ),
         ),
         (
             "reason",
             Method(
-                use="an analysis of what a relevant document has to say, used like the passage of hyde",
+                use="averaged",
+                meaning="an analysis of what a relevant document has to say, used like the passage of hyde",
                 source="the reasoning queries of BRIGHT, Su et al. 2024, arXiv 2407.12883",
-                like="hyde",
+                expansion_method="hyde",
             ),
         ),
         (
             "keywords",
             Method(
-                use="the terms that a relevant document is likely to hold, joined to the text of the query",
+                use="joined",
+                meaning="the terms that a relevant document is likely to hold, joined to the text of the query",
                 source="Jagerman et al. 2023, arXiv 2305.03653",
-                like="query2doc",
+                expansion_method="query2doc",
             ),
         ),
         (
             "diagnoses",
             Method(
-                use="the conditions that explain the query, likeliest first, joined to its text",
+                use="joined",
+                meaning="the conditions that explain the query, likeliest first, joined to its text",
                 source="keywords, asked for as a differential diagnosis",
-                like="query2doc",
+                expansion_method="query2doc",
             ),
         ),
     ],
@@ -92,5 +150,5 @@ METHODS: Registry[Method] = Registry(
 
 
 def spelled(name: str) -> str:
-    """Return a method's or writer's name with dashes: the hub's split names have underscores for them."""
+    """Return a method's or writer's name with dashes: the Hub's split names have underscores in their place."""
     return name.replace("_", "-")

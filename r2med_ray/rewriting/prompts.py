@@ -1,9 +1,10 @@
-"""What a language model is asked: prompt files, one per method and family of tasks, filled in literally.
+"""Prompt files: what a language model is asked, one file per method and family of tasks.
 
     prompts/<method>/<family>.txt       families: qa, evidence, case; default is for every other
 
-The files are templates with the place `{query}` and, for methods that show the model what a first search found,
-`{candidates}`. A folder of one's own has the same shape. R2MED's repository will do as well; see `published_prompts`.
+The files are templates with the place `{query}`, and with `{candidates}` for methods that show the model what a first
+search found. Both are filled in literally. A folder of the user's own has the same shape. R2MED's repository will do
+as well, see `published_prompts`.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.rewriting.methods import METHODS, spelled
 from r2med_ray.rewriting.published_prompts import PUBLISHED_FILE, published_prompt
 from r2med_ray.settings.registry import nearest
 from r2med_ray.settings.templates import Template, load_template
@@ -22,36 +22,49 @@ DEFAULT = "default"
 
 
 class PromptTask(NamedTuple):
-    """What the choice of a prompt needs to know of a task."""
+    """What a prompt is chosen by."""
 
     names: tuple[str, ...]
-    """Its name, and the older ones that R2MED's tables use."""
+    """The task's name, and the older ones that R2MED's tables use."""
 
     family: str = DEFAULT
+    """What a relevant document of the task is: `qa`, `evidence` or `case`."""
 
 
-def load_prompt(method: str, task: PromptTask, folder: str | Path | None = None) -> Template:
+def load_prompt(method: str, task: PromptTask, places: Sequence[str], folder: str | Path | None = None) -> Template:
     """Return the prompt of a method for a task.
 
     Args:
-        method: a name of `METHODS`.
+        method: its name, with dashes.
         task: chooses the file.
-        folder: with prompts of one's own, or R2MED's repository; the shipped ones where it is left out.
+        places: what the prompt must have a place for, see `Method.places`.
+        folder: holds prompts of a user's own, or R2MED's repository; the shipped ones where it is left out.
 
     Raises:
         ConfigError: there is no such prompt, or its version or a place is missing or unknown; names file and line.
     """
-    root = SHIPPED if folder is None else Path(folder).expanduser()
-    method = spelled(method)
-    places = ("query", "candidates") if METHODS[method].needs_candidates else ("query",)
+    root = _root(folder)
     if (root / PUBLISHED_FILE).is_file():
         return published_prompt(root, method, task.names, places)
     return load_template(_find(root, method, task.family), places)
 
 
+def load_shared_prompt(name: str, places: Sequence[str], folder: str | Path | None = None) -> Template:
+    """Return a prompt that is the same for all tasks, as those of search agents are: `<name>/default.txt`.
+
+    Raises:
+        ConfigError: as of `load_prompt`.
+    """
+    return load_template(_root(folder) / name / f"{DEFAULT}.txt", places)
+
+
 def numbered(passages: Sequence[str], words: int) -> str:
-    """Return passages as R2MED shows them to LameR: each on a line `[i]. `, i from 1, cut to its first words."""
+    """Return passages as R2MED shows them to LameR: lines `[i]. passage`, i from 1, each cut to its first words."""
     return "".join(f"\n[{i}]. {' '.join(passage.split()[:words])}" for i, passage in enumerate(passages, start=1))
+
+
+def _root(folder: str | Path | None) -> Path:
+    return SHIPPED if folder is None else Path(folder).expanduser()
 
 
 def _find(root: Path, method: str, family: str) -> Path:

@@ -26,7 +26,7 @@ class GenerationSet:
 
     @property
     def file(self) -> str:
-        """Where it is, under a task's folder or in its repository."""
+        """The path of its file, under a task's folder and in a task's repository."""
         return f"{self.name}/{FILE_NAME}"
 
 
@@ -46,7 +46,7 @@ GENERATIONS = Registry("published generation set", [(row.name, row) for row in _
 
 
 def local_generations(folder: Path) -> list[tuple[str, Path]]:
-    """Return the generation sets beside a task, each with its name, e.g. `hyde/o3-mini`, in whichever spelling."""
+    """Return name and file of each generation set in a task's folder; names have dashes, e.g. `hyde/o3-mini`."""
     return [
         (spelled(f"{path.parent.parent.name}/{path.parent.name}"), path)
         for path in sorted(folder.glob(f"*/*/{FILE_NAME}"))
@@ -57,7 +57,7 @@ def at_hand(folder: Path, is_cached: Callable[[str], bool]) -> list[str]:
     """Return the names of the published sets that a run would find without a network.
 
     Args:
-        folder: the task's own; need not exist.
+        folder: the task's folder, which need not exist.
         is_cached: says whether a file of the task's repository is on this machine.
     """
     local = dict(local_generations(folder))

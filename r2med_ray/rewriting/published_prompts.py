@@ -1,8 +1,8 @@
-"""R2MED's own prompts, read from a copy of its repository and never executed.
+"""Reads R2MED's own prompts from a copy of its repository, whose code is never executed.
 
-`src/instrcution.py` (its spelling) holds tables `hyde`, `query2doc` and `lamer`: old name of a task → prompt, some of
-them filled with few-shot examples out of a table of `src/example.py`. Only text, `a + b`, `a.format(X=b)` and
-`TABLE[name]` are understood.
+`src/instrcution.py` (its spelling) holds the tables `hyde`, `query2doc` and `lamer`: old name of a task → prompt.
+Some prompts are filled with few-shot examples from a table of `src/example.py`. Only text, `a + b`, `a.format(X=b)`
+and `TABLE[name]` are understood.
 """
 
 import ast
@@ -20,13 +20,13 @@ _PLACES = {"query": "{{TEXT}}", "candidates": "{{PASSAGE}}"}
 
 
 def published_prompt(checkout: Path, method: str, task_names: Sequence[str], places: Sequence[str]) -> Template:
-    """Return R2MED's prompt with our names for its places.
+    """Return a prompt of R2MED, its places renamed to those of our prompt files.
 
     Args:
-        checkout: R2MED's repository.
+        checkout: folder of R2MED's repository.
         method: `hyde`, `query2doc` or `lamer`.
-        task_names: the task's names, one of which the table has.
-        places: our names of the places that it must have.
+        task_names: the names of the task; the table has to have one of them.
+        places: the places that the prompt must have, by the names of our prompt files.
 
     Raises:
         ConfigError: a file, the table, the task or a place is missing, or an expression is none of those understood.

@@ -1,8 +1,6 @@
-"""Clients of deployments: bounded in flight, with a deadline per request, retries, and every row accounted for."""
+"""The client of a served reranker: few requests at once, each with a deadline and retries, and no pair is lost."""
 
 import logging
-import random
-import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,6 +9,8 @@ from typing import NamedTuple, cast
 from ray.exceptions import RayActorError, RayTaskError
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError, ReplicaUnavailableError
 from ray.serve.handle import DeploymentHandle, DeploymentResponse
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
+from tenacity.wait import wait_exponential, wait_random_exponential
 
 from r2med_ray.errors import DataError, StageError
 from r2med_ray.protocols import Candidates
@@ -21,16 +21,22 @@ from r2med_ray.types import QueryId, Reranking
 logger = logging.getLogger(__name__)
 
 TRANSIENT = (BackPressureError, DeploymentUnavailableError, ReplicaUnavailableError, RayActorError, TimeoutError)
+"""What another attempt may cure. An error of the scorer itself, which is a `RayTaskError`, is final."""
+
+WAIT = wait_exponential(multiplier=0.2, max=5) + wait_random_exponential(multiplier=0.2, max=5)
+"""Seconds before another attempt: at most 0.4, 0.8, 1.6, ... 10. Half of it is random, so that clients don't return
+all at once."""
 
 CHARACTERS_PER_TOKEN = 4
-"""Rough size of an English token; bounds a request before anything is tokenised."""
+"""Rough size of an English token. It bounds a request before anything is tokenised."""
 
 FORWARD_PASSES_PER_REQUEST = 4
-"""Token budgets that a request holds: enough to sort by length, little enough to answer soon."""
+"""Token budgets that a request holds. With more pairs a scorer has more to sort by length; with fewer it answers
+sooner."""
 
 
 class _Candidate(NamedTuple):
-    """A pair, and where its score belongs."""
+    """A pair, and the place of its score."""
 
     query_id: QueryId
     place: int
@@ -43,12 +49,14 @@ class _Candidate(NamedTuple):
 
 @dataclass(slots=True)
 class _Request:
+    """Pairs that are scored together, and the answer to come once they were sent."""
+
     candidates: list[_Candidate]
     response: DeploymentResponse[list[float]] | None = None
-    attempts: int = 0
 
     @property
     def unit(self) -> str:
+        """What it is about, for errors."""
         others = len({candidate.query_id for candidate in self.candidates}) - 1
         return f"query {self.candidates[0].query_id!r}" + (f" and {others} others" if others else "")
 
@@ -56,21 +64,20 @@ class _Request:
 class ServedReranker:
     """Scores candidates with a served pair scorer.
 
-    Pairs are packed into requests across queries, those of a document together, so that a scorer that embeds texts
-    embeds each document about once. The packing depends on the pairs alone.
+    A request holds pairs of several queries. The pairs of one document go together, so a scorer that embeds texts
+    embeds each document about once. Which pairs share a request depends on the pairs alone.
 
     Args:
-        handle: of `reranker_app.PairScorerDeployment`.
+        handle: the handle of a running `reranker_app.PairScorerDeployment`.
         resources: token budget, requests in flight, deadline and retries.
     """
 
     def __init__(self, handle: DeploymentHandle[PairScorerDeployment], resources: RerankResources) -> None:
         self._handle = handle
         self._resources = resources
-        self._jitter = random.Random(0)
 
     def score_all(self, work: Sequence[Candidates]) -> Reranking:
-        """Score the candidates of many queries.
+        """Return one score per candidate of every query.
 
         Raises:
             StageError: a request failed for good; names a query of it.
@@ -78,42 +85,51 @@ class ServedReranker:
         """
         scores = {query.query_id: [0.0] * len(documents) for query, documents, _ in work}
         waiting = deque(self._requests(work))
-        open_requests: deque[_Request] = deque()
-        while waiting or open_requests:
-            while waiting and len(open_requests) < self._resources.max_in_flight:
+        in_flight: deque[_Request] = deque()
+        while waiting or in_flight:
+            while waiting and len(in_flight) < self._resources.max_in_flight:
                 request = waiting.popleft()
-                pairs = [candidate.pair for candidate in request.candidates]
-                request.response = cast(DeploymentResponse[list[float]], self._handle.score.remote(pairs))
-                open_requests.append(request)
-            request = open_requests.popleft()
+                request.response = self._send(request)
+                in_flight.append(request)
+            request = in_flight.popleft()
             answer = self._answer(request)
-            if answer is None:
-                waiting.appendleft(request)
-                continue
             if len(answer) != len(request.candidates):
                 raise DataError(f"rerank: {request.unit}: {len(answer)} scores for {len(request.candidates)} pairs")
             for candidate, score in zip(request.candidates, answer, strict=True):
                 scores[candidate.query_id][candidate.place] = score
         return Reranking(scores=scores)
 
-    def _answer(self, request: _Request) -> list[float] | None:
-        """Return the scores, or None where the request should be sent again."""
-        assert request.response is not None
+    def _send(self, request: _Request) -> DeploymentResponse[list[float]]:
+        pairs = [candidate.pair for candidate in request.candidates]
+        return cast(DeploymentResponse[list[float]], self._handle.score.remote(pairs))
+
+    def _answer(self, request: _Request) -> list[float]:
+        """Return the scores of a request that was sent; send it again after a failure that may pass."""
+        retrying = Retrying(
+            retry=retry_if_exception(_is_transient),
+            wait=WAIT,
+            stop=stop_after_attempt(self._resources.retries + 1),
+            before_sleep=lambda state: _warn(state, request.unit),
+            reraise=True,
+        )
         try:
-            return list(request.response.result(timeout_s=self._resources.timeout_s))
+            return retrying(self._attempt, request)
         except RayTaskError as error:
             raise StageError("rerank", request.unit, repr(error.cause)) from error
         except TRANSIENT as error:
-            request.attempts += 1
-            if request.attempts > self._resources.retries:
-                unit = f"{request.unit}, after {request.attempts} attempts"
-                raise StageError("rerank", unit, repr(error)) from error
-            logger.warning("rerank: %s will be sent again: %r", request.unit, error)
-            time.sleep(min(10.0, 0.2 * 2**request.attempts) * self._jitter.uniform(0.5, 1.0))
-            return None
+            unit = f"{request.unit}, after {retrying.statistics['attempt_number']} attempts"
+            raise StageError("rerank", unit, repr(error)) from error
+
+    def _attempt(self, request: _Request) -> list[float]:
+        response = request.response or self._send(request)
+        request.response = None
+        return list(response.result(timeout_s=self._resources.timeout_s))
 
     def _requests(self, work: Sequence[Candidates]) -> Iterator[_Request]:
-        """Pack the pairs in the order of documents; only a pair that is longer than a request makes a longer one."""
+        """Pack the pairs in the order of their documents.
+
+        A request is only longer than the limit if its single pair is.
+        """
         candidates = [
             (document.doc_id, _Candidate(query.query_id, place, (query.text, document.content)))
             for query, documents, _ in work
@@ -130,3 +146,12 @@ class ServedReranker:
             tokens += candidate.tokens
         if packed:
             yield _Request(packed)
+
+
+def _is_transient(error: BaseException) -> bool:
+    return isinstance(error, TRANSIENT) and not isinstance(error, RayTaskError)
+
+
+def _warn(state: RetryCallState, unit: str) -> None:
+    assert state.outcome is not None
+    logger.warning("rerank: %s will be sent again: %r", unit, state.outcome.exception())

@@ -1,6 +1,7 @@
-"""A language model behind Ray Serve: vLLM engines of `ray.serve.llm`, spoken to as any OpenAI-compatible service.
+"""Serves a language model with Ray Serve: vLLM engines that answer like any OpenAI-compatible service.
 
-It needs the extra `llm` (on GPUs) or `llm-cpu`; nothing here is imported by a benchmark without a served model.
+The engines are those of `ray.serve.llm`. They need the extra `llm` (on GPUs) or `llm-cpu`. A benchmark without a
+served model doesn't import this module.
 """
 
 import contextlib
@@ -12,31 +13,32 @@ from typing import Any
 from ray import serve
 from ray.exceptions import RayError
 
-from r2med_ray.capacity import CPUS_OF_AN_INGRESS
 from r2med_ray.errors import ConfigError, StageError
-from r2med_ray.models.at_hand import HOW_TO_GET_VLLM
-from r2med_ray.models.catalog.llm_rows import REASONING_PARSER
+from r2med_ray.models.catalog.language_models import HOW_TO_GET_VLLM, REASONING_PARSER
 from r2med_ray.serving.serve_session import HttpAddress
+from r2med_ray.settings.pools import CPUS_OF_AN_INGRESS
 from r2med_ray.storage.artifacts import Json
 
 logger = logging.getLogger(__name__)
 
 KV_CACHE_GIB = "VLLM_CPU_KVCACHE_SPACE"
 STREAM_INTERVAL_TOKENS = 64
-"""How many tokens of an answer are one piece: vLLM makes a response out of every piece, and nobody reads along."""
+"""Tokens of an answer that are sent as one piece. Every piece costs vLLM a response, and nobody reads along."""
 
 STREAM_INTERVAL_MS = 1000
-"""How often an answer's new pieces are passed on: each costs processor time in three processes. Ray's own interval is
-50 ms."""
+"""Milliseconds between two times that new pieces of an answer are passed on. Each time costs processor time in three
+processes. Ray's own interval is 50 ms."""
 
 ON_CPU: Mapping[str, Json] = {"enable_chunked_prefill": False}
-"""vLLM 0.29's engine ends at a prompt with a seed that it reads in parts: `CPU Generator does not use offset`."""
+"""Engine arguments for a CPU. Without them the engine of vLLM 0.29 ends at a prompt that has a seed and is read in
+parts: `CPU Generator does not use offset`."""
 
 QUIET: dict[str, Json] = {"log_level": "WARNING", "enable_access_log": False}
-"""A job's log is no place for a line per request."""
+"""How Serve logs: warnings alone, so that a job's log has no line per request."""
 
 HEALTH_CHECK_PERIOD_S = 2.0
-"""A replica whose engine died refuses all it is sent until it has failed three checks. Serve's own period is 10 s."""
+"""Seconds between two health checks. A replica whose engine died refuses every request until it has failed three
+checks. Serve's own period is 10 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +46,10 @@ class Engine:
     """What a replica of a language model is started with."""
 
     name: str
-    """What requests call the model."""
+    """The name of the model in requests."""
 
     source: str
-    """A folder that every node has, or a model of the Hub."""
+    """A folder that every node has, or the name of a model on the Hub."""
 
     arguments: Mapping[str, Json] = field(default_factory=dict)
     """vLLM's engine arguments: max_model_len, dtype, tensor_parallel_size, revision, ..."""
@@ -55,26 +57,26 @@ class Engine:
     min_replicas: int = 1
     max_replicas: int = 1
     in_flight_per_replica: int = 256
-    """Requests that a replica works on at once; above it Serve adds a replica, up to `max_replicas`."""
+    """Requests that a replica works on at once. Where there are more, Serve adds a replica, up to `max_replicas`."""
 
     workers: int = 1
-    """How many share one replica's weights, as `arguments` have it."""
+    """Processes that share the weights of one replica. `arguments` must ask vLLM for as many."""
 
     cpus: float = 1.0
-    """CPUs that each of an engine's workers reserves."""
+    """CPUs that each worker reserves."""
 
     gpus: float = 0.0
-    """GPUs that each of an engine's workers reserves; without any, vLLM computes on the CPU."""
+    """GPUs that each worker reserves. With 0, vLLM computes on the CPU."""
 
     accelerator: str | None = None
-    """Ray's name of the GPU that it needs, e.g. `A100-80G`."""
+    """Ray's name for the type of GPU that the engine needs, e.g. `A100-80G`."""
 
     kv_cache_gib: int = 4
-    """Memory for keys and values, where the engine computes on the CPU."""
+    """GiB of memory for keys and values, where the engine computes on the CPU."""
 
     @property
     def min_workers(self) -> int:
-        """How many workers there must be for the model to answer."""
+        """How many workers must run before the model can answer."""
         return max(1, self.min_replicas) * self.workers
 
 
@@ -85,7 +87,7 @@ def serve_language_model(name: str, engine: Engine, address: HttpAddress) -> Ite
     Args:
         name: name of the application, and its route.
         engine: the model.
-        address: of Serve's proxies, see `serve_session.start_serve`.
+        address: where Serve's proxies listen; see `serve_session.start_serve`.
 
     Yields:
         The base URL for clients of OpenAI's interface.
@@ -143,7 +145,7 @@ def _application(engine: Engine) -> serve.Application:
 
 @contextlib.contextmanager
 def _logging_as_it_is() -> Iterator[None]:
-    """Undo what importing `ray.serve.llm` does to the root logger: JSON on every line, from INFO on."""
+    """Undo what the import of `ray.serve.llm` does to the root logger: JSON on every line, and lines from INFO on."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     try:
@@ -154,7 +156,7 @@ def _logging_as_it_is() -> Iterator[None]:
 
 
 def _streaming(engine: Engine) -> dict[str, Json]:
-    """Return how an answer is cut into pieces; a parser of reasoning is only right about single tokens, if at all."""
+    """Return how an answer is cut into pieces: tokens for a parser of reasoning, which may misread longer pieces."""
     return {} if REASONING_PARSER in engine.arguments else {"stream_interval": STREAM_INTERVAL_TOKENS}
 
 
@@ -163,7 +165,7 @@ def _bundle(engine: Engine) -> dict[str, float]:
 
 
 def _environment(engine: Engine) -> dict[str, str]:
-    """Return what the engine's processes see: no telemetry, no prompts in logs, and little else there."""
+    """Return the environment of the engine's processes: they send no telemetry and log no prompts."""
     private = {
         "VLLM_NO_USAGE_STATS": "1",
         "RAYLLM_ENABLE_REQUEST_PROMPT_LOGS": "0",
@@ -179,5 +181,6 @@ _INGRESS: Mapping[str, Any] = {
         "runtime_env": {"env_vars": {"RAY_SERVE_LLM_ROUTER_HTTP_TIMEOUT": "86400"}},
     },
 }
-"""The deployment in front of the engines. Ray starts two of a whole CPU each, which a small machine hasn't got, and
-gives up an answer that doesn't begin within ten minutes; how long one may take is for the row of the model to say."""
+"""The deployment in front of the engines. Ray's default is two replicas with a whole CPU each, too much for a small
+machine. Ray also gives up an answer that doesn't begin within ten minutes; here the row of the model says how long an
+answer may take."""

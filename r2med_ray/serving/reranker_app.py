@@ -1,10 +1,10 @@
-"""A pair scorer behind Ray Serve.
+"""Serves a pair scorer with Ray Serve.
 
-Pairs of many queries share a request, and a request's pairs share the scorer's forward passes. The client cuts the
-requests, by token budget and in one fixed order (see `clients`), rather than Serve by time of arrival: the last bits
-of a score depend on what else goes through the model with it, and two runs of a benchmark must give the same file.
+A request holds pairs of many queries, and its pairs share the scorer's forward passes. The last bits of a score
+depend on the other pairs of its forward pass, and two runs of a benchmark must give the same file. So the client
+packs the requests, by token budget and in one fixed order (see `clients`). Serve would pack pairs as they arrive.
 
-The scorer is a plain class from `models`, tested without Serve; the deployment lets one request at a time into it.
+The scorer is a plain class from `models`, tested without Serve. The deployment gives it one request at a time.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class PairScorerDeployment:
         """Return one score per pair, in order.
 
         Raises:
-            DataError: the scorer gave another number of scores.
+            DataError: the scorer gave more or fewer scores than there are pairs.
         """
         async with self._turn:
             scores = await asyncio.to_thread(self._scorer.score_pairs, pairs)
@@ -53,10 +53,13 @@ def serve_pair_scorer(
 
     Args:
         name: name of the application; others on the same cluster are left alone.
-        build_scorer: called once in every replica.
+        build_scorer: makes the scorer; called once in every replica.
         resources: replicas, queue and deadline.
-        cpus: CPUs a replica reserves.
-        gpus: GPUs a replica reserves.
+        cpus: CPUs that a replica reserves.
+        gpus: GPUs that a replica reserves.
+
+    Yields:
+        The handle that `clients.ServedReranker` sends its requests to.
     """
     deployment = serve.deployment(
         name="pair-scorer",

@@ -1,8 +1,8 @@
-"""Ray Serve's own processes: started once per job, on loopback unless told otherwise, and never anybody else's.
+"""Starts Ray Serve for a job, on loopback unless told otherwise, and ends what killed jobs left on it.
 
-Applications are deployed by name and deleted by name; other applications of the same cluster are left alone. A name
-holds the job that it belongs to, so that two jobs of one benchmark don't end each other's, and what a killed job left
-behind is ended by the next one.
+Applications are deployed and deleted by name, and other applications of the same cluster are left alone. A name says
+which job an application belongs to. So two jobs of one benchmark don't end each other's applications, and a job can
+end those of a job that was killed.
 """
 
 import logging
@@ -31,13 +31,19 @@ class HttpAddress:
     port: int
 
     def url(self, route_prefix: str) -> str:
-        """Return the address of an application."""
+        """Return the address of an application, from its route."""
         host = LOOPBACK if self.host == "0.0.0.0" else self.host
         return f"http://{host}:{self.port}{route_prefix}"
 
 
 def application_name(benchmark: str, model: str, digest: str) -> str:
-    """Return the name of this job's application for a model with settings of this fingerprint."""
+    """Return what this job calls the application of a model.
+
+    Args:
+        benchmark: name of the benchmark.
+        model: name of the model.
+        digest: the fingerprint of its settings.
+    """
     return f"{PREFIX}-{ray.get_runtime_context().get_job_id()}-{benchmark}-{model}-{digest[:8]}"
 
 
@@ -45,15 +51,16 @@ def start_serve(*, http: bool, host: str = LOOPBACK, port: int | None = None) ->
     """Start Serve on the connected cluster, or join the one that runs there.
 
     Args:
-        http: whether any application of the job is spoken to over HTTP. Without it no port is opened.
+        http: whether an application of the job is asked over HTTP. If not, no port is opened.
         host: the address that the proxies bind to.
-        port: their port; on a cluster of one machine a free one where it is left out, else Serve's default.
+        port: their port. Where it is left out, it is a free one on a cluster of one machine, and Serve's default
+            (8000) on several machines.
 
     Returns:
         Where the proxies listen; None without HTTP.
 
     Raises:
-        ConfigError: applications run there without an HTTP proxy, and the job needs one.
+        ConfigError: the job needs an HTTP proxy, and applications run there without one.
     """
     wanted = {"host": host, "port": port or _default_port()}
     start = partial(
@@ -84,7 +91,7 @@ def start_serve(*, http: bool, host: str = LOOPBACK, port: int | None = None) ->
 
 
 def _end_orphans() -> None:
-    """End this package's applications whose job is dead: they hold CPUs and GPUs, and nobody else would."""
+    """End this package's applications whose job is dead: they hold CPUs and GPUs, and nobody else ends them."""
     dead = {job["JobID"] for job in ray._private.state.jobs() if job["IsDead"]}  # type: ignore[no-untyped-call]
     for name in serve.status().applications:
         if name.startswith(f"{PREFIX}-") and name.split("-")[1] in dead:
@@ -93,7 +100,7 @@ def _end_orphans() -> None:
 
 
 def _default_port() -> int:
-    """Return a port that is free here; a cluster of several nodes gets Serve's own, which has to be free on all."""
+    """Return a port that is free here; on a cluster of several nodes Serve's own, which must be free on each."""
     alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
     if len(alive) > 1:
         return 8000

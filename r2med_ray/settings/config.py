@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from r2med_ray.settings.own_measure import OwnMeasureConfig
 from r2med_ray.settings.registry import nearest
 from r2med_ray.settings.resources import Frozen, ResourcesConfig
 from r2med_ray.types import Combine, Compat
@@ -228,7 +229,11 @@ class BenchmarkConfig(Frozen):
     name: str = Field(pattern=r"^[\w.-]+$")
     tasks: tuple[str | TaskConfig, ...] = Field(min_length=1)
     systems: tuple[SystemConfig, ...] = Field(min_length=1)
-    measures: tuple[str, ...] = ("nDCG@10", "R@10", "R@100", "AP@100", "RR", "P@10", "Success@10")
+    measures: tuple[str | OwnMeasureConfig, ...] = (
+        "nDCG@10", "R@10", "R@100", "AP@100", "RR", "P@10", "Success@10",
+    )  # fmt: skip
+    """Names as ir_measures spells them, and measures of your own."""
+
     main_measure: str = "nDCG@10"
     baseline: str | None = None
     """The system that the others are tested against for significance."""
@@ -259,12 +264,21 @@ class BenchmarkConfig(Frozen):
         if self.baseline is not None and self.baseline not in names:
             hint = nearest(self.baseline, names)
             raise ValueError(f"baseline {self.baseline!r} is none of the systems.{hint} Known: {', '.join(names)}")
-        if self.main_measure not in self.measures:
-            hint = nearest(self.main_measure, self.measures)
+        measures = self.measure_names
+        if self.main_measure not in measures:
+            hint = nearest(self.main_measure, measures)
             raise ValueError(
-                f"main_measure {self.main_measure!r} is not among `measures`.{hint} Known: {', '.join(self.measures)}"
+                f"main_measure {self.main_measure!r} is not among `measures`.{hint} Known: {', '.join(measures)}"
             )
+        for measure in self.measures:
+            if isinstance(measure, OwnMeasureConfig) and measures.count(measure.name) > 1:
+                raise ValueError(f"two measures are called {measure.name!r}")
         return self
+
+    @property
+    def measure_names(self) -> tuple[str, ...]:
+        """What the measures are called, in their order."""
+        return tuple(measure if isinstance(measure, str) else measure.name for measure in self.measures)
 
     @model_validator(mode="after")
     def _safeguards_are_within_reach(self) -> "BenchmarkConfig":

@@ -1,38 +1,24 @@
 """Reads benchmark files, with overrides from the command line; every problem is named where it stands."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from types import UnionType
+from typing import Annotated, Any, TypeAlias, TypeGuard, Union, get_args, get_origin
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.settings.config import (
-    BenchmarkConfig,
-    CandidatesConfig,
-    FusionConfig,
-    RerankerConfig,
-    RetrieverConfig,
-    RewriterConfig,
-    SearchAgentConfig,
-    SystemConfig,
-    TaskConfig,
-)
+from r2med_ray.settings.config import BenchmarkConfig
 from r2med_ray.settings.registry import nearest
-from r2med_ray.settings.resources import (
-    EncodeResources,
-    Frozen,
-    LanguageModelResources,
-    RerankResources,
-    ResourcesConfig,
-    SearchResources,
-)
 
 Place: TypeAlias = tuple[int | str, ...]
 """Keys and positions that lead to a value."""
+
+Kind: TypeAlias = Any
+"""What an annotation allows a value to be: `int`, a model, a tuple of models, ..."""
 
 
 def load_config(path: Path, overrides: Iterable[str] = ()) -> BenchmarkConfig:
@@ -95,7 +81,7 @@ def _problems(error: ValidationError) -> list[str]:
     """Return one line per place; where a part of a place is wrong, only that part has one."""
     at: dict[Place, list[ErrorDetails]] = {}
     for problem in error.errors():
-        place = tuple(step for step in problem["loc"] if not _is_union_branch(step))
+        place, _ = find_place(BenchmarkConfig, problem["loc"])
         at.setdefault(place, []).append(problem)
     return [
         ": ".join(filter(None, [".".join(map(str, place)), _describe(place, problems)]))
@@ -107,7 +93,7 @@ def _problems(error: ValidationError) -> list[str]:
 def _describe(place: Place, problems: Sequence[ErrorDetails]) -> str:
     """Say what a value is, and what would be right."""
     if problems[0]["type"] == "extra_forbidden":
-        known = sorted(_known_keys(place))
+        known = sorted({key for problem in problems for key in _keys_at(problem["loc"][:-1])})
         return f"unknown key.{nearest(str(place[-1]), known)} Known: {', '.join(known)}"
     first, *others = dict.fromkeys(map(_in_words, problems))
     right = " or ".join([first, *(words.removeprefix("should be ") for words in others)])
@@ -126,9 +112,8 @@ def _in_words(problem: ErrorDetails) -> str:
             return f"should name at least {'one' if context['min_length'] == 1 else context['min_length']}"
         case "string_pattern_mismatch" if context["pattern"] in _PATTERNS:
             return _PATTERNS[context["pattern"]]
-        case "model_type" if context["class_name"] in _MODEL_OF_NAME:
-            first = next(iter(_MODEL_OF_NAME[context["class_name"]].model_fields))
-            return f"should be keys and values, e.g. `{first}: ...`"
+        case "model_type":
+            return f"should be keys and values, e.g. `{_keys_at(problem['loc'])[0]}: ...`"
     return _IN_WORDS.get(kind, problem["msg"].removeprefix("Value error, ").removeprefix("Input "))
 
 
@@ -140,8 +125,61 @@ def _shown(value: object) -> str:
     return _CONTAINERS.get(type(value), repr(value))
 
 
-def _is_union_branch(step: object) -> bool:
-    return isinstance(step, str) and (step.startswith(("function-", "literal[", "constrained-")) or step in _BRANCHES)
+def _keys_at(location: Place) -> list[str]:
+    """Return the keys of the section at a location, in the order of its model."""
+    _, kinds = find_place(BenchmarkConfig, location)
+    return [key for kind in kinds if _is_model(kind) for key in kind.model_fields]
+
+
+def find_place(model: type[BaseModel], location: Place) -> tuple[Place, list[Kind]]:
+    """Follow an error's location through the annotations of a model.
+
+    Args:
+        model: the model of the whole file.
+        location: the error's `loc`. It holds keys and positions. Where a value may be of several kinds, pydantic puts
+            the name of the kind that it tried behind the value's key.
+
+    Returns:
+        The location without the names of kinds; and the kinds that the value there may have. If pydantic named the
+        class that it tried, it is that class alone.
+    """
+    place: list[int | str] = []
+    kinds: list[Kind] = [model]
+    named = True
+    for step in location:
+        if named or len(kinds) < 2:
+            place.append(step)
+            kinds = [inner for kind in kinds for inner in _kinds_inside(kind, step)]
+            named = False
+        else:
+            kinds = [kind for kind in kinds if getattr(kind, "__name__", None) == step] or kinds
+            named = True
+    return tuple(place), kinds
+
+
+def _kinds_inside(kind: Kind, step: int | str) -> Iterator[Kind]:
+    """Yield the kinds that a value may have under a key of a model or mapping, or at a position of a list."""
+    if _is_model(kind):
+        if step in kind.model_fields:
+            yield from _alternatives(kind.model_fields[str(step)].annotation)
+    elif get_args(kind):
+        *_, items = (argument for argument in get_args(kind) if argument is not Ellipsis)
+        yield from _alternatives(items)
+
+
+def _alternatives(annotation: Any) -> Iterator[Kind]:
+    """Yield the kinds that an annotation joins with `|`, without None, which pydantic doesn't count as a kind."""
+    if get_origin(annotation) is Annotated:
+        yield from _alternatives(get_args(annotation)[0])
+    elif get_origin(annotation) in (Union, UnionType):
+        for member in get_args(annotation):
+            yield from _alternatives(member)
+    elif annotation is not type(None):
+        yield annotation
+
+
+def _is_model(kind: Kind) -> TypeGuard[type[BaseModel]]:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
 _IN_WORDS = {
@@ -161,24 +199,3 @@ _PATTERNS = {
     r"^[\w.-]+$": "should be letters, digits, `_`, `.` and `-`",
     r"^https?://": "should be an address, http://... or https://...",
 }
-
-_MODELS: tuple[type[Frozen], ...] = (
-    BenchmarkConfig, SystemConfig, TaskConfig, RetrieverConfig, FusionConfig, CandidatesConfig,
-    SearchAgentConfig, RewriterConfig, RerankerConfig, ResourcesConfig, EncodeResources, SearchResources,
-    RerankResources, LanguageModelResources,
-)  # fmt: skip
-_MODEL_OF_NAME = {model.__name__: model for model in _MODELS}
-_BRANCHES = {"str", "int", "float", *_MODEL_OF_NAME}
-
-_MODEL_OF_KEY: dict[str, type[Frozen]] = {
-    "systems": SystemConfig, "tasks": TaskConfig, "retriever": RetrieverConfig, "retrievers": RetrieverConfig,
-    "fusion": FusionConfig, "rewriter": RewriterConfig, "candidates": CandidatesConfig, "agent": SearchAgentConfig,
-    "reranker": RerankerConfig,
-    "resources": ResourcesConfig, "encode": EncodeResources, "search": SearchResources,
-    "rerank": RerankResources, "language_model": LanguageModelResources,
-}  # fmt: skip
-
-
-def _known_keys(location: tuple[Any, ...]) -> Iterable[str]:
-    parents = [step for step in location[:-1] if step in _MODEL_OF_KEY]
-    return (_MODEL_OF_KEY[parents[-1]] if parents else BenchmarkConfig).model_fields

@@ -1,5 +1,6 @@
-"""First stages: what a benchmark file may name as a retriever, one class per kind.
+"""First stages: what a benchmark file may name as a retriever, one module per kind.
 
-A new kind is a class that fulfils `first_stage.FirstStage`, a row of `kinds.KINDS`, which finds it by name, and a row
-of `distributed.first_stages.PARTS`, which says what it does on a cluster. Nothing else asks what kind a stage is.
+A kind is a class that fulfils `protocols.FirstStage` and owns the pure callables of its work: what is made of a shard
+and of queries, the index of a shard, and what the index is asked. `kinds.KINDS` has the kinds by noun, and
+`kinds.register` adds one from outside this package. Nothing else asks what kind a stage is.
 """

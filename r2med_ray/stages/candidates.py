@@ -1,18 +1,20 @@
-"""Ranked lists that exist already as a first stage."""
+"""Ranked lists that exist already as a first stage: read where they lie, with nothing to prepare or to open."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Literal, Self
 
 from r2med_ray.corpus.layouts import LAYOUTS
 from r2med_ray.corpus.records import file_digest
 from r2med_ray.errors import ConfigError, DataError, NotAtHand
-from r2med_ray.retrieval.candidates import NUM_CANDIDATES
+from r2med_ray.evaluation.trec import read_run
+from r2med_ray.retrieval.candidates import NUM_CANDIDATES, CandidatesRetriever, Lists, read_lists
+from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.registry import nearest
-from r2med_ray.stages.first_stage import Choice
-from r2med_ray.storage.artifacts import ArtifactKey, Json
-from r2med_ray.types import Compat, Corpus, Task
+from r2med_ray.stages.first_stage import WantedRetriever
+from r2med_ray.storage.artifacts import Json
+from r2med_ray.types import Query, Run, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,36 +24,63 @@ class CandidatesStage:
     row: str
     """The name of lists that come with the task, or a path."""
 
-    keep: int | None
+    keep: int | None = None
     """How many documents of each list count; None for all."""
 
-    compat: Compat
-    drop_identical_ids: bool
-    """Only where `ignore_identical_ids` is set, as for BM25: whoever made the lists may have dropped them already."""
+    rules: Rules
 
-    published = None
-    prepared_as = ""
-    holds = "lists"
-    needs_model = False
+    work: ClassVar[Literal["nothing"]] = "nothing"
+    artifact_group: ClassVar[str] = ""
+    artifact_label: ClassVar[str] = "lists"
+    published: ClassVar[None] = None
 
     @classmethod
-    def resolve(cls, row: object, choice: Choice) -> Self:
-        lists = choice.retriever.candidates
+    def resolve(cls, row: object, wanted: WantedRetriever) -> Self:
+        """Return the stage that a benchmark file asks for.
+
+        Raises:
+            ConfigError: the lists are neither known by name nor a path.
+        """
+        lists = wanted.retriever.candidates
         known = LAYOUTS["nano"].candidates
         if lists is None or not (lists in known or Path(lists).suffix):
             hint = nearest(lists or "", known)
             raise ConfigError(f"candidates {lists!r}: no file.{hint} Known by name: {', '.join(known)}")
-        keep = NUM_CANDIDATES if choice.retriever.safeguard == "drop" else None
-        return cls(
-            row=lists,
-            keep=keep,
-            compat=choice.compat,
-            drop_identical_ids=bool(choice.ignore_identical_ids),
-        )
+        keep = NUM_CANDIDATES if wanted.retriever.safeguard == "drop" else None
+        return cls(row=lists, keep=keep, rules=wanted.rules)
 
     @property
     def label(self) -> str:
         return f"candidates:{self.row}" + ("" if self.keep is None else f"[:{self.keep}]")
+
+    @property
+    def drop_identical_ids(self) -> bool:
+        """Whether a document whose id is the query's is left out. It stays by default: the list's maker decided."""
+        return self.rules.terms_drop_identical_ids
+
+    def settings(self) -> Mapping[str, Json]:
+        return {
+            "lists": self.row,
+            "safeguard": "keep" if self.keep is None else "drop",
+            "drop_identical_ids": self.drop_identical_ids,
+        }
+
+    def inputs(self, task: Task, device: str) -> Mapping[str, Json]:
+        return {
+            "candidates": file_digest(self.path(task)),
+            "keep": self.keep,
+            "drop_identical_ids": self.drop_identical_ids,
+        }
+
+    def find(self, task: Task, queries: Sequence[Query], k: int) -> Run:
+        """Return the first k documents of every query's list.
+
+        Raises:
+            DataError: there is no file, a line of it is wrong, or a query has no list.
+        """
+        lists = _read(self.path(task))
+        drop = self.drop_identical_ids
+        return CandidatesRetriever(self.label, lists, keep=self.keep, drop_identical_ids=drop).retrieve(queries, k=k)
 
     def path(self, task: Task) -> Path:
         """Return the file of a task's lists.
@@ -72,19 +101,9 @@ class CandidatesStage:
             )
         return Path(task.candidates[self.row])
 
-    def artifacts(self, task: str, corpus: Corpus, device: str) -> Sequence[ArtifactKey]:
-        return []
 
-    def settings(self) -> Mapping[str, Json]:
-        return {
-            "lists": self.row,
-            "safeguard": "keep" if self.keep is None else "drop",
-            "drop_identical_ids": self.drop_identical_ids,
-        }
-
-    def inputs(self, task: Task, device: str) -> Mapping[str, Json]:
-        return {
-            "candidates": file_digest(self.path(task)),
-            "keep": self.keep,
-            "drop_identical_ids": self.drop_identical_ids,
-        }
+def _read(path: Path) -> Lists:
+    """Read lists from Parquet, or from a TREC run in the order of its scores."""
+    if path.suffix == ".parquet":
+        return read_lists(path)
+    return {query_id: [hit.doc_id for hit in ranking] for query_id, ranking in read_run(path).rankings.items()}

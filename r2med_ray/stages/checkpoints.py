@@ -1,60 +1,53 @@
 """Sparse encoders and late interaction as first stages: checkpoints that say themselves what their vectors are."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from r2med_ray.indexing.keys import vectors_key
-from r2med_ray.models.catalog.checkpoint_rows import CheckpointRow, LateInteractionRow, SparseRow
-from r2med_ray.stages.first_stage import Choice
-from r2med_ray.storage.artifacts import ArtifactKey, Json
-from r2med_ray.types import Compat, Corpus, CorpusShard, Task
+from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, VECTORS_FILE, query_vectors_key, vectors_key
+from r2med_ray.models.catalog.checkpoints import LateInteractionRow, SparseRow
+from r2med_ray.models.catalog.devices import prepare_worker
+from r2med_ray.models.networks.late_interaction import LateInteractionEncoder
+from r2med_ray.models.networks.sparse_encoders import SparseEncoder
+from r2med_ray.protocols import Computing, Index, MadeBy, Maker
+from r2med_ray.stages.checkpoint_making import SPARSE_VECTORS, TOKEN_VECTORS, CheckpointMaker, VectorFormat
+from r2med_ray.stages.first_stage import CommonStage, WantedRetriever
+from r2med_ray.storage.artifacts import ArtifactKey, ArtifactStore, Json
+from r2med_ray.types import Corpus, CorpusShard, Query, Task
+
+CheckpointRow = TypeVar("CheckpointRow", SparseRow, LateInteractionRow)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointStage:
-    """An encoder that says itself what its vectors are, and the exact index of those."""
+class CheckpointStage(CommonStage, Generic[CheckpointRow]):
+    """An encoder that says itself what its vectors are, and the exact index of them."""
 
-    row: CheckpointRow
-    compat: Compat
-    drop_identical_ids: bool
-    holds = "vectors"
-    needs_model = True
-    artifact = "vectors"
-    """Kind of artefact that holds a shard's vectors."""
+    row: CheckpointRow = field(hash=False)
+
+    work: ClassVar[MadeBy] = "encode"
+    artifact_label: ClassVar[str]
+    artifact_kind: ClassVar[str]
+    """Kind of the artefact that holds a shard's vectors."""
+
+    form: ClassVar[VectorFormat]
 
     @classmethod
-    def resolve(cls, row: CheckpointRow, choice: Choice) -> Self:
-        return cls(
-            row=row.model_copy(update=choice.row_changes()),
-            compat=choice.compat,
-            drop_identical_ids=bool(choice.ignore_identical_ids),
-        )
+    def resolve(cls, row: CheckpointRow, wanted: WantedRetriever) -> Self:
+        """Return the stage that a benchmark file asks for."""
+        return cls(row=row.model_copy(update=wanted.row_changes()), rules=wanted.rules)
 
     @property
     def label(self) -> str:
         return self.row.name
 
     @property
-    def published(self) -> str | None:
-        return None
-
-    @property
-    def prepared_as(self) -> str:
+    def artifact_group(self) -> str:
         return self.row.model_dump_json()
-
-    def shard_key(self, corpus: Corpus, shard: CorpusShard, device: str) -> ArtifactKey:
-        """Return the key of one shard's vectors."""
-        inputs = self.row.encoding_inputs(device=device, side="document")
-        return vectors_key(shard, corpus.duplicates_in(shard), inputs, self.artifact)
-
-    def artifacts(self, task: str, corpus: Corpus, device: str) -> Sequence[ArtifactKey]:
-        return [self.shard_key(corpus, shard, device) for shard in corpus.shards]
 
     def settings(self) -> Mapping[str, Json]:
         return {
             **self.row.model_dump(mode="json", exclude_defaults=True),
-            "vectors": self.holds,
+            "vectors": self.artifact_label,
             "drop_identical_ids": self.drop_identical_ids,
         }
 
@@ -62,24 +55,55 @@ class CheckpointStage:
         return {
             "corpus": task.corpus.digest,
             "shards": [shard.num_rows for shard in task.corpus.shards],
-            self.artifact: self.row.encoding_inputs(device=device),
+            self.artifact_kind: self.row.encoding_inputs(device=device),
             "drop_identical_ids": self.drop_identical_ids,
         }
 
+    def shard_key(self, task: str, corpus: Corpus, shard: CorpusShard, device: str) -> ArtifactKey:
+        inputs = self.row.encoding_inputs(device=device, side="document")
+        return vectors_key(shard, self.skip_rows(corpus, shard), inputs, self.artifact_kind)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SparseStage(CheckpointStage):
+    def queries_key(self, task: str, queries: Sequence[Query], device: str) -> ArtifactKey:
+        """Return the key of the vectors of queries, which are the same for every task and under all rules."""
+        return query_vectors_key(queries, self.row.encoding_inputs(device=device), self.artifact_kind)
+
+    def load_index(
+        self, store: ArtifactStore, task: Task, shard: CorpusShard, gathered: None, device: str
+    ) -> Index[Any]:
+        key = self.shard_key(task.name, task.corpus, shard, device)
+        return self.form.build_index(store.get(key).table(VECTORS_FILE))
+
+    def prepare(self, store: ArtifactStore, task: Task, queries: Sequence[Query], device: str) -> Any:
+        """Return the stored vectors of queries, as the index of their kind is asked them."""
+        stored = store.get(self.queries_key(task.name, queries, device))
+        return self.form.read_queries(stored.table(QUERY_VECTORS_FILE))
+
+
+class SparseStage(CheckpointStage[SparseRow]):
     """A sparse encoder (SPLADE): inner products of vocabulary weights."""
 
-    row: SparseRow
-    holds = "sparse vectors"
-    artifact = "sparse-vectors"
+    __slots__ = ()
+    artifact_label: ClassVar[str] = "sparse vectors"
+    artifact_kind: ClassVar[str] = "sparse-vectors"
+    form: ClassVar[VectorFormat] = SPARSE_VECTORS
+
+    def load(self, store: ArtifactStore, computing: Computing) -> Maker:
+        """Load the model."""
+        prepare_worker(computing.threads)
+        encoder = SparseEncoder(self.row, device=computing.device, token_budget=computing.token_budget)
+        return CheckpointMaker(self.form, encoder)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LateInteractionStage(CheckpointStage):
+class LateInteractionStage(CheckpointStage[LateInteractionRow]):
     """Late interaction (ColBERT): MaxSim of token vectors."""
 
-    row: LateInteractionRow
-    holds = "token vectors"
-    artifact = "token-vectors"
+    __slots__ = ()
+    artifact_label: ClassVar[str] = "token vectors"
+    artifact_kind: ClassVar[str] = "token-vectors"
+    form: ClassVar[VectorFormat] = TOKEN_VECTORS
+
+    def load(self, store: ArtifactStore, computing: Computing) -> Maker:
+        """Load the model."""
+        prepare_worker(computing.threads)
+        encoder = LateInteractionEncoder(self.row, device=computing.device, token_budget=computing.token_budget)
+        return CheckpointMaker(self.form, encoder)

@@ -1,80 +1,62 @@
-"""What a first stage is: a retriever with all its settings, built from what a benchmark file says about it."""
+"""What a benchmark file says about one retriever, and what most kinds of first stages have in common."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from r2med_ray.models.catalog.devices import Dtype
+from r2med_ray.protocols import Ties
+from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.config import RetrieverConfig
-from r2med_ray.storage.artifacts import ArtifactKey, Json
-from r2med_ray.types import Compat, Corpus, Task
-
-
-class FirstStage(Protocol):
-    """A retriever with all its settings; hashable by value, and cheap to build."""
-
-    @property
-    def row(self) -> object:
-        """What it is in its catalogue."""
-        ...
-
-    @property
-    def compat(self) -> Compat: ...
-
-    @property
-    def drop_identical_ids(self) -> bool:
-        """Whether a document whose id is the query's is left out."""
-        ...
-
-    @property
-    def label(self) -> str:
-        """What tables and logs call it."""
-        ...
-
-    @property
-    def published(self) -> str | None:
-        """The key of R2MED's published results; None where it has none."""
-        ...
-
-    @property
-    def prepared_as(self) -> str:
-        """What its artefacts depend on beside the corpus: stages of a kind that agree in it share them."""
-        ...
-
-    @property
-    def holds(self) -> str:
-        """What its artefacts hold, e.g. `vectors`."""
-        ...
-
-    @property
-    def needs_model(self) -> bool:
-        """Whether preparing it loads a model in the cluster, which then has what the encode pool reserves."""
-        ...
-
-    def artifacts(self, task: str, corpus: Corpus, device: str) -> Sequence[ArtifactKey]:
-        """Return the keys of what is made of a corpus before the first search, one per shard."""
-        ...
-
-    def settings(self) -> Mapping[str, Json]:
-        """Return what a reader of the report wants to know about it."""
-        ...
-
-    def inputs(self, task: Task, device: str) -> Mapping[str, Json]:
-        """Return everything about corpus and retriever that changes a run."""
-        ...
+from r2med_ray.storage.artifacts import ArtifactKey, ArtifactStore
+from r2med_ray.types import Corpus, CorpusShard, Query, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class WantedRetriever:
     """What a benchmark file says about one retriever of a system."""
 
     retriever: RetrieverConfig
-    compat: Compat
-    ignore_identical_ids: bool | None
-    dtype: Dtype | None
-    """Of all encoders; a retriever's own goes before it."""
+    rules: Rules
+    dtype: Dtype | None = None
+    """The dtype of all encoders; the retriever's own takes its place."""
 
     def row_changes(self) -> dict[str, Any]:
         """Return the settings that override a model's row."""
         changes = {"dtype": self.retriever.dtype or self.dtype, "max_length": self.retriever.max_length}
         return {key: value for key, value in changes.items() if value}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommonStage:
+    """A first stage that is searched shard by shard, as most kinds have it; a kind overrides what it does otherwise.
+
+    It reads every row but duplicates, makes nothing of queries, needs to know nothing of the whole corpus, costs
+    nothing, and was never published.
+    """
+
+    rules: Rules
+
+    @property
+    def ties(self) -> Ties:
+        return "doc id"
+
+    @property
+    def published(self) -> str | None:
+        return None
+
+    @property
+    def drop_identical_ids(self) -> bool:
+        return self.rules.terms_drop_identical_ids
+
+    def skip_rows(self, corpus: Corpus, shard: CorpusShard) -> tuple[int, ...]:
+        return corpus.duplicates_in(shard)
+
+    def queries_key(self, task: str, queries: Sequence[Query], device: str) -> ArtifactKey | None:
+        return None
+
+    def gather(self, store: ArtifactStore, task: Task, device: str) -> Any:
+        return None
+
+    def cost(self, usage: Mapping[str, int]) -> str:
+        return ""

@@ -1,87 +1,147 @@
-"""The kinds of first stages in one table, and how a name of a benchmark file becomes one of them."""
+"""The kinds of first stages, and how a name of a benchmark file becomes a first stage."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from r2med_ray.errors import ConfigError
 from r2med_ray.indexing.bm25 import BM25_ROWS
-from r2med_ray.models.catalog.catalog import Catalog
-from r2med_ray.settings.config import CANDIDATES
+from r2med_ray.models.catalog.checkpoints import LateInteractionRow, SparseRow
+from r2med_ray.models.catalog.encoders import EncoderRow
+from r2med_ray.models.catalog.load import Catalog, register_section
+from r2med_ray.models.catalog.row import Row
+from r2med_ray.models.catalog.services import ApiEncoderRow
+from r2med_ray.protocols import FirstStage
+from r2med_ray.settings.config import CANDIDATES, RetrieverConfig
 from r2med_ray.settings.registry import nearest
 from r2med_ray.stages.candidates import CandidatesStage
 from r2med_ray.stages.checkpoints import LateInteractionStage, SparseStage
-from r2med_ray.stages.first_stage import Choice, FirstStage
+from r2med_ray.stages.first_stage import WantedRetriever
 from r2med_ray.stages.lexical import LexicalStage
 from r2med_ray.stages.vectors import ApiStage, DenseStage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageKind:
-    """How a kind of first stage is found by name and built."""
+    """A kind of first stage: what it is called, where its rows are, and what builds a stage of a row.
+
+    Its rows stand in a section of the models files, or, for a kind whose `section` is None, in `rows`.
+    """
 
     noun: str
-    rows: Callable[[Catalog], Mapping[str, Any]]
-    settings: tuple[str, ...]
-    """The keys beside `model` that it understands."""
+    """What errors call it, with its article, e.g. "a dense encoder"."""
 
-    resolve: Callable[[Any, Choice], FirstStage]
+    resolve: Callable[[Any, WantedRetriever], FirstStage]
+    """Builds the stage out of a row and what the benchmark file says about the retriever."""
+
+    settings: tuple[str, ...] = ()
+    """The keys of a retriever, beside `model`, that it understands; see `settings.config.RetrieverConfig`."""
+
+    section: str | None = None
+    """Section of the models files that holds its rows."""
+
+    row_class: type[Row] | None = None
+    """Class of the rows of that section."""
+
+    rows: Mapping[str, Any] = field(default_factory=dict)
+    """Name → row, for a kind without a section."""
+
+    def rows_in(self, catalog: Catalog) -> Mapping[str, Any]:
+        """Return its rows by name."""
+        return self.rows if self.section is None else catalog.section(self.section)
 
 
-KINDS: Sequence[StageKind] = (
-    StageKind(noun="BM25", rows=lambda _: BM25_ROWS, settings=("k1", "b"), resolve=LexicalStage.resolve),
+_SHIPPED = (
+    StageKind(noun="BM25", rows=BM25_ROWS, settings=("k1", "b"), resolve=LexicalStage.resolve),
     StageKind(
         noun="a dense encoder",
-        rows=lambda catalog: catalog.encoders,
+        section="encoders",
+        row_class=EncoderRow,
         settings=("max_length", "dtype", "index"),
         resolve=DenseStage.resolve,
     ),
     StageKind(
         noun="an embedding service",
-        rows=lambda catalog: catalog.api_encoders,
+        section="api_encoders",
+        row_class=ApiEncoderRow,
         settings=("max_length", "index"),
-        resolve=lambda row, choice: ApiStage.resolve(row, replace(choice, dtype=None)),
+        resolve=lambda row, wanted: ApiStage.resolve(row, replace(wanted, dtype=None)),
     ),
     StageKind(
         noun="a sparse encoder",
-        rows=lambda catalog: catalog.sparse,
+        section="sparse",
+        row_class=SparseRow,
         settings=("max_length", "dtype"),
         resolve=SparseStage.resolve,
     ),
     StageKind(
         noun="late interaction",
-        rows=lambda catalog: catalog.late_interaction,
+        section="late_interaction",
+        row_class=LateInteractionRow,
         settings=("max_length", "dtype"),
         resolve=LateInteractionStage.resolve,
     ),
     StageKind(
         noun="a list of candidates",
-        rows=lambda _: {CANDIDATES: CANDIDATES},
+        rows={CANDIDATES: CANDIDATES},
         settings=("candidates", "safeguard"),
         resolve=CandidatesStage.resolve,
     ),
 )
+KINDS: dict[str, StageKind] = {kind.noun: kind for kind in _SHIPPED}
+"""Noun → kind. `register` adds to it."""
 
 
-def resolve_stage(choice: Choice, catalog: Catalog) -> FirstStage:
+def register(kind: StageKind) -> None:
+    """Add a kind, so that benchmark files may name its rows as retrievers.
+
+    To register the same kind once more changes nothing.
+
+    Raises:
+        ConfigError: another kind has its noun, its section or the name of a row, or no retriever can have one of its
+            settings.
+    """
+    if KINDS.get(kind.noun) is kind:
+        return
+    if kind.noun in KINDS:
+        raise ConfigError(f"a kind of first stage is called {kind.noun!r} already; give yours another `noun`")
+    known = [key for key in RetrieverConfig.model_fields if key != "model"]
+    for key in kind.settings:
+        if key not in known:
+            raise ConfigError(
+                f"{kind.noun}: a retriever has no setting {key!r}.{nearest(key, known)} Known: {', '.join(known)}. "
+                "What else a kind needs is a key of its rows"
+            )
+    taken = {name: other.noun for other in KINDS.values() for name in other.rows}
+    for name in kind.rows:
+        if name in taken:
+            raise ConfigError(f"{kind.noun}: the name {name!r} belongs to {taken[name]}; give your row another name")
+    if (kind.section is None) != (kind.row_class is None):
+        raise ConfigError(f"{kind.noun}: `section` and `row_class` go together; give both, or give `rows`")
+    if kind.section is not None and kind.row_class is not None:
+        register_section(kind.section, kind.row_class, kind.noun)
+    KINDS[kind.noun] = kind
+
+
+def resolve_stage(wanted: WantedRetriever, catalog: Catalog) -> FirstStage:
     """Look up a retriever by name.
 
     Raises:
         ConfigError: no kind or several have the name, or a setting has no meaning for its kind.
     """
-    name = choice.retriever.model
-    found = [kind for kind in KINDS if name in kind.rows(catalog)]
+    name = wanted.retriever.model
+    found = [kind for kind in KINDS.values() if name in kind.rows_in(catalog)]
     if not found:
-        known = [known for kind in KINDS for known in kind.rows(catalog)]
+        known = [known for kind in KINDS.values() for known in kind.rows_in(catalog)]
         raise ConfigError(f"unknown retriever {name!r}.{nearest(name, known)} Known: {', '.join(known)}")
     if len(found) > 1:
         nouns = " and ".join(kind.noun for kind in found)
         raise ConfigError(f"retriever {name!r} is {nouns}; give your own row another name")
     [kind] = found
-    for key in choice.retriever.model_dump(exclude={"model"}, exclude_none=True):
+    for key in wanted.retriever.model_dump(exclude={"model"}, exclude_none=True):
         if key not in kind.settings:
             raise ConfigError(
                 f"retriever {name!r}: `{key}` has no meaning here, for {name!r} is {kind.noun}, which takes "
                 f"{', '.join(kind.settings) or 'no settings'}"
             )
-    return kind.resolve(kind.rows(catalog)[name], choice)
+    return kind.resolve(kind.rows_in(catalog)[name], wanted)

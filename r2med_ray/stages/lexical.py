@@ -1,32 +1,52 @@
-"""BM25 as a first stage."""
+"""BM25 as a first stage: the terms of every shard, scored with the statistics of the whole corpus."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import ClassVar, Self
 
-from r2med_ray.indexing.bm25 import BM25Row
-from r2med_ray.indexing.keys import skipped_rows, terms_key
-from r2med_ray.stages.first_stage import Choice
-from r2med_ray.storage.artifacts import ArtifactKey, Json
-from r2med_ray.types import Compat, Corpus, Task
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from r2med_ray.corpus.shards import read_table
+from r2med_ray.indexing.bm25 import BM25Index, BM25Row
+from r2med_ray.indexing.keys import COUNTS_FILE, TERMS_FILE, terms_key
+from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
+from r2med_ray.protocols import Computing, MadeBy, Maker, Ties
+from r2med_ray.retrieval.file_order import row_id
+from r2med_ray.retrieval.query_construction import lexical_query
+from r2med_ray.stages.first_stage import CommonStage, WantedRetriever
+from r2med_ray.storage.artifacts import ArtifactKey, ArtifactStore, Json
+from r2med_ray.types import Corpus, CorpusShard, Document, Query, Task
+
+
+class TermsMaker(Maker):
+    """Cuts documents into terms, and counts what the corpus has to know about them."""
+
+    def __init__(self, analyzer: str) -> None:
+        self._analyzer = analyzer
+
+    def make_shard(
+        self, task: str, documents: Sequence[Document], rows: Sequence[int] | npt.NDArray[np.int64]
+    ) -> Mapping[str, pa.Table]:
+        """Return the terms of a shard, one row per term, and its part of the corpus' statistics."""
+        terms = ShardTerms.from_texts((document.content for document in documents), self._analyzer)
+        return {TERMS_FILE: terms.to_table(), COUNTS_FILE: CorpusStatistics.of_shard(terms).to_table()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LexicalStage:
-    """BM25."""
+class LexicalStage(CommonStage):
+    """BM25. Queries are asked as texts, so nothing is stored of them."""
 
-    row: BM25Row
-    compat: Compat
-    drop_identical_ids: bool
-    holds = "terms"
-    needs_model = False
+    row: BM25Row = field(hash=False)
+
+    work: ClassVar[MadeBy] = "tokenize"
+    artifact_label: ClassVar[str] = "terms"
 
     @classmethod
-    def resolve(cls, row: BM25Row, choice: Choice) -> "LexicalStage":
-        return cls(
-            row=row.with_parameters(k1=choice.retriever.k1, b=choice.retriever.b),
-            compat=choice.compat,
-            drop_identical_ids=bool(choice.ignore_identical_ids),
-        )
+    def resolve(cls, row: BM25Row, wanted: WantedRetriever) -> Self:
+        """Return the stage that a benchmark file asks for."""
+        return cls(row=row.with_parameters(k1=wanted.retriever.k1, b=wanted.retriever.b), rules=wanted.rules)
 
     @property
     def label(self) -> str:
@@ -37,13 +57,12 @@ class LexicalStage:
         return "bm25" if self.row.name == "bm25-r2med" else None
 
     @property
-    def prepared_as(self) -> str:
-        return f"{self.compat} {self.row.analyzer}"
+    def artifact_group(self) -> str:
+        return f"{self.rules.bm25_duplicate_rows} {self.row.analyzer}"
 
-    def artifacts(self, task: str, corpus: Corpus, device: str) -> Sequence[ArtifactKey]:
-        return [
-            terms_key(shard, skipped_rows(corpus, shard, self.compat), self.row.analyzer) for shard in corpus.shards
-        ]
+    @property
+    def ties(self) -> Ties:
+        return "file row" if self.rules.bm25_cut else "doc id"
 
     def settings(self) -> Mapping[str, Json]:
         return {"variant": self.row.describe(), "drop_identical_ids": self.drop_identical_ids}
@@ -52,7 +71,52 @@ class LexicalStage:
         return {
             "corpus": task.corpus.digest,
             "bm25": self.row.inputs(),
-            "compat": self.compat,
+            "compat": self.rules.compat,
             "drop_identical_ids": self.drop_identical_ids,
-            **({"cut": "file row"} if self.compat == "r2med" else {}),
+            **({"cut": "file row"} if self.rules.bm25_cut else {}),
         }
+
+    def skip_rows(self, corpus: Corpus, shard: CorpusShard) -> tuple[int, ...]:
+        """Return duplicate rows; none where R2MED's rules count every row."""
+        return () if self.rules.bm25_duplicate_rows else corpus.duplicates_in(shard)
+
+    def shard_key(self, task: str, corpus: Corpus, shard: CorpusShard, device: str) -> ArtifactKey:
+        return terms_key(shard, self.skip_rows(corpus, shard), self.row.analyzer)
+
+    def load(self, store: ArtifactStore, computing: Computing) -> Maker:
+        return TermsMaker(self.row.analyzer)
+
+    def gather(self, store: ArtifactStore, task: Task, device: str) -> CorpusStatistics:
+        """Return the statistics of the whole corpus."""
+        keys = [self.shard_key(task.name, task.corpus, shard, device) for shard in task.corpus.shards]
+        return CorpusStatistics.merge(CorpusStatistics.from_table(store.get(key).table(COUNTS_FILE)) for key in keys)
+
+    def load_index(
+        self, store: ArtifactStore, task: Task, shard: CorpusShard, gathered: CorpusStatistics, device: str
+    ) -> BM25Index:
+        """Return the index of a shard.
+
+        Duplicate rows that count in the statistics are never hits. Where the file's order decides among equal scores,
+        the index holds ids that say the row.
+        """
+        stored = store.get(self.shard_key(task.name, task.corpus, shard, device)).table(TERMS_FILE)
+        ids = read_table(store, shard, ["row", "doc_id"])
+        skipped = set(self.skip_rows(task.corpus, shard))
+        duplicates = set(task.corpus.duplicates_in(shard))
+        kept = [
+            (row, doc_id)
+            for row, doc_id in zip(ids["row"].to_pylist(), ids["doc_id"].to_pylist(), strict=True)
+            if row not in skipped
+        ]
+        return BM25Index(
+            ShardTerms.from_table(stored, self.row.analyzer),
+            [row_id(row, doc_id) if self.ties == "file row" else doc_id for row, doc_id in kept],
+            gathered,
+            self.row,
+            hidden=[position for position, (row, _) in enumerate(kept) if row in duplicates],
+            keep_zero_scores=self.rules.bm25_zero_scores,
+        )
+
+    def prepare(self, store: ArtifactStore, task: Task, queries: Sequence[Query], device: str) -> list[str]:
+        """Return the text of every query, as BM25 is asked it."""
+        return [lexical_query(query, self.rules) for query in queries]

@@ -1,38 +1,45 @@
 """One vector per text as a first stage: a dense encoder or an embedding service, and the index of its vectors."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Generic, Self, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
 
-from r2med_ray.indexing.keys import vectors_key
-from r2med_ray.models.catalog.api_rows import ApiEncoderRow
-from r2med_ray.models.catalog.rows import EncoderRow
-from r2med_ray.stages.first_stage import Choice
-from r2med_ray.storage.artifacts import ArtifactKey, Json
-from r2med_ray.types import Compat, Corpus, Task
+from r2med_ray.indexing.embedding import read_vectors
+from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, query_vectors_key, vectors_key
+from r2med_ray.models.catalog.devices import prepare_worker
+from r2med_ray.models.catalog.encoders import EncoderRow
+from r2med_ray.models.catalog.services import ApiEncoderRow, cost_line
+from r2med_ray.models.networks.task_encoders import TaskEncoders
+from r2med_ray.models.services.embeddings import ApiEncoder
+from r2med_ray.protocols import Computing, MadeBy, Maker
+from r2med_ray.stages.first_stage import CommonStage, WantedRetriever
+from r2med_ray.stages.vector_making import ServiceMaker, VectorMaker
+from r2med_ray.storage.artifacts import ArtifactKey, ArtifactStore, Json
+from r2med_ray.types import Corpus, CorpusShard, FloatMatrix, Query, Task
+
+if TYPE_CHECKING:
+    from r2med_ray.indexing.dense import DenseIndex
 
 VectorRow = TypeVar("VectorRow", EncoderRow, ApiEncoderRow)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VectorStage(Generic[VectorRow]):
+class VectorStage(CommonStage, Generic[VectorRow]):
     """Vectors and their index, whoever makes them."""
 
-    row: VectorRow
-    index: str
-    compat: Compat
-    drop_identical_ids: bool
-    holds = "vectors"
-    needs_model = True
+    row: VectorRow = field(hash=False)
+    index: str = "Flat"
+    """FAISS factory string; `Flat` is exact."""
+
+    artifact_label: ClassVar[str] = "vectors"
 
     @classmethod
-    def resolve(cls, row: VectorRow, choice: Choice) -> Self:
-        drop = choice.ignore_identical_ids
+    def resolve(cls, row: VectorRow, wanted: WantedRetriever) -> Self:
+        """Return the stage that a benchmark file asks for."""
         return cls(
-            row=row.under(choice.compat).model_copy(update=choice.row_changes()),
-            index=choice.retriever.index or "Flat",
-            compat=choice.compat,
-            drop_identical_ids=choice.compat == "r2med" if drop is None else drop,
+            row=row.under(wanted.rules.compat).model_copy(update=wanted.row_changes()),
+            index=wanted.retriever.index or "Flat",
+            rules=wanted.rules,
         )
 
     @property
@@ -44,12 +51,12 @@ class VectorStage(Generic[VectorRow]):
         return self.row.published if self.index == "Flat" else None
 
     @property
-    def prepared_as(self) -> str:
+    def artifact_group(self) -> str:
         return self.row.model_dump_json()
 
-    def artifacts(self, task: str, corpus: Corpus, device: str) -> Sequence[ArtifactKey]:
-        inputs = self.row.encoding_inputs(task, device=device, side="document")
-        return [vectors_key(shard, corpus.duplicates_in(shard), inputs) for shard in corpus.shards]
+    @property
+    def drop_identical_ids(self) -> bool:
+        return self.rules.vectors_drop_identical_ids
 
     def settings(self) -> Mapping[str, Json]:
         return {
@@ -65,16 +72,58 @@ class VectorStage(Generic[VectorRow]):
             "encoder": self.row.encoding_inputs(task.name, device=device),
             "expansion_prompt": self.row.expansion_prompt,
             "index": self.index,
-            "compat": self.compat,
+            "compat": self.rules.compat,
             "drop_identical_ids": self.drop_identical_ids,
         }
+
+    def shard_key(self, task: str, corpus: Corpus, shard: CorpusShard, device: str) -> ArtifactKey:
+        inputs = self.row.encoding_inputs(task, device=device, side="document")
+        return vectors_key(shard, self.skip_rows(corpus, shard), inputs)
+
+    def queries_key(self, task: str, queries: Sequence[Query], device: str) -> ArtifactKey:
+        inputs = self.row.encoding_inputs(task, device=device)
+        return query_vectors_key(
+            queries, {**inputs, "expansion": self.row.expansion_prompt, "compat": self.rules.compat}
+        )
+
+    def load_index(
+        self, store: ArtifactStore, task: Task, shard: CorpusShard, gathered: None, device: str
+    ) -> "DenseIndex":
+        """Return the index of a shard's vectors, of unit length where R2MED's rules compare all of them by cosine."""
+        from r2med_ray.stages.vector_index import open_vector_index  # imports faiss
+
+        key = self.shard_key(task.name, task.corpus, shard, device)
+        unit_length = self.rules.cosine_for_all and self.row.similarity == "dot"
+        return open_vector_index(store, key, self.index, unit_length=unit_length)
+
+    def prepare(self, store: ArtifactStore, task: Task, queries: Sequence[Query], device: str) -> FloatMatrix:
+        """Return the stored vectors of queries: float32, shape (queries, embedding size), in their order."""
+        artifact = store.get(self.queries_key(task.name, queries, device))
+        return read_vectors(artifact.table(QUERY_VECTORS_FILE)).vectors
 
 
 class DenseStage(VectorStage[EncoderRow]):
     """An encoder and its vector index."""
 
+    __slots__ = ()
+    work: ClassVar[MadeBy] = "encode"
+
+    def load(self, store: ArtifactStore, computing: Computing) -> Maker:
+        """Load the model."""
+        prepare_worker(computing.threads)
+        encoders = TaskEncoders(self.row, device=computing.device, token_budget=computing.token_budget)
+        return VectorMaker(self.row, self.rules, encoders.for_task)
+
 
 class ApiStage(VectorStage[ApiEncoderRow]):
     """An embedding service and the index of its vectors."""
 
-    needs_model = False
+    __slots__ = ()
+    work: ClassVar[MadeBy] = "ask a service"
+
+    def load(self, store: ArtifactStore, computing: Computing) -> Maker:
+        """Load the service's tokenizer; every answer of the service is kept in the store."""
+        return ServiceMaker(self.row, self.rules, ApiEncoder(self.row, store))
+
+    def cost(self, usage: Mapping[str, int]) -> str:
+        return cost_line(self.row, usage) if usage else ""

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from r2med_ray.errors import ArtifactError
-from r2med_ray.types import Query
+from r2med_ray.types import Expansion, Query, implied_use
 
 Json: TypeAlias = Any
 MANIFEST = "manifest.json"
@@ -42,11 +42,14 @@ def fingerprint(parts: Json) -> str:
 def fingerprint_queries(queries: Sequence[Query]) -> str:
     """Return the fingerprint of what is asked: ids, texts and expansions, in their order."""
     return fingerprint(
-        [
-            [query.query_id, query.text, [[part.text, part.method, part.reasoning] for part in query.expansions]]
-            for query in queries
-        ]
+        [[query.query_id, query.text, [_fingerprinted(part) for part in query.expansions]] for query in queries]
     )
+
+
+def _fingerprinted(part: Expansion) -> list[Json]:
+    """Return what tells an expansion from others; its use only where its method doesn't imply it."""
+    use = [] if part.use == implied_use(part.method) else [part.use]
+    return [part.text, part.method, part.reasoning, *use]
 
 
 @dataclass(frozen=True)

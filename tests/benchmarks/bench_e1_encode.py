@@ -16,8 +16,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from r2med_ray.models.catalog.catalog import load_catalog
 from r2med_ray.models.catalog.devices import best_dtype, set_threads
+from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.encoders import build_encoder
 from tests.benchmarks.bench_e0_padding import r2med_lengths

@@ -23,7 +23,7 @@ from pathlib import Path
 import ray
 from openai import AsyncOpenAI
 
-from r2med_ray.models.catalog.llm_rows import LanguageModelRow
+from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.services.chat import ChatModel
 from r2med_ray.protocols import ChatPrompt, Completion
 from r2med_ray.rewriting.generations import StoredGenerator

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from r2med_ray.models.catalog.devices import set_threads
-from r2med_ray.models.catalog.reranker_rows import RerankerRow
+from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.cross_encoders import CrossEncoderScorer
 from tests.benchmarks.bench_e0_padding import r2med_lengths

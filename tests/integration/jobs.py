@@ -3,6 +3,10 @@
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -25,6 +29,52 @@ def run_job(
     if check and finished.returncode != 0:
         raise AssertionError(f"exit code {finished.returncode}\n{finished.stdout}\n{finished.stderr}")
     return finished
+
+
+@dataclass(frozen=True, slots=True)
+class RunningJob:
+    """A job at work, and the file that it logs to."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def wait_for(self, what: str, there: Callable[[], bool], *, limit_s: float = 200) -> None:
+        """Wait until the job has brought something about.
+
+        Args:
+            what: its name, for errors.
+            there: whether it is there.
+            limit_s: how long it may take.
+
+        Raises:
+            AssertionError: the job ended before, or took longer.
+        """
+        deadline = time.monotonic() + limit_s
+        while not there():
+            if self.process.poll() is not None:
+                problem = f"the job ended with {self.process.returncode} before there was {what}"
+                raise AssertionError(f"{problem}\n{self.log.read_text()}")
+            if time.monotonic() > deadline:
+                raise AssertionError(f"no {what} within {limit_s:.0f} s\n{self.log.read_text()}")
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """End the driver as a crash would, and wait until it is gone."""
+        self.process.kill()
+        self.process.wait()
+
+
+@contextmanager
+def running_job(*arguments: str | Path, cwd: Path) -> Iterator[RunningJob]:
+    """Run the job on a cluster of its own beside the test. At the end of the `with` block it is killed."""
+    log, command = cwd / "job.log", [sys.executable, JOB, *arguments, "--address", "local"]
+    with log.open("w") as stream:
+        process = subprocess.Popen(command, cwd=cwd, env=environment(), stdout=stream, stderr=stream)
+    job = RunningJob(process, log)
+    try:
+        yield job
+    finally:
+        job.kill()
 
 
 def write_config(path: Path, **changes: object) -> Path:

@@ -5,19 +5,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from r2med_ray.distributed.api_vectors import ApiParts
+from r2med_ray.distributed.stage_parts import Asked, Workplace
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
-from r2med_ray.capacity import ClusterCapacity, Pool, size_pools
+from r2med_ray.settings.pools import ClusterCapacity, Pool
+
+from r2med_ray.workbench.sizing import size_pools
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task, read_shard
-from r2med_ray.distributed.api_vectors import ApiParts
-from r2med_ray.distributed.stage_parts import Asked, Workplace
 from r2med_ray.errors import StageError
-from r2med_ray.models.catalog.api_rows import ApiEncoderRow
-from r2med_ray.models.services.api_calls import CallPolicy
-from r2med_ray.models.services.api_encoders import ApiEncoder
+from r2med_ray.models.catalog.call_policy import CallPolicy
+from r2med_ray.models.catalog.services import ApiEncoderRow
+from r2med_ray.models.services.embeddings import ApiEncoder
 from r2med_ray.settings.resources import ResourcesConfig
 from r2med_ray.stages.vectors import ApiStage
 from r2med_ray.storage.artifacts import ArtifactStore

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 import transformers
 
-from r2med_ray.capacity import ClusterCapacity, Pool, Pools
+from r2med_ray.settings.pools import ClusterCapacity, Pool, Pools
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task, read_shard
 from r2med_ray.distributed.checkpoint_vectors import LATE_INTERACTION, SPARSE, CheckpointEncoding, VectorKind
@@ -44,6 +44,7 @@ def benchmark(tmp_path_factory: pytest.TempPathFactory) -> ResolvedBenchmark:
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> ArtifactStore:
+    """One store for all tests of this file: a model encodes the corpus once."""
     return ArtifactStore(str(tmp_path_factory.mktemp("store")))
 
 

@@ -2,18 +2,22 @@
 
 import json
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
+import yaml
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from r2med_ray.storage.artifacts import ArtifactStore
-from tests.integration.jobs import JOB, environment, run_files, run_job, write_config
+from tests.http_services import Held, Service, embeddings
+from tests.integration.jobs import run_files, run_job, running_job, write_config
 
 pytestmark = [pytest.mark.ray, pytest.mark.serve]
+
+SHARD = 20
+"""Documents per shard of small.yaml, whose task has 80."""
 
 
 @pytest.fixture(scope="module")
@@ -95,27 +99,49 @@ def test_a_changed_byte_in_the_store_stops_the_job_and_is_named(finished: Path, 
     assert not (tmp_path / "2").exists()
 
 
-def test_a_killed_driver_leaves_nothing_half_made_and_is_resumed(
-    finished: Path, tmp_path: Path, address: str
-) -> None:
-    arguments = [finished / "small.yaml", "--store", tmp_path / "store", "--output", tmp_path / "out"]
-    driver = subprocess.Popen(
-        [sys.executable, JOB, *arguments], cwd=tmp_path, env=environment(), stderr=subprocess.DEVNULL
-    )
-    store = ArtifactStore(str(tmp_path / "store"))
-    deadline = time.monotonic() + 200
-    while not store.names_of("vectors") and time.monotonic() < deadline:
-        time.sleep(0.02)
-    driver.send_signal(signal.SIGKILL)
-    driver.wait()
-    vectors = set(store.names_of("vectors"))
+def with_a_service(config: Path, folder: Path, url: str) -> Path:
+    """Write a benchmark once more, with the system `served`, which has a service embed a shard per request."""
+    folder.mkdir()
+    words = Tokenizer(WordLevel({"?": 0}, unk_token="?"))
+    words.pre_tokenizer = WhitespaceSplit()
+    words.save(str(folder / "tokenizer.json"))
+    row = {"name": "served", "model": "m", "base_url": url, "dimension": 3, "tokenizer": str(folder)}
+    row |= {"max_length": 1000, "max_input_tokens": 1000, "batch_tokens": 100_000, "batch_texts": SHARD}
+    (folder / "models.yaml").write_text(yaml.safe_dump({"api_encoders": [row]}))
+    values = yaml.safe_load(config.read_text())
+    values["systems"].append({"name": "served", "retriever": "served"})
+    (folder / "benchmark.yaml").write_text(yaml.safe_dump({**values, "models": "models.yaml"}))
+    return folder / "benchmark.yaml"
 
-    assert 1 <= len(vectors) <= 4
-    assert list(store.problems()) == []
-    assert not (tmp_path / "out").exists()
-    run_job(*arguments, cwd=tmp_path, address=address)
-    assert vectors <= set(store.names_of("vectors"))
-    assert run_files(tmp_path / "out") == run_files(finished / "results" / "small")
+
+def test_a_killed_driver_leaves_nothing_half_made_and_is_resumed(
+    finished: Path, store: ArtifactStore, tmp_path: Path, address: str
+) -> None:
+    # The service answers for two of the four shards and is silent then, so that the job can't get any further.
+    held = Held(
+        embeddings(lambda text: [1.0, len(text), text.count("e")]),
+        after=2,
+        counted=lambda request: len(request.body["input"]) == SHARD,
+    )
+    with Service(held) as service:
+        config = with_a_service(finished / "small.yaml", tmp_path / "job", service.url)
+        arguments = [config, "--store", store.uri, "--output", tmp_path / "out"]
+        with running_job(*arguments, cwd=tmp_path) as job:
+            job.wait_for("request for a third shard", held.reached.is_set)
+            job.wait_for("finished shard", lambda: bool(store.names_of("vectors")))
+            job.kill()
+        vectors = set(store.names_of("vectors"))
+        problems = list(store.problems())
+        held.open()
+
+        assert problems == []
+        assert not (tmp_path / "out").exists()
+        run_job(*arguments, cwd=tmp_path, address=address)
+
+    assert set() < vectors < set(store.names_of("vectors"))
+    runs = run_files(tmp_path / "out")
+    assert len(runs.pop("runs/served/Demo-Posts.trec").splitlines()) == 15 * 80  # every query has every document
+    assert runs == run_files(finished / "results" / "small")
 
 
 def test_what_is_wrong_with_a_benchmark_stops_it_with_exit_code_2(

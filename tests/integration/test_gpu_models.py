@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from r2med_ray.errors import DataError
-from r2med_ray.models.catalog.catalog import load_catalog
 from r2med_ray.models.catalog.devices import best_device, best_dtype
-from r2med_ray.models.catalog.reranker_rows import RerankerRow
-from r2med_ray.models.catalog.rows import EncoderRow
+from r2med_ray.models.catalog.encoders import EncoderRow
+from r2med_ray.models.catalog.load import load_catalog
+from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.networks.cross_encoders import CrossEncoderScorer
 from r2med_ray.models.networks.encoders import build_encoder
 from r2med_ray.models.networks.maxsim import MaxSimScorer

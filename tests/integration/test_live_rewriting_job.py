@@ -3,10 +3,8 @@
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,13 +12,18 @@ import pytest
 import yaml
 
 from r2med_ray.storage.artifacts import ArtifactStore
-from tests.http_services import Answer, Service, completions, slow
-from tests.integration.jobs import JOB, REPOSITORY, environment, run_files, run_job, write_config
+from tests.http_services import Held, Service, Together, completions
+from tests.integration.jobs import REPOSITORY, environment, run_files, run_job, running_job, write_config
 from tests.integration.language_server import ENGINE, NAME, LanguageServer, needs_vllm
 
 pytestmark = [pytest.mark.ray, pytest.mark.serve]
 
 QUERIES = 15
+"""Of each of the tasks."""
+
+AT_ONCE = 2 * QUERIES
+"""Requests that a job keeps open: one for each query of two tasks."""
+
 STARTED = f"starting {NAME} behind Ray Serve"
 
 HYDE = {"method": "hyde", "llm": NAME, "samples": 2}
@@ -40,6 +43,7 @@ SYSTEMS = [
 def job(folder: Path, model: Path, **changes: object) -> Path:
     """Write a benchmark with a language model, which is `model` unless `base_url` says where it answers."""
     row = {"name": NAME, "model": str(model), "engine": ENGINE, "sampling": {"temperature": 0.8, "max_tokens": 16}}
+    row |= {"calls": {"max_in_flight": AT_ONCE}}
     reranker = {"language_model": NAME, "window": 4, "step": 2, "passage_words": 20}
     rows = {
         "language_models": [row | ({"base_url": changes.pop("base_url")} if "base_url" in changes else {})],
@@ -125,28 +129,23 @@ def test_a_model_behind_an_address_gives_the_same_while_encoders_work_beside_it(
 
 
 def test_a_job_that_was_killed_while_texts_were_written_asks_for_the_rest(
-    checkpoint: Path, tmp_path: Path, address: str
+    checkpoint: Path, store: ArtifactStore, tmp_path: Path, address: str
 ) -> None:
-    answer: Answer = slow(completions(lambda prompt: f"a passage of {len(prompt)} letters"), 0.3)
-    with Service(answer) as service:
+    total, written = 4 * QUERIES, QUERIES
+    held = Held(completions(lambda prompt: f"a passage of {len(prompt)} letters"), after=written)
+    with Service(held) as service:
         systems = [{"name": "hyde", "retriever": "bm25", "rewriter": {**HYDE, "samples": 4}}]
         config = job(tmp_path / "job", checkpoint, systems=systems, baseline=None, base_url=service.url)
-        arguments = [config, "--store", tmp_path / "store"]
-        store = ArtifactStore(str(tmp_path / "store"))
-        driver = subprocess.Popen(
-            [sys.executable, JOB, *arguments], cwd=tmp_path, env=environment(), stderr=subprocess.DEVNULL
-        )
-        deadline = time.monotonic() + 200
-        while not store.names_of("generation") and time.monotonic() < deadline:
-            time.sleep(0.02)
-        driver.send_signal(signal.SIGKILL)
-        driver.wait()
-        written = len(store.names_of("generation"))
+        arguments = [config, "--store", store.uri]
+        with running_job(*arguments, cwd=tmp_path) as killed:
+            # From here on the job can do nothing but wait.
+            killed.wait_for(f"{written} texts", lambda: len(store.names_of("generation")) == written)
+            killed.wait_for("requests for more", lambda: len(service.requests) == written + AT_ONCE)
+            killed.kill()
+        held.open()
         service.forget()
         run_job(*arguments, cwd=tmp_path, address=address)
 
-        total = 4 * QUERIES
-        assert 1 <= written < total
         assert len(service.requests) == total - written
     assert len(store.names_of("generation")) == total
     assert len(run_files(tmp_path / "results" / "live")) == 1
@@ -155,17 +154,19 @@ def test_a_job_that_was_killed_while_texts_were_written_asks_for_the_rest(
 def test_the_texts_of_all_tasks_are_one_stream_though_their_prompts_hold_what_a_search_found(
     checkpoint: Path, tmp_path: Path, address: str
 ) -> None:
-    with Service(slow(completions(lambda prompt: "a passage"), 2)) as service:
+    # No text is written before the prompts of both tasks are there.
+    with Service(Together(completions(lambda prompt: "a passage"), AT_ONCE)) as service:
         systems = [{"name": "lamer", "retriever": "bm25", "rewriter": LAMER}]
         tasks = ["Demo-Posts", "Demo-Cases"]
         config = job(tmp_path / "job", checkpoint, tasks=tasks, systems=systems, baseline=None, base_url=service.url)
         run_job(config, cwd=tmp_path, address=address)
 
     assert len(service.requests) == 2 * QUERIES
-    assert service.most_at_once > QUERIES
 
 
-def test_agents_of_all_tasks_take_their_turns_together(checkpoint: Path, tmp_path: Path, address: str) -> None:
+def test_agents_of_all_tasks_take_their_turns_together(
+    checkpoint: Path, store: ArtifactStore, tmp_path: Path, address: str
+) -> None:
     def say(last: str) -> str:
         if "No more searches" in last:
             return "<answer>measles</answer>"
@@ -178,13 +179,12 @@ def test_agents_of_all_tasks_take_their_turns_together(checkpoint: Path, tmp_pat
         {"name": "agent+bm25-r2med", "retriever": "bm25-r2med", "rewriter": AGENT | {"agent": tool}},
     ]
     tasks = ["Demo-Posts", "Demo-Cases"]
-    with Service(slow(completions(say), 1)) as service:
+    # No agent is answered before those of both tasks have asked.
+    with Service(Together(completions(say), AT_ONCE)) as service:
         config = job(tmp_path / "job", checkpoint, tasks=tasks, systems=systems, baseline=None, base_url=service.url)
         run_job(config, cwd=tmp_path, address=address)
 
     assert len(service.requests) == 3 * 2 * QUERIES  # three turns; the second system's are the first one's
-    assert service.most_at_once > QUERIES
-    store = ArtifactStore(str(tmp_path / "store"))
     assert len(store.names_of("transcript")) == 2 * QUERIES
     assert len(run_files(tmp_path / "results" / "live")) == 4
 

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from r2med_ray.capacity import ClusterCapacity, size_pools
+from r2med_ray.settings.pools import ClusterCapacity
+
+from r2med_ray.workbench.sizing import size_pools
 from r2med_ray.errors import NotAtHand
 from r2med_ray.language_parts import LanguageParts
-from r2med_ray.models.catalog.catalog import Catalog, load_catalog
-from r2med_ray.models.catalog.llm_reranker_rows import LlmRerankerRow
+from r2med_ray.models.catalog.llm_rerankers import LlmRerankerRow
+from r2med_ray.models.catalog.load import Catalog, load_catalog
 from r2med_ray.protocols import Candidates
 from r2med_ray.reranking.permutations import VERSION
 from r2med_ray.serving.language_models import LanguageModels

@@ -14,7 +14,8 @@ from mteb.types import PromptType
 from typer.testing import CliRunner
 
 from r2med_ray.assembly import Assembly
-from r2med_ray.capacity import ClusterCapacity, size_pools
+from r2med_ray.settings.pools import ClusterCapacity
+from r2med_ray.workbench.sizing import size_pools
 from r2med_ray.cli import app
 from r2med_ray.corpus.catalog import TASKS
 from r2med_ray.errors import ConfigError, NotAtHand

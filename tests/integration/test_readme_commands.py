@@ -5,19 +5,61 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from r2med_ray.reporting.write import load_results
 from tests.integration.jobs import REPOSITORY, environment
-from tests.unit.test_readme import README, commands
 
 pytestmark = [pytest.mark.ray, pytest.mark.serve, pytest.mark.timeout(1800)]
 
-COMMANDS = [command for command in commands() if not command.startswith(("make ", "ray job submit"))]
-"""`make demo` runs the first of them; CI runs `make test`; submission has a test of its own."""
+COMMANDS = [
+    "python jobs/full_benchmark.py",
+    "python jobs/full_benchmark.py jobs/r2med.yaml --dry-run",
+    "r2med run jobs/full_benchmark.yaml --set 'tasks=[Demo-Posts]' --output results/posts",
+    "r2med plan jobs/full_benchmark.yaml",
+    "r2med plan jobs/reproduce_r2med.yaml",
+    "r2med tasks --generations",
+    "r2med models",
+    "r2med explain compat",
+    "r2med evaluate --run results/demo/runs/bm25/Demo-Posts.trec"
+    " --qrels r2med_ray/corpus/demo/Demo-Posts/qrels.jsonl",
+    "r2med compare results/demo --published",
+    "r2med report results/demo",
+    "r2med nano build Demo-Posts --output nano",
+    "r2med artifacts ls",
+]
+"""What the shell blocks of README.md say, in their order; `tests/unit/test_readme.py` compares the two."""
+
+
+class Elsewhere(NamedTuple):
+    """Where a command of README.md is run that the tests of this file can't run."""
+
+    why: str
+    file: str
+    """A path in the repository."""
+
+    words: str
+    """What stands in that file because it runs the command."""
+
+
+ELSEWHERE = {
+    "make demo": Elsewhere(
+        "installs everything into an environment of its own, and then runs the first of COMMANDS",
+        "Makefile",
+        f"$(BIN)/{COMMANDS[0]}\n",
+    ),
+    "make test": Elsewhere("runs these tests", ".ci/run", "\nmake test\n"),
+    "ray job submit --working-dir . -- python jobs/full_benchmark.py": Elsewhere(
+        "needs a cluster that takes jobs",
+        "tests/integration/test_job_submission.py",
+        'RAY, "job", "submit", "--working-dir", REPOSITORY, "--", "python", "jobs/full_benchmark.py",',
+    ),
+}
 
 GOLDEN = REPOSITORY / "tests" / "golden" / "demo.csv"
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")

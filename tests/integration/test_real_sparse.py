@@ -10,7 +10,7 @@ from r2med_ray.corpus.loading import load_task, read_shard
 from r2med_ray.evaluation.evaluate import evaluate
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.indexing.sparse import SparseIndex
-from r2med_ray.models.catalog.checkpoint_rows import SparseRow
+from r2med_ray.models.catalog.checkpoints import SparseRow
 from r2med_ray.models.networks.sparse_encoders import SparseEncoder
 from r2med_ray.settings.config import TaskConfig
 from r2med_ray.storage.artifacts import ArtifactStore

@@ -12,10 +12,12 @@ import pytest
 import ray
 from ray import serve
 
-from r2med_ray.capacity import ClusterCapacity, size_pools
+from r2med_ray.settings.pools import ClusterCapacity
+
+from r2med_ray.workbench.sizing import size_pools
 from r2med_ray.errors import StageError
-from r2med_ray.models.catalog.catalog import load_catalog
-from r2med_ray.models.catalog.llm_rows import LanguageModelRow
+from r2med_ray.models.catalog.language_models import LanguageModelRow
+from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.models.services.chat import ChatModel
 from r2med_ray.protocols import ChatPrompt
 from r2med_ray.rewriting.generations import StoredGenerator

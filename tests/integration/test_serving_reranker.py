@@ -14,10 +14,10 @@ import torch
 from ray import serve
 from sentence_transformers import CrossEncoder
 
-from r2med_ray.capacity import ClusterCapacity
+from r2med_ray.settings.pools import ClusterCapacity
 from r2med_ray.errors import StageError
-from r2med_ray.models.catalog.catalog import load_catalog
-from r2med_ray.models.catalog.reranker_rows import RerankerRow
+from r2med_ray.models.catalog.load import load_catalog
+from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.networks.pair_scorers import build_pair_scorer
 from r2med_ray.protocols import Candidates
 from r2med_ray.serving.clients import ServedReranker

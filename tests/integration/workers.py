@@ -1,39 +1,61 @@
-"""Shard workers for tests, importable by Ray's processes."""
+"""Shard workers for tests, importable by Ray's processes; and how tests wait for what happens in those processes."""
 
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import psutil
 import pyarrow as pa
 
-from r2med_ray.distributed.encode import Encoding, ShardEncoder
-from r2med_ray.distributed.shard_stream import ShardWork
+from r2med_ray.distributed.preparing import ShardWorker
+from r2med_ray.protocols import Computing, ShardedStage
+from r2med_ray.stages.preparation import ShardWork
 from r2med_ray.storage.artifacts import ArtifactStore
-from r2med_ray.types import Task
 
 
-class SlowWorker:
-    """Counts the rows of a shard, and takes its time, so that several actors get work."""
+def wait_until(holds: Callable[[], bool], deadline_s: float = 60.0) -> None:
+    """Wait for a condition; past the deadline it is an error."""
+    give_up = time.monotonic() + deadline_s
+    while not holds():
+        assert time.monotonic() < give_up, f"not so within {deadline_s:g} s"
+        time.sleep(0.02)
+
+
+def has_ended(process: int) -> bool:
+    """Say whether a process does nothing any more."""
+    return not psutil.pid_exists(process) or psutil.Process(process).status() == psutil.STATUS_ZOMBIE
+
+
+class CountsRows:
+    """Counts the rows of a shard."""
 
     def __call__(self, work: ShardWork, table: pa.Table) -> Mapping[str, float]:
-        time.sleep(0.2)
         return {"rows": table.num_rows}
 
 
-class MarksShards(SlowWorker):
-    """Leaves a file for every shard that it begins."""
+class WaitsAtTheGate(CountsRows):
+    """Leaves a file INDEX.PROCESS for every shard that it begins.
+
+    After `FREE` shards it goes on only when there is a file `go`.
+    """
+
+    FREE = 5
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._began = 0
 
     def __call__(self, work: ShardWork, table: pa.Table) -> Mapping[str, float]:
-        (self._folder / str(work.shard.index)).touch()
+        (self._folder / f"{work.shard.index}.{os.getpid()}").touch()
+        self._began += 1
+        if self._began > self.FREE:
+            wait_until((self._folder / "go").exists)
         return super().__call__(work, table)
 
 
-class DiesOnce(SlowWorker):
+class DiesOnce(CountsRows):
     """Ends its process in the middle of the second shard, the first time."""
 
     def __init__(self, marker: Path) -> None:
@@ -46,11 +68,11 @@ class DiesOnce(SlowWorker):
         return super().__call__(work, table)
 
 
-class EncoderKilledOnce(ShardEncoder):
+class EncoderKilledOnce(ShardWorker):
     """A real encoder whose process ends in the middle of the second shard, the first time."""
 
-    def __init__(self, store: ArtifactStore, encoding: Encoding, tasks: list[Task], marker: Path) -> None:
-        super().__init__(store, encoding, tasks, threads=1)
+    def __init__(self, store: ArtifactStore, stage: ShardedStage, computing: Computing, marker: Path) -> None:
+        super().__init__(store, stage, computing)
         self._marker = marker
 
     def __call__(self, work: ShardWork, table: pa.Table) -> Mapping[str, float]:

@@ -15,11 +15,6 @@ KEY = ArtifactKey("vectors", {"model": "m", "max_length": 256})
 TABLE = pa.table({"row": [0, 1], "doc_id": ["a", "b"]})
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> ArtifactStore:
-    return ArtifactStore(str(tmp_path / "store"))
-
-
 def write(store: ArtifactStore, key: ArtifactKey = KEY) -> Path:
     """Store TABLE under a key and return the file it lies in."""
     with store.create(key) as writer:

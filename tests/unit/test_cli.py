@@ -44,6 +44,22 @@ def test_a_run_from_anywhere_is_scored_as_a_table(files: list[str]) -> None:
     assert [line.split() for line in lines][:2] == [["RR", "all", "0.2500"], ["queries", "all", "2"]]
 
 
+def test_every_measure_can_be_asked_for(files: list[str]) -> None:
+    names = "AP,Judged@1,Bpref,RBP(p=0.5),RBP(p=0.5)@1,infAP,nDCG(dcg='exp-log2')@10"
+    result = CliRunner().invoke(app, [*files, "--measures", names, "--format", "json", "--per-query"])
+
+    # q1 ranks d1, which is not judged, and then its positive: AP, RBP and infAP look at rank 2
+    assert json.loads(result.stdout)["per_query"]["q1"] == {
+        "AP": 0.5,
+        "Judged@1": 0.0,
+        "Bpref": 1.0,
+        "RBP(p=0.5)": 0.25,
+        "RBP(p=0.5)@1": 0.0,
+        "infAP": 0.5,
+        "nDCG(dcg='exp-log2')@10": pytest.approx(1 / 1.5849625),
+    }
+
+
 def test_evaluate_loads_neither_ray_nor_torch_nor_faiss(files: list[str]) -> None:
     program = (
         "import sys\nfrom r2med_ray.cli import app\n"
@@ -111,7 +127,7 @@ def test_libraries_log_what_the_user_has_to_know_and_no_more() -> None:
 import logging, sys
 from r2med_ray.cli import exit_on_user_error
 from r2med_ray.models.services.chat import ChatModel
-from r2med_ray.models.catalog.llm_rows import LanguageModelRow
+from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.protocols import ChatPrompt
 
 def command():

@@ -18,8 +18,8 @@ from r2med_ray.evaluation.measures import Measure
 from r2med_ray.indexing.bm25 import BM25_ROWS, BM25Index
 from r2med_ray.indexing.keys import skipped_rows
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
-from r2med_ray.models.catalog.catalog import load_catalog
-from r2med_ray.models.catalog.rows import prompts_for
+from r2med_ray.models.catalog.encoders import prompts_for
+from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.ranking import best
 from r2med_ray.reranking.heads import rerank
 from r2med_ray.retrieval.file_order import row_id

@@ -1,14 +1,16 @@
 """A typo in a benchmark file stops it before it starts, and says what would be right."""
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pytest
 import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.settings.config import BenchmarkConfig
-from r2med_ray.settings.config_files import load_config, parse_config
+from r2med_ray.settings.config import BenchmarkConfig, FusionConfig, RetrieverConfig, TaskConfig
+from r2med_ray.settings.config_files import find_place, load_config, parse_config
+from r2med_ray.settings.resources import LanguageModelResources
 
 VALID: dict[str, Any] = {"name": "x", "tasks": ["Demo-*"], "systems": [{"name": "b", "retriever": "bm25"}]}
 
@@ -84,6 +86,81 @@ def test_what_is_wrong_is_one_line_in_the_words_of_the_file(values: dict[str, An
         parse_config(values, source="b.yaml")
 
     assert str(raised.value) == f"b.yaml:\n  {line}"
+
+
+AGENT = {"method": "search-r1", "llm": "m", "agent": {"retriever": {"model": "bm25", "xyz": 1}}}
+
+
+@pytest.mark.parametrize(
+    ("values", "section", "model"),
+    [
+        ({**VALID, "tasks": [{"path": "p", "name": "n", "xyz": 1}]}, "tasks.0", TaskConfig),
+        (with_system(retriever={"model": "bm25", "xyz": 1}), "systems.0.retriever", RetrieverConfig),
+        (with_system(fusion={"xyz": 1}), "systems.0.fusion", FusionConfig),
+        (with_system(rewriter=AGENT), "systems.0.rewriter.agent.retriever", RetrieverConfig),
+        (
+            {**VALID, "resources": {"language_model": {"xyz": 1}}},
+            "resources.language_model",
+            LanguageModelResources,
+        ),
+    ],
+)
+def test_an_unknown_key_is_answered_with_the_keys_of_its_own_section(
+    values: dict[str, Any], section: str, model: type[BaseModel]
+) -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse_config(values, source="b.yaml")
+
+    known = ", ".join(sorted(model.model_fields))
+    assert str(raised.value) == f"b.yaml:\n  {section}.xyz: unknown key. Known: {known}"
+
+
+class Leaf(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    number: int = 0
+
+
+class Other(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    text: str
+
+
+class Sections(BaseModel):
+    """A section in each of the ways that a model can hold one."""
+
+    plain: Leaf = Leaf()
+    optional: Leaf | None = None
+    listed: tuple[Leaf, ...] = ()
+    named: dict[str, Leaf] = Field(default_factory=dict)
+    short: Annotated[Leaf, BeforeValidator(lambda value: value)] | None = None
+    either: Annotated[Leaf | Other | int | Literal["auto"] | None, Field(description="x")] = None
+    shorts: list[Annotated[Leaf, BeforeValidator(lambda value: value)] | str] = []
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ({"plain": {"x": 1}}, [(("plain",), [Leaf])]),
+        ({"optional": {"x": 1}}, [(("optional",), [Leaf])]),
+        ({"listed": [{}, {"x": 1}]}, [(("listed", 1), [Leaf])]),
+        ({"named": {"int": {"x": 1}}}, [(("named", "int"), [Leaf])]),
+        ({"short": {"x": 1}}, [(("short",), [Leaf])]),
+        # pydantic tries both models, and the key is wrong in both.
+        ({"either": {"x": 1}}, [(("either",), [Leaf]), (("either",), [Other])]),
+        # The validator hides from pydantic's name for it that the model was tried.
+        ({"shorts": ["a", {"x": 1}]}, [(("shorts", 1), [Leaf, str])]),
+    ],
+)
+def test_a_section_is_found_in_the_annotations_however_a_model_holds_it(
+    values: dict[str, Any], found: list[tuple[tuple[int | str, ...], list[type]]]
+) -> None:
+    with pytest.raises(ValidationError) as raised:
+        Sections.model_validate(values)
+
+    unknown = [problem["loc"] for problem in raised.value.errors() if problem["type"] == "extra_forbidden"]
+    assert [find_place(Sections, location[:-1]) for location in unknown] == found
 
 
 def test_all_problems_are_listed_at_once() -> None:

@@ -9,13 +9,7 @@ import pytest
 from r2med_ray.corpus.convert import convert_corpus, load_corpus
 from r2med_ray.corpus.loading import read_shard
 from r2med_ray.errors import DataError
-from r2med_ray.storage.artifacts import ArtifactStore
 from tests.unit.corpus_files import DOCUMENTS, write_r2med
-
-
-@pytest.fixture
-def store(tmp_path):
-    return ArtifactStore(str(tmp_path / "store"))
 
 
 def convert(source, store, documents_per_shard=4, **options):

@@ -12,14 +12,8 @@ from r2med_ray.corpus.loading import fetch_documents, load_task, read_shard, row
 from r2med_ray.corpus.shards import read_table, to_table
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.errors import ArtifactError, DataError
-from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Document, Query
 from tests.unit.corpus_files import DOCUMENTS, QRELS, QUERIES, write_jsonl, write_r2med
-
-
-@pytest.fixture
-def store(tmp_path):
-    return ArtifactStore(str(tmp_path / "store"))
 
 
 def load(source, store, documents_per_shard=4, **options):

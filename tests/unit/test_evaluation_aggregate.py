@@ -3,7 +3,7 @@
 import pytest
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.evaluation.aggregate import pooled_micro_recall, query_weighted, suite_average, task_macro
+from r2med_ray.evaluation.aggregate import pooled_micro_recall, query_weighted, task_macro
 from r2med_ray.evaluation.evaluate import evaluate
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.types import Run, ScoredDoc
@@ -24,16 +24,6 @@ def test_three_averages_of_the_same_values():
     assert query_weighted(EVALUATIONS, "R@1") == pytest.approx((1 + 1 / 4 + 0) / 3)
     # 1 + 1 + 0 found of 1 + 4 + 1
     assert pooled_micro_recall(EVALUATIONS, 1) == 2 / 6
-
-
-def test_a_suite_has_an_average_only_where_every_task_is_there():
-    whole = suite_average(EVALUATIONS, "R@1", ["Small", "Large"])
-    part = suite_average(EVALUATIONS, "R@1", ["Small", "Medium", "Large", "Huge"])
-    single = suite_average(EVALUATIONS, "R@1", ["Large"])
-
-    assert (whole.value, whole.missing) == (5 / 16, ())
-    assert (part.value, part.missing) == (None, ("Medium", "Huge"))
-    assert single.value == 5 / 8
 
 
 @pytest.mark.parametrize(

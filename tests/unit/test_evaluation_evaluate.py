@@ -9,8 +9,8 @@ import pytest
 from r2med_ray.errors import DataError
 from r2med_ray.evaluation.evaluate import evaluate, evaluate_file
 from r2med_ray.evaluation.measures import Measure
-from r2med_ray.evaluation.referee import check_with_trec_eval
 from r2med_ray.evaluation.trec import write_run
+from r2med_ray.evaluation.trec_eval_check import check_with_trec_eval
 from r2med_ray.types import Run, ScoredDoc
 
 NDCG = [Measure("nDCG", 10)]
@@ -96,16 +96,20 @@ def test_the_same_document_can_be_positive_for_several_queries():
     assert evaluation.values("RR") == {"q1": 1.0, "q2": 0.5, "q3": 0.5}
 
 
+POSITIVES_ONLY = ("nDCG@5", "AP", "R@3", "P@2", "RR", "Success@1")
+
+
+@pytest.mark.parametrize("names", [POSITIVES_ONLY, (*POSITIVES_ONLY, "Bpref", "infAP", "Judged@5", "RBP(p=0.9)")])
 @pytest.mark.parametrize("shuffled", [False, True])
-def test_a_file_gives_what_the_run_in_memory_gives(tmp_path, shuffled):
+def test_a_file_gives_what_the_run_in_memory_gives(tmp_path, shuffled, names):
     doc_ids = [f"d{i}" for i in range(7)]
     rankings = {
         f"q{i}": tuple(ScoredDoc(doc_id, float((i * 5 + j * 3) % 4)) for j, doc_id in enumerate(doc_ids))
         for i in range(30)
     }
     run = Run(tag="t", rankings=rankings)
-    qrels = {f"q{i}": {f"d{i % 9}": 1, f"d{i % 4}": i % 3} for i in range(40)}
-    measures = [Measure.parse(name) for name in ("nDCG@5", "AP", "R@3", "P@2", "RR", "Success@1")]
+    qrels = {f"q{i}": {f"d{i % 9}": 1, f"d{i % 4}": i % 3, f"d{i % 5}": 0, f"d{i % 7}": -1} for i in range(40)}
+    measures = [Measure.parse(name) for name in names]
     path = tmp_path / "run.trec"
     write_run(path, run)
     if shuffled:  # lines of every query all over the file
@@ -126,8 +130,8 @@ def test_mt17_memory_stays_flat_over_many_evaluations():
     tracemalloc.start()
     try:
         for _ in range(20):
-            evaluation = evaluate(run, qrels, [Measure("RR")])
-            check_with_trec_eval(run, qrels, evaluation)
+            evaluation = evaluate(run, qrels, [Measure("RR"), Measure("Bpref")])
+            check_with_trec_eval(run, qrels, [Measure("RR"), Measure("Bpref")], evaluation)
             sizes.append(tracemalloc.get_traced_memory()[0])
     finally:
         tracemalloc.stop()
@@ -154,3 +158,13 @@ print(sorted(heavy & sys.modules.keys()))
     done = subprocess.run([sys.executable, "-c", program, tmp_path], check=True, capture_output=True, text=True)
 
     assert done.stdout.splitlines() == ["{'RR': 0.5}", "[]"]
+
+
+def test_measures_of_positives_give_the_same_bits_beside_measures_of_all_judgements():
+    run = run_of(q1="a b c d e f", q2="f e d c b a", q3="x y")
+    qrels = {"q1": {"b": 3, "d": 1, "a": 0, "e": -1}, "q2": {"a": 2, "f": 0, "zz": 1}, "q3": {"a": 1}}
+    names = ["nDCG@3", "AP", "R@2", "P@5", "RR", "Success@1", "RBP(p=0.7)"]
+    alone = evaluate(run, qrels, [Measure.parse(name) for name in names])
+    beside = evaluate(run, qrels, [Measure.parse(name) for name in [*names, "Bpref", "Judged@3"]])
+
+    assert all(beside.values(name) == alone.values(name) for name in names)

@@ -1,6 +1,7 @@
 """Rules that every result keeps: those of others where their files are at hand, and our own."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from r2med_ray.errors import StageError
 from r2med_ray.evaluation.evaluate import evaluate
 from r2med_ray.evaluation.invariants import require_possible, require_same_head, violations
 from r2med_ray.evaluation.measures import Measure
+from r2med_ray.evaluation.own_measures import OwnFunction
 from r2med_ray.evaluation.published import published, published_score
 from r2med_ray.types import Run, ScoredDoc
 
@@ -20,6 +22,10 @@ QUERIES = {
     "PMC-Treatment": 150, "PMC-Clinical": 114, "IIYi-Clinical": 129,
 }  # fmt: skip
 SPELLING = {"ndcg": "nDCG", "map": "AP", "recall": "R", "precision": "P"}
+
+
+def measured(values: dict[str, float]) -> dict[Measure, float]:
+    return {Measure.parse(name): value for name, value in values.items()}
 
 
 def run(*doc_ids: str) -> Run:
@@ -39,22 +45,23 @@ def run(*doc_ids: str) -> Run:
     ],
 )
 def test_an_impossible_result_is_named(values, problem):
-    assert violations(values, queries=2) == [problem]
+    assert violations(measured(values), queries=2) == [problem]
 
 
 def test_a_possible_result_breaks_nothing():
     values = {"nDCG@1": 0.5, "P@1": 0.5, "P@10": 0.35, "R@10": 0.3, "R@100": 0.3, "AP": 0.2, "nDCG@10": 0.4}
 
-    assert violations(values, queries=2) == []
-    assert violations({"nDCG@1": 0.5, "P@1": 1.0}, queries=2, binary=False) == []
+    assert violations(measured(values), queries=2) == []
+    assert violations(measured({"nDCG@1": 0.5, "P@1": 1.0}), queries=2, binary=False) == []
 
 
 def test_the_query_of_an_impossible_value_is_named_and_graded_judgements_are_spared():
     values = {"q7": {"nDCG@1": 0.5, "P@1": 1.0}}
+    measures = [Measure("nDCG", 1), Measure("P", 1)]
 
-    require_possible(values, {"q7": {"d1": 2, "d2": 1}}, unit="bm25 on Biology")
+    require_possible(values, measures, {"q7": {"d1": 2, "d2": 1}}, unit="bm25 on Biology")
     with pytest.raises(StageError, match=r"bm25 on Biology, query 'q7': nDCG@1 is 0\.5 and P@1"):
-        require_possible(values, {"q7": {"d1": 1}}, unit="bm25 on Biology")
+        require_possible(values, measures, {"q7": {"d1": 1}}, unit="bm25 on Biology")
 
 
 @given(
@@ -62,16 +69,34 @@ def test_the_query_of_an_impossible_value_is_named_and_graded_judgements_are_spa
     positives=st.lists(st.sets(st.integers(0, 7), min_size=1, max_size=4), min_size=1, max_size=3),
 )
 def test_our_own_results_keep_the_rules(ranking, positives):
-    names = [f"{name}@{cutoff}" for name in ("nDCG", "AP", "R", "P") for cutoff in (1, 3, 10)]
+    names = [f"{name}@{cutoff}" for name in ("nDCG", "AP", "R", "P", "RBP(p=0.8)", "Judged") for cutoff in (1, 3, 10)]
+    measures = [Measure.parse(name) for name in [*names, "Bpref", "infAP", "RBP(p=0.8)"]]
     hits = tuple(ScoredDoc(doc_id, -float(rank)) for rank, doc_id in enumerate(ranking))
     qrels = {f"q{i}": {f"d{number}": 1 for number in numbers} for i, numbers in enumerate(positives)}
 
-    found = evaluate(
-        Run(tag="s", rankings=dict.fromkeys(qrels, hits)), qrels, [Measure.parse(name) for name in names]
-    )
+    found = evaluate(Run(tag="s", rankings=dict.fromkeys(qrels, hits)), qrels, measures)
 
-    assert violations(found.means, queries=len(qrels)) == []
-    require_possible(found.per_query, qrels, unit="s")
+    assert violations(measured(found.means), queries=len(qrels)) == []
+    require_possible(found.per_query, measures, qrels, unit="s")
+
+
+def test_bounds_and_growth_are_those_of_the_row():
+    own = OwnFunction(path="my_module.my_measure", low=None, high=3.0)
+    mine = Measure.defined("Mine@5", own)
+
+    assert violations({mine: 2.9}, queries=2) == []
+    assert violations({mine: -40.0}, queries=2) == []
+    assert violations({mine: 3.1}, queries=2) == ["Mine@5 is 3.1, which is above 3"]
+    assert violations({replace(mine, own=replace(own, low=0.5)): 0.4}, queries=2) == [
+        "Mine@5 is 0.4, which is below 0.5"
+    ]
+    assert violations({mine: float("nan")}, queries=2) == ["Mine@5 is nan, which is no finite number"]
+    # a deeper look can only add to RBP, with the same p; Judged may fall
+    assert violations(measured({"RBP(p=0.8)@5": 0.4, "RBP(p=0.8)@9": 0.3}), queries=2) == [
+        "RBP(p=0.8)@5 is 0.4 and RBP(p=0.8)@9 only 0.3"
+    ]
+    assert violations(measured({"RBP(p=0.8)@5": 0.4, "RBP(p=0.9)@9": 0.3}), queries=2) == []
+    assert violations(measured({"Judged@5": 0.4, "Judged@9": 0.3}), queries=2) == []
 
 
 def test_a_reranker_may_only_reorder_the_head():
@@ -116,4 +141,4 @@ def test_every_published_file_keeps_the_rules():
             if name in SPELLING:
                 values[f"{SPELLING[name]}@{cutoff}"] = value
         # five decimals
-        assert violations(values, queries=QUERIES[record["task"]], tolerance=1e-5) == [], record["source"]
+        assert violations(measured(values), queries=QUERIES[record["task"]], tolerance=1e-5) == [], record["source"]

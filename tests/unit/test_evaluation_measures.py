@@ -1,19 +1,27 @@
 """Measures against values worked out by hand, and against trec_eval."""
 
+import pickle
+
+import ir_measures
 import numpy as np
 import pytest
 import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from r2med_ray.errors import ConfigError
+from r2med_ray.errors import ConfigError, StageError
+from r2med_ray.evaluation.definitions import DEFINITIONS
 from r2med_ray.evaluation.evaluate import evaluate
-from r2med_ray.evaluation.measures import Measure
+from r2med_ray.evaluation.invariants import require_possible
+from r2med_ray.evaluation.measure_row import Definition, Parameter
+from r2med_ray.evaluation.measures import Measure, not_checked, parse_measures
+from r2med_ray.evaluation.trec_eval_check import check_with_trec_eval
 from r2med_ray.types import Run, ScoredDoc
 
 TREC_EVAL_NAMES = {
     "nDCG@10": "ndcg_cut_10", "nDCG@3": "ndcg_cut_3", "nDCG": "ndcg", "AP": "map", "AP@3": "map_cut_3",
     "R@2": "recall_2", "R@100": "recall_100", "P@5": "P_5", "RR": "recip_rank", "Success@2": "success_2",
+    "Bpref": "bpref", "infAP": "infAP",
 }  # fmt: skip
 
 
@@ -25,9 +33,42 @@ def value(measure, ranking, judged):
     return evaluate(run_of(*ranking), {"q": judged}, [Measure.parse(measure)]).means[measure]
 
 
-@pytest.mark.parametrize("text", ["nDCG@10", "nDCG", "AP", "AP@100", "R@7", "P@10", "RR", "RR@10", "Success@1"])
+SPELLED = (
+    "nDCG@10", "nDCG", "AP", "AP@100", "R@7", "P@10", "RR", "RR@10", "Success@1", "Judged@5", "Judged", "Bpref",
+    "RBP(p=0.8)", "RBP(p=0.95)@10", "nDCG(dcg='exp-log2')", "nDCG(dcg='exp-log2')@10", "infAP",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", SPELLED)
 def test_a_measure_prints_as_what_it_was_read_from(text):
     assert str(Measure.parse(text)) == text
+    assert Measure.parse(str(Measure.parse(text))) == Measure.parse(text)
+
+
+@pytest.mark.parametrize("text", SPELLED)
+def test_ir_measures_reads_the_same_measure(text):
+    ours, theirs = Measure.parse(text), ir_measures.parse_measure(text)
+
+    assert (theirs.NAME, theirs.params) == (
+        ours.name, dict(ours.parameters) | ({"cutoff": ours.cutoff} if ours.cutoff else {}),
+    )  # fmt: skip
+
+
+def test_measures_stand_between_commas_and_so_do_parameters():
+    assert [str(measure) for measure in parse_measures("RR, nDCG(dcg='exp-log2')@10,RBP(p=0.5)")] == [
+        "RR", "nDCG(dcg='exp-log2')@10", "RBP(p=0.5)",
+    ]  # fmt: skip
+    with pytest.raises(ConfigError, match=r"measure 'RBP' has no parameter 'q'"):
+        parse_measures("RR,RBP(p=0.5,q=1)")
+
+
+def test_a_measure_can_be_sent_to_another_process():
+    for text in SPELLED:
+        assert pickle.loads(pickle.dumps(Measure.parse(text))) == Measure.parse(text)
+
+
+def test_every_row_says_where_its_measure_is_defined():
+    assert all(row.citation for row in DEFINITIONS.values())
 
 
 @pytest.mark.parametrize(
@@ -47,6 +88,25 @@ def test_a_measure_prints_as_what_it_was_read_from(text):
         ("R", "needs a cut-off, e.g. 'R@10'"),
         ("P@0", "must be at least 1"),
         ("R@-1", "Known: nDCG, nDCG@K"),
+        ("nDCG@010", "is spelled 'nDCG@10'"),
+        ("bpref", "Did you mean 'Bpref'?"),
+        ("Bpref@10", "Bpref looks at the whole ranking and has no cut-off"),
+        ("infap", "Did you mean 'infAP'?"),
+        ("judged@5", "Did you mean 'Judged@5'?"),
+        ("RBP", "measure 'RBP' needs p, e.g. 'RBP(p=0.8)'"),
+        ("rbp@10", "Did you mean 'RBP(p=0.8)@10'?"),
+        ("rbp(p=0.5)@10", "Did you mean 'RBP(p=0.5)@10'?"),
+        ("RBP(p=0.80)", "is spelled 'RBP(p=0.8)'"),
+        ("RBP(p=1.5)", "p should be a number above 0 and below 1"),
+        ("RBP(p='0.8')", "got '0.8'"),
+        ("RBP(q=0.8)", "measure 'RBP' has no parameter 'q'"),
+        ("RBP(0.8)", "expected name=value in the parentheses"),
+        ("RBP(p=[1])", "expected name=value in the parentheses"),
+        ("RBP(p=print)", "expected name=value in the parentheses"),
+        ("nDCG(dcg='log2')@10", "is spelled 'nDCG@10'"),
+        ("nDCG(dcg='log10')@10", "dcg should be 'log2'"),
+        ('nDCG(dcg="exp-log2")@10', "is spelled \"nDCG(dcg='exp-log2')@10\""),
+        ("AP(rel=2)", "measure 'AP' has no parameter 'rel'. Known: none"),
     ],
 )
 def test_an_unknown_measure_is_refused_with_the_nearest_one(text, message):
@@ -80,6 +140,42 @@ def test_an_unknown_measure_is_refused_with_the_nearest_one(text, message):
         pytest.param("Success@2", "x a", {"a": 1}, 1.0, id="success"),
         pytest.param("Success@1", "x a", {"a": 1}, 0.0, id="no-success"),
         pytest.param("nDCG@10", "x y", {"a": 1}, 0.0, id="nothing-found"),
+        # gains 2**1 - 1 = 1 and 2**2 - 1 = 3: DCG = 1 + 3/1.5849625 = 2.8927893; ideal = 3 + 1/1.5849625 = 3.6309298
+        pytest.param(
+            "nDCG(dcg='exp-log2')@10", "a b", {"a": 1, "b": 2}, 2.8927893 / 3.6309298, id="exponential-gain"
+        ),
+        # the same with a cut: 1 / 3
+        pytest.param("nDCG(dcg='exp-log2')@1", "a b", {"a": 1, "b": 2}, 1 / 3, id="exp-gain-cut"),
+        # judged a and n of a x n; b is at rank 4
+        pytest.param("Judged@3", "a x n b", {"a": 1, "n": 0, "b": 1}, 2 / 3, id="judged"),
+        # the ranking ends at 4, so it is 3 of 4
+        pytest.param("Judged@10", "a x n b", {"a": 1, "n": 0, "b": 1}, 3 / 4, id="judged-in-a-short-ranking"),
+        # a grade below 0 is in the qrels, too
+        pytest.param("Judged", "n x", {"a": 1, "n": -1}, 1 / 2, id="judged-below-0"),
+        # R = 3 and three with grade 0: a has one of them above it, b two, c is not ranked: (2/3 + 1/3 + 0) / 3
+        pytest.param(
+            "Bpref", "n a x m b", {"a": 1, "b": 1, "c": 1, "n": 0, "m": 0, "l": 0}, (2 / 3 + 1 / 3) / 3, id="bpref"
+        ),
+        # two positives but only one with grade 0, which stands above both: 1 - 1/1 each
+        pytest.param("Bpref", "n a b", {"a": 1, "b": 2, "n": 0}, 0.0, id="bpref-with-few-judged-nonrelevant"),
+        # one positive: only the first with grade 0 counts, 1 - min(2, 1) / min(2, 1)
+        pytest.param("Bpref", "n m a", {"a": 1, "n": 0, "m": 0}, 0.0, id="bpref-counts-no-more-than-positives"),
+        # nothing with grade 0: whatever is above a was not judged
+        pytest.param("Bpref", "p x a", {"a": 1, "p": -1}, 1.0, id="bpref-passes-over-pooled-and-unjudged"),
+        # (1 - 0.5) * (0.5**0 + 0.5**2), whatever the grade
+        pytest.param("RBP(p=0.5)", "a x b", {"a": 3, "b": 1}, 0.5 * (1 + 0.25), id="rbp"),
+        # b is below the cut
+        pytest.param("RBP(p=0.5)@2", "a x b", {"a": 3, "b": 1}, 0.5, id="rbp-cut"),
+        # rank 1: 1; rank 3: 1/3 + 1/3 * 1.00001/1.00002, for a alone was judged above b; 2 positives
+        pytest.param("infAP", "a x b", {"a": 1, "b": 1}, (1 + 1 / 3 + 1.00001 / 1.00002 / 3) / 2, id="infap"),
+        # rank 2: 1/2 + 1/2 * 0.00001/0.00002: p is in the pool, and nothing is known of how much of it is relevant
+        pytest.param("infAP", "p a", {"a": 1, "p": -1}, 1 / 2 + 1 / 4, id="infap-passes-over-the-pool"),
+        # rank 2: 1/2 + 0: x was not in the pool
+        pytest.param("infAP", "x a", {"a": 1}, 1 / 2, id="infap-takes-what-was-not-pooled-as-nonrelevant"),
+        # rank 3: 1/3 + 2/3 * 0.00001/1.00002: n was judged and is not relevant, and so, it is inferred, is p
+        pytest.param(
+            "infAP", "p n a", {"a": 1, "n": 0, "p": -2}, 1 / 3 + 2 / 3 * 0.00001 / 1.00002, id="infap-infers"
+        ),
     ],
 )
 def test_values_worked_out_by_hand(measure, ranking, judged, expected):
@@ -113,12 +209,35 @@ def test_every_query_equals_trec_eval_on_random_runs_with_ties(data):
     if not has_positive or run.keys().isdisjoint(qrels):
         return
 
-    theirs = pytrec_eval.RelevanceEvaluator(
-        qrels, {"ndcg_cut.3,10", "ndcg", "map", "map_cut.3", "recall.2,100", "P.5", "recip_rank", "success.2"}
-    ).evaluate(run)
+    # where no grade is 0 or above, trec_eval reads memory that isn't its own
+    safe = {query_id: grades for query_id, grades in qrels.items() if max(grades.values()) >= 0}
+    names = {"ndcg_cut.3,10", "ndcg", "map", "map_cut.3", "recall.2,100", "P.5", "recip_rank", "success.2"}
+    theirs = pytrec_eval.RelevanceEvaluator(safe, {*names, "bpref", "infAP"}).evaluate(run)
     rankings = {q: tuple(ScoredDoc(doc_id, score) for doc_id, score in hits.items()) for q, hits in run.items()}
     ours = evaluate(Run(tag="t", rankings=rankings), qrels, [Measure.parse(name) for name in TREC_EVAL_NAMES])
 
     for query_id, values in theirs.items():
         for name, trec_eval_name in TREC_EVAL_NAMES.items():
             assert ours.per_query[query_id][name] == pytest.approx(values[trec_eval_name], abs=1e-9)
+
+
+def test_a_function_and_one_row_are_all_that_a_measure_needs(monkeypatch):
+    def depth(rankings, cutoff, weight):
+        """The ranks of the positives, added up: far above 1, and nothing that trec_eval has."""
+        return weight * rankings.positives.sums(rankings.positives.rank * (rankings.positives.rank <= cutoff))
+
+    weight = Parameter(accepts=lambda value: isinstance(value, int), expected="a whole number", example=2)
+    row = Definition(values=depth, parameters={"weight": weight}, high=None, grows=True, citation="this test")
+    monkeypatch.setitem(DEFINITIONS, "Depth", row)
+    run, qrels = run_of("x", "a", "b"), {"q": {"a": 1, "b": 1}}
+    measures = parse_measures("Depth(weight=3)@2,Depth(weight=3),RR")
+
+    found = evaluate(run, qrels, measures)
+    check_with_trec_eval(run, qrels, measures, found)
+    require_possible(found.per_query, measures, qrels, unit="t")
+
+    # 3 * 2; 3 * (2 + 3); 1/2
+    assert found.means == {"Depth(weight=3)@2": 6.0, "Depth(weight=3)": 15.0, "RR": 0.5}
+    assert not_checked(measures) == ("Depth(weight=3)@2", "Depth(weight=3)")
+    with pytest.raises(StageError, match=r"Depth\(weight=3\)@2 is 6\.0 and Depth\(weight=3\) only 5\.0"):
+        require_possible({"q": {**found.per_query["q"], "Depth(weight=3)": 5.0}}, measures, qrels, unit="t")

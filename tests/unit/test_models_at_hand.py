@@ -17,10 +17,10 @@ from tokenizers.models import BPE
 from r2med_ray.errors import NotAtHand
 from r2med_ray.indexing.bm25 import BM25_ROWS
 from r2med_ray.models.at_hand import ModelsAtHand, gpu_memory_gb
-from r2med_ray.models.catalog.api_rows import ApiEncoderRow
-from r2med_ray.models.catalog.catalog import load_catalog
-from r2med_ray.models.catalog.llm_reranker_rows import LlmRerankerRow
-from r2med_ray.models.catalog.llm_rows import LanguageModelRow
+from r2med_ray.models.catalog.language_models import LanguageModelRow
+from r2med_ray.models.catalog.llm_rerankers import LlmRerankerRow
+from r2med_ray.models.catalog.load import load_catalog
+from r2med_ray.models.catalog.services import ApiEncoderRow
 
 CATALOG = load_catalog()
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -147,6 +147,37 @@ def test_a_reranker_needs_its_language_model(monkeypatch: pytest.MonkeyPatch):
         models().require(row)
 
     assert failure.value.what == "OPENAI_API_KEY"
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "others"),
+    [
+        ("rerankers", "maxsim-minilm", ["all-MiniLM-L6-v2"]),
+        ("llm_rerankers", "listwise-qwen-7b", ["qwen-7b"]),
+        ("rerankers", "bge-reranker-v2-m3", []),
+        ("encoders", "medcpt", []),
+    ],
+)
+def test_a_row_knows_the_rows_that_it_works_with(section: str, name: str, others: list[str]):
+    row = CATALOG.section(section)[name]
+
+    assert [each.name for each in row.rows_of(CATALOG)] == [name, *others]
+
+
+def test_a_row_says_which_keys_it_needs_and_whether_it_has_to_be_started():
+    rows = [
+        CATALOG.api_encoders["voyage-3"],
+        CATALOG.language_models["gpt4"],
+        CATALOG.language_models["qwen-7b"],
+        CATALOG.encoders["medcpt"],
+    ]
+
+    assert [(row.key_variables, row.is_served) for row in rows] == [
+        (("VOYAGE_API_KEY",), False),
+        (("OPENAI_API_KEY",), False),
+        ((), True),
+        ((), False),
+    ]
 
 
 def test_one_name_under_two_compats_is_checked_twice():

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from r2med_ray.capacity import ClusterCapacity, size_pools
+from r2med_ray.settings.pools import ClusterCapacity
+
+from r2med_ray.workbench.sizing import size_pools
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task, read_task_queries
 from r2med_ray.plan import make_plan

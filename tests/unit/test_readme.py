@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from r2med_ray.models.catalog.catalog import load_catalog
+from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.models.catalog.table import models_table
 from r2med_ray.settings.config_files import parse_config
 from r2med_ray.systems import resolve
+from tests.integration.test_readme_commands import COMMANDS, ELSEWHERE
 
 REPOSITORY = Path(__file__).parents[2]
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
@@ -120,17 +121,10 @@ def commands() -> list[str]:
 
 
 def test_every_command_of_the_readme_is_run_somewhere() -> None:
-    run_elsewhere = {
-        "make demo": "tests/integration/test_readme_commands.py",
-        "make test": ".ci/run",
-        "ray job submit --working-dir . -- python jobs/full_benchmark.py": "tests/integration/test_job_submission.py",
-    }
-    run_here = (REPOSITORY / "tests/integration/test_readme_commands.py").read_text()
-
-    for command in commands():
-        assert command in run_elsewhere or "COMMANDS" in run_here, command
-    for path in run_elsewhere.values():
-        assert (REPOSITORY / path).is_file()
+    assert [command for command in commands() if command not in ELSEWHERE] == COMMANDS
+    assert ELSEWHERE.keys() <= set(commands())
+    for command, place in ELSEWHERE.items():
+        assert place.words in (REPOSITORY / place.file).read_text(encoding="utf-8"), command
 
 
 def test_every_file_that_the_readme_links_to_is_there() -> None:

@@ -2,17 +2,21 @@ import numpy as np
 import pytest
 
 from r2med_ray.errors import DataError
-from r2med_ray.retrieval.query_construction import QueryPart, dense_query, lexical_query, prepare_dense, searches_of
+from r2med_ray.retrieval.query_construction import QueryPart, dense_query, lexical_query, prepare_dense
+from r2med_ray.settings.compat import Rules
 from r2med_ray.types import Expansion, Query
 from tests.fakes import RecordingEncoder, WordCountEncoder
+
+DEFAULT = Rules()
+PUBLISHED = Rules.of("r2med")
 
 
 def query(text="acute pain", *expansions, query_id="7"):
     return Query(query_id=query_id, text=text, expansions=expansions)
 
 
-def written(text, method="hyde", *, reasoning=False):
-    return Expansion(text=text, method=method, reasoning=reasoning)
+def written(text, method="hyde", *, reasoning=False, use=None):
+    return Expansion(text=text, method=method, reasoning=reasoning, use=use)
 
 
 class BrokenEncoder(WordCountEncoder):
@@ -24,15 +28,15 @@ class BrokenEncoder(WordCountEncoder):
         return vectors_BD
 
 
-@pytest.mark.parametrize("compat", ["none", "r2med"])
-def test_a_query_without_texts_is_asked_as_it_is(compat):
-    assert lexical_query(query(), compat) == "acute pain"
-    assert dense_query(query(), compat, "none") == (QueryPart("acute pain", "query"),)
+@pytest.mark.parametrize("rules", [DEFAULT, PUBLISHED])
+def test_a_query_without_texts_is_asked_as_it_is(rules):
+    assert lexical_query(query(), rules) == "acute pain"
+    assert dense_query(query(), rules, "none") == (QueryPart("acute pain", "query"),)
 
 
 def test_compat_refuses_what_was_never_published():
     with pytest.raises(DataError, match="'7' has 2 expansions; the published protocol knows one"):
-        lexical_query(query("acute pain", written("a"), written("b")), "r2med")
+        lexical_query(query("acute pain", written("a"), written("b")), PUBLISHED)
 
 
 @pytest.mark.parametrize("reasoning", [False, True])
@@ -48,8 +52,8 @@ def test_compat_refuses_what_was_never_published():
 def test_r11_by_default_texts_are_joined_by_a_blank_and_embedded_as_documents(method, reasoning, dense):
     rewritten = query("acute pain", written("nerve h", method, reasoning=reasoning))
 
-    assert lexical_query(rewritten, "none") == "acute pain nerve h"
-    assert list(dense_query(rewritten, "none", "none")) == dense
+    assert lexical_query(rewritten, DEFAULT) == "acute pain nerve h"
+    assert list(dense_query(rewritten, DEFAULT, "none")) == dense
 
 
 @pytest.mark.parametrize(
@@ -65,14 +69,14 @@ def test_r11_by_default_texts_are_joined_by_a_blank_and_embedded_as_documents(me
 def test_a_short_query_is_repeated_to_keep_its_weight_in_bm25(length, repeats):
     text = "h" * length
 
-    assert lexical_query(query("ab", written(text)), "none") == "ab " * repeats + text
+    assert lexical_query(query("ab", written(text)), DEFAULT) == "ab " * repeats + text
 
 
 def test_several_texts_of_one_query():
     rewritten = query("acute pain", written("a"), written("b"), written("c", "query2doc"))
 
-    assert lexical_query(rewritten, "none") == "acute pain a b c"
-    assert dense_query(rewritten, "none", "none") == (
+    assert lexical_query(rewritten, DEFAULT) == "acute pain a b c"
+    assert dense_query(rewritten, DEFAULT, "none") == (
         ("acute pain\nc", "query"),
         ("a", "document"),
         ("b", "document"),
@@ -82,25 +86,25 @@ def test_several_texts_of_one_query():
 def test_lm09_bm25_sees_the_same_cleaned_text_as_the_dense_path():
     rewritten = query("acute pain", written("cleaned", reasoning=True))
 
-    for compat in ("none", "r2med"):
-        texts = [part.text for part in dense_query(rewritten, compat, "none")]
+    for rules in (DEFAULT, PUBLISHED):
+        texts = [part.text for part in dense_query(rewritten, rules, "none")]
         assert texts == ["acute pain", "cleaned"]
-        assert lexical_query(rewritten, compat).endswith("cleaned")
+        assert lexical_query(rewritten, rules).endswith("cleaned")
 
 
 @pytest.mark.parametrize(
-    ("compat", "expansion_prompt", "calls"),
+    ("rules", "expansion_prompt", "calls"),
     [
-        ("none", "none", [("queries", ("acute pain", "itch")), ("documents", ("nerve",))]),
-        ("r2med", "none", [("queries", ("acute pain", "itch")), ("plain", ("nerve",))]),
-        ("r2med", "query", [("queries", ("acute pain", "nerve", "itch"))]),
+        (DEFAULT, "none", [("queries", ("acute pain", "itch")), ("documents", ("nerve",))]),
+        (PUBLISHED, "none", [("queries", ("acute pain", "itch")), ("plain", ("nerve",))]),
+        (PUBLISHED, "query", [("queries", ("acute pain", "nerve", "itch"))]),
     ],
 )
-def test_en07_each_text_goes_once_through_the_prompt_that_is_meant_for_it(compat, expansion_prompt, calls):
+def test_en07_each_text_goes_once_through_the_prompt_that_is_meant_for_it(rules, expansion_prompt, calls):
     encoder = RecordingEncoder(WordCountEncoder("pain", "nerve"))
     queries = [query("acute pain", written("nerve")), query("itch", query_id="8")]
 
-    prepare_dense(queries, encoder, compat=compat, expansion_prompt=expansion_prompt, cosine=False)
+    prepare_dense(queries, encoder, rules=rules, expansion_prompt=expansion_prompt, cosine=False)
 
     assert encoder.calls == calls
 
@@ -110,19 +114,19 @@ LONG = query("pain", written("nerve nerve nerve"))
 
 
 @pytest.mark.parametrize(
-    ("compat", "cosine", "expected"),
+    ("rules", "cosine", "expected"),
     [
         # query (1, 0), text (0, 3)
-        pytest.param("r2med", False, (0.5, 1.5), id="raw-mean"),
+        pytest.param(PUBLISHED, False, (0.5, 1.5), id="raw-mean"),
         # (0.5, 1.5) / √2.5
-        pytest.param("r2med", True, (0.316228, 0.948683), id="raw-mean-then-unit"),
-        pytest.param("none", False, (0.5, 1.5), id="dot-product"),
+        pytest.param(PUBLISHED, True, (0.316228, 0.948683), id="raw-mean-then-unit"),
+        pytest.param(DEFAULT, False, (0.5, 1.5), id="dot-product"),
         # units (1, 0) and (0, 1), mean (0.5, 0.5), length √0.5
-        pytest.param("none", True, (0.707107, 0.707107), id="units-count-alike"),
+        pytest.param(DEFAULT, True, (0.707107, 0.707107), id="units-count-alike"),
     ],
 )
-def test_a_query_is_the_mean_of_its_parts(compat, cosine, expected):
-    vectors_QD = prepare_dense([LONG], ENCODER, compat=compat, expansion_prompt="none", cosine=cosine)
+def test_a_query_is_the_mean_of_its_parts(rules, cosine, expected):
+    vectors_QD = prepare_dense([LONG], ENCODER, rules=rules, expansion_prompt="none", cosine=cosine)
 
     assert vectors_QD.dtype == np.float32
     assert vectors_QD[0] == pytest.approx(expected, abs=1e-6)
@@ -131,13 +135,13 @@ def test_a_query_is_the_mean_of_its_parts(compat, cosine, expected):
 def test_queries_keep_their_rows_whatever_their_number_of_parts():
     queries = [query("nerve", query_id="1"), LONG, query("itch", query_id="2"), query("pain pain", query_id="3")]
 
-    vectors_QD = prepare_dense(queries, ENCODER, compat="none", expansion_prompt="none", cosine=False)
+    vectors_QD = prepare_dense(queries, ENCODER, rules=DEFAULT, expansion_prompt="none", cosine=False)
 
     assert vectors_QD.tolist() == [[0, 1], [0.5, 1.5], [0, 0], [2, 0]]
 
 
 def test_a_vector_of_zeros_stays_one_under_cosine():
-    vectors_QD = prepare_dense([query("itch")], ENCODER, compat="none", expansion_prompt="none", cosine=True)
+    vectors_QD = prepare_dense([query("itch")], ENCODER, rules=DEFAULT, expansion_prompt="none", cosine=True)
 
     assert vectors_QD.tolist() == [[0, 0]]
 
@@ -145,7 +149,7 @@ def test_a_vector_of_zeros_stays_one_under_cosine():
 def test_en05_no_queries_give_no_rows_and_ask_the_encoder_nothing():
     encoder = RecordingEncoder(ENCODER)
 
-    vectors_QD = prepare_dense([], encoder, compat="none", expansion_prompt="none", cosine=True)
+    vectors_QD = prepare_dense([], encoder, rules=DEFAULT, expansion_prompt="none", cosine=True)
 
     assert (vectors_QD.shape, vectors_QD.dtype, encoder.calls) == ((0, 2), np.float32, [])
 
@@ -155,7 +159,7 @@ def test_mt05_a_vector_that_is_not_finite_names_its_query(cosine):
     queries = [query("pain", query_id="fine"), query("pain", written("broken"), query_id="bad")]
 
     with pytest.raises(DataError, match="query 'bad': its vector is not finite"):
-        prepare_dense(queries, BrokenEncoder("pain"), compat="none", expansion_prompt="none", cosine=cosine)
+        prepare_dense(queries, BrokenEncoder("pain"), rules=DEFAULT, expansion_prompt="none", cosine=cosine)
 
 
 def test_an_encoder_that_loses_a_row_is_noticed():
@@ -166,22 +170,65 @@ def test_an_encoder_that_loses_a_row_is_noticed():
     queries = [query("pain", query_id="1"), query("nerve", query_id="2")]
 
     with pytest.raises(DataError, match=r"shape \(1, 1\) for 2 texts"):
-        prepare_dense(queries, Forgetful("pain"), compat="none", expansion_prompt="none", cosine=False)
+        prepare_dense(queries, Forgetful("pain"), rules=DEFAULT, expansion_prompt="none", cosine=False)
 
 
-def test_several_texts_are_one_search_or_one_search_each() -> None:
-    def written(*texts: str) -> tuple[Expansion, ...]:
-        return tuple(Expansion(text=text, method="hyde") for text in texts)
+def test_a_text_that_replaces_its_query_is_asked_without_it():
+    replacing = [written("a", use="replaces"), written("b", use="replaces")]
 
-    two = Query(query_id="1", text="rash", expansions=written("a", "b"))
-    one = Query(query_id="2", text="fever", expansions=written("c"))
-
-    assert searches_of([two, one], "mean") == ((two, one),)
-    first, second = searches_of([two, one], "rrf")
-    assert [query.expansions for query in first] == [written("a"), written("c")]
-    assert [query.expansions for query in second] == [written("b"), ()]
+    assert lexical_query(query("acute pain", *replacing), DEFAULT) == "a b"
+    assert dense_query(query("acute pain", *replacing), DEFAULT, "none") == (("a", "query"), ("b", "query"))
 
 
-@pytest.mark.parametrize("queries", [[], [Query(query_id="1", text="rash")]])
-def test_without_texts_there_is_one_search(queries: list[Query]) -> None:
-    assert searches_of(queries, "rrf") == (tuple(queries),)
+def test_other_texts_stand_behind_the_one_that_replaces_the_query():
+    rewritten = query("acute pain", written("c", use="joined"), written("d"), written("a", use="replaces"))
+
+    assert lexical_query(rewritten, DEFAULT) == "a c d"
+    assert dense_query(rewritten, DEFAULT, "none") == (("a\nc", "query"), ("d", "document"))
+
+
+@pytest.mark.parametrize("use", ["alone", "subtracted"])
+def test_a_text_with_a_search_of_its_own_is_no_part_of_a_query(use):
+    rewritten = query("acute pain", written("a", use=use))
+
+    for ask in (lambda: lexical_query(rewritten, DEFAULT), lambda: dense_query(rewritten, DEFAULT, "none")):
+        with pytest.raises(DataError, match=f"query '7': a text whose use is `{use}` needs a search of its own"):
+            ask()
+
+
+def test_compat_refuses_a_use_that_was_never_published():
+    rewritten = query("acute pain", written("a", use="replaces"))
+
+    for ask in (lambda: lexical_query(rewritten, PUBLISHED), lambda: dense_query(rewritten, PUBLISHED, "none")):
+        with pytest.raises(
+            DataError, match="the use `replaces`; the published protocol knows `joined` and `averaged`"
+        ):
+            ask()
+
+
+def test_the_use_decides_and_not_the_name_of_the_method():
+    joined = query("acute pain", written("a", "terms", use="joined"))
+
+    assert dense_query(joined, DEFAULT, "none") == (("acute pain\na", "query"),)
+    # as of query2doc: the query twice without a space between, and six letters before the text
+    assert lexical_query(joined, PUBLISHED) == "acute painacute pain a"
+    assert dense_query(joined, PUBLISHED, "none") == (("acute pain[SEP]a", "query"),)
+
+
+@pytest.mark.parametrize(
+    ("field", "lexical", "dense"),
+    [
+        # a joined text of a reasoning model; by default BM25 is asked "acute pain a", and vectors "acute pain\na"
+        ("bm25_rewrite", "acute painacute pain a", [("acute pain\na", "query")]),
+        ("dense_rewrite_join", "acute pain a", [("acute pain[SEP]a", "query")]),
+        ("reasoning_writers", "acute pain a", [("acute pain", "query"), ("a", "document")]),
+        ("dense_rewrite_mean", "acute pain a", [("acute pain\na", "query")]),
+        ("missing_marker", "acute pain a", [("acute pain\na", "query")]),
+    ],
+)
+def test_each_difference_is_decided_by_its_own_field(field, lexical, dense):
+    rewritten = query("acute pain", written("a", "query2doc", reasoning=True))
+    rules = Rules(**{field: True})
+
+    assert lexical_query(rewritten, rules) == lexical
+    assert list(dense_query(rewritten, rules, "none")) == dense

@@ -2,6 +2,8 @@ import pytest
 
 from r2med_ray.rewriting.agents.formats import AGENTS
 from r2med_ray.rewriting.answers import FORMATS
+from r2med_ray.settings.compat import Rules
+from r2med_ray.types import Compat
 
 R1 = AGENTS["search-r1"]
 O1 = AGENTS["search-o1"]
@@ -64,8 +66,8 @@ def test_search_r1_answers_in_its_last_tag_whatever_the_model(model: str, text: 
         ("<|end_search_result|>Measles.", "Measles."),
     ],
 )
-def test_no_answer_holds_requests_or_results(compat: str, text: str, answer: str) -> None:
-    read = O1.answer_in(f"<think>hm</think>{text}", THINK, finish_reason="stop", compat=compat)
+def test_no_answer_holds_requests_or_results(compat: Compat, text: str, answer: str) -> None:
+    read = O1.answer_in(f"<think>hm</think>{text}", THINK, finish_reason="stop", rules=Rules.of(compat))
 
     assert (read.text, read.flag) == (answer, "none")
 

@@ -1,6 +1,7 @@
 import pytest
 
 from r2med_ray.rewriting.answers import FORMATS, joined, read_answer
+from r2med_ray.settings.compat import Rules
 
 THINKER = "r1-qwen-32b"
 
@@ -93,7 +94,7 @@ def test_a_stop_token_after_the_answer_is_removed():
 )
 @pytest.mark.parametrize("compat", ["none", "r2med"])
 def test_each_family_has_its_marker(compat, writer, raw, text, reasoning_text):
-    answer = read_answer(raw, writer, compat=compat)
+    answer = read_answer(raw, writer, rules=Rules.of(compat))
 
     assert (answer.text, answer.reasoning_text, answer.flag) == (text, reasoning_text, "none")
 
@@ -171,3 +172,18 @@ def test_what_a_filter_stopped_is_a_refusal():
 
 def test_half_a_character_becomes_the_replacement_character() -> None:
     assert read_answer("rash \ud83d", "qwen-7b", finish_reason="stop").text == "rash \ufffd"
+
+
+@pytest.mark.parametrize(
+    ("rules", "texts"),
+    [
+        # reasoning without its marker; a plain writer's thoughts; a refusal
+        (Rules(), ["", "b", ""]),
+        (Rules(missing_marker=True), ["<think>a", "<think>a</think>b", ""]),
+        (Rules(unusable_texts=True), ["", "b", "I cannot assist with that."]),
+    ],
+)
+def test_missing_markers_and_unusable_texts_are_two_differences(rules, texts):
+    raw = [("<think>a", THINKER), ("<think>a</think>b", "gpt4"), ("I cannot assist with that.", "gpt4")]
+
+    assert [read_answer(text, writer, rules=rules).text for text, writer in raw] == texts

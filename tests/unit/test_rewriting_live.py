@@ -1,78 +1,78 @@
-import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from r2med_ray.demands import Ask, Demand, Find, Read
 from r2med_ray.errors import ConfigError, DataError, StageError
-from r2med_ray.models.catalog.llm_rows import ChatCallPolicy, LanguageModelRow
-from r2med_ray.models.services.chat import ChatModel
 from r2med_ray.protocols import Completion
-from r2med_ray.rewriting.generations import StoredGenerator
+from r2med_ray.rewriting.answers import FORMATS
+from r2med_ray.rewriting.exporting import write_generations, written_rows
 from r2med_ray.rewriting.live import LiveRewriter
+from r2med_ray.rewriting.methods import METHODS, Method
 from r2med_ray.rewriting.replay import ReplayRewriter
+from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.config import RewriterConfig
 from r2med_ray.settings.templates import Template
-from r2med_ray.storage.artifacts import ArtifactStore
-from r2med_ray.types import Expansion, Query
-from tests.fakes import ScriptedGenerator
-from tests.http_services import Answer, Reply, Request, Service, completions, refuse
+from r2med_ray.types import Expansion, Query, Rewriting, Run
+from tests.fakes import ScriptedGenerator, answer
+from tests.unit.rewriting_parts import TOOL, Model, finding, said, task, told, with_room, writing
 
 QUERIES = (Query(query_id="7", text="acute pain"), Query(query_id="8", text="chronic pain"))
 PROMPT = Template(version="1", text="Write: {query}")
 LAMER = Template(version="1", text="Correct{candidates}\nfor {query}")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> ArtifactStore:
-    return ArtifactStore(str(tmp_path / "store"))
+PUBLISHED = Rules.of("r2med")
 
 
 def config(**values: Any) -> RewriterConfig:
     return RewriterConfig.model_validate({"method": "hyde", "llm": "m"} | values)
 
 
-def said(text: str, *, finish_reason: str = "stop", reasoning: str = "") -> Completion:
-    return Completion(text=text, reasoning=reasoning, finish_reason=finish_reason)
-
-
 def live(
-    store: ArtifactStore,
-    first: str | Completion = "injury",
-    second: str | Completion = "nerves",
     *,
     answer_format: str = "plain",
-    compat: Any = "none",
+    rules: Rules | None = None,
+    prompt: Template = PROMPT,
+    row: Method | None = None,
     **values: Any,
 ) -> LiveRewriter:
-    model = ScriptedGenerator({"Write: acute pain": first, "Write: chronic pain": second})
+    settings = config(**values)
     return LiveRewriter(
-        config(**values), StoredGenerator(model, store), PROMPT, answer_format=answer_format, compat=compat
+        settings,
+        task=task(),
+        method=row or METHODS[settings.method],
+        model=Model(answer_format=answer_format),
+        prompt=prompt,
+        tool=TOOL if settings.candidates else None,
+        rules=rules or Rules(),
     )
 
 
-def chat_model(service: Service) -> ChatModel:
-    calls = ChatCallPolicy(max_in_flight=4, timeout_s=5, attempts=2, base_wait_s=0.01, max_wait_s=0.02)
-    return ChatModel(LanguageModelRow(name="m", kind="openai", model="org/m", calls=calls), base_url=service.url)
+def rewritten(rewriter: LiveRewriter, *texts: str | Completion) -> Rewriting:
+    """Have the first texts written for the queries, in their order; `injury` and `nerves` where there are none."""
+    first, second, *_ = (*texts, *("injury", "nerves")[len(texts) :])
+    model = ScriptedGenerator({"Write: acute pain": first, "Write: chronic pain": second})
+    rewriting, _ = answer(rewriter.rewrite(QUERIES), {Ask: lambda ask: model.generate(ask.prompts)})
+    return rewriting
 
 
-def served(store: ArtifactStore, service: Service, **values: Any) -> LiveRewriter:
-    generator = StoredGenerator(chat_model(service), store)
-    return LiveRewriter(config(**values), generator, PROMPT, answer_format="plain")
+def lamer(**first_stage: Any) -> LiveRewriter:
+    candidates = {"retriever": "bm25", "depth": 2, "words": 64} | first_stage
+    return live(method="lamer", prompt=LAMER, candidates=candidates)
 
 
-def lamer(store: ArtifactStore, service: Service, found: dict[str, list[str]], **first_stage: Any) -> LiveRewriter:
-    values = config(method="lamer", candidates={"retriever": "bm25", "depth": 2, "words": 64} | first_stage)
-    generator = StoredGenerator(chat_model(service), store)
-    return LiveRewriter(values, generator, LAMER, answer_format="plain", find_candidates=lambda queries: found)
+def corrected(
+    rewriter: LiveRewriter,
+    found: Mapping[str, Sequence[str]],
+    room: int = 10_000,
+) -> tuple[Rewriting, list[Demand]]:
+    answers = finding(lambda query: found[query.query_id]) | writing(with_room(room))
+    return answer(rewriter.rewrite(QUERIES), answers)
 
 
-def told(request: Request) -> str:
-    return str(request.body["messages"][-1]["content"])
-
-
-def test_every_query_gets_the_text_that_was_written_for_it(store: ArtifactStore) -> None:
-    rewriting = live(store).rewrite(QUERIES)
+def test_every_query_gets_the_text_that_was_written_for_it() -> None:
+    rewriting = rewritten(live())
 
     assert [query.text for query in rewriting.queries] == ["acute pain", "chronic pain"]
     assert rewriting.queries[0].expansions == (Expansion(text="injury", method="hyde"),)
@@ -80,9 +80,22 @@ def test_every_query_gets_the_text_that_was_written_for_it(store: ArtifactStore)
     assert rewriting.flagged == {}
 
 
-@pytest.mark.parametrize(("method", "like"), [("reason", "hyde"), ("keywords", "query2doc"), ("hyde", "hyde")])
-def test_a_method_of_ours_is_used_like_a_published_one(store: ArtifactStore, method: str, like: str) -> None:
-    assert live(store, method=method).rewrite(QUERIES).queries[0].expansions[0].method == like
+@pytest.mark.parametrize(
+    ("method", "like", "use"),
+    [("reason", "hyde", "averaged"), ("keywords", "query2doc", "joined"), ("hyde", "hyde", "averaged")],
+)
+def test_a_method_of_ours_is_used_like_a_published_one(method: str, like: str, use: str) -> None:
+    expansion = rewritten(live(method=method)).queries[0].expansions[0]
+
+    assert (expansion.method, expansion.use) == (like, use)
+
+
+def test_a_method_of_a_users_own_has_its_own_use() -> None:
+    row = Method(use="replaces")
+
+    [expansion] = rewritten(live(method="plain-words", row=row)).queries[0].expansions
+
+    assert expansion == Expansion(text="injury", method="plain-words", use="replaces")
 
 
 @pytest.mark.parametrize(
@@ -102,11 +115,9 @@ def test_a_method_of_ours_is_used_like_a_published_one(store: ArtifactStore, met
     ],
 )
 def test_lm01_lm03_how_a_text_ended_decides_about_it(
-    store: ArtifactStore, completion: Completion, text: str | None, flag: str | None
+    completion: Completion, text: str | None, flag: str | None
 ) -> None:
-    rewriter = live(store, completion, "</think>nerves", answer_format="think", max_unusable=0.5)
-
-    rewriting = rewriter.rewrite(QUERIES)
+    rewriting = rewritten(live(answer_format="think", max_unusable=0.5), completion, "</think>nerves")
 
     expansions = () if text is None else (Expansion(text=text, method="hyde", reasoning=True),)
     assert rewriting.queries[0].expansions == expansions
@@ -114,111 +125,127 @@ def test_lm01_lm03_how_a_text_ended_decides_about_it(
     assert rewriting.unchanged == (() if text else ("7",))
 
 
-def test_lm03_too_many_unusable_texts_fail_and_are_named(store: ArtifactStore) -> None:
+def test_lm03_too_many_unusable_texts_fail_and_are_named() -> None:
     # 1 of 2 is 0.5: allowed at 0.5, above 0.4
-    live(store, " ", max_unusable=0.5).rewrite(QUERIES)
+    rewritten(live(max_unusable=0.5), " ")
     with pytest.raises(
-        DataError, match=r"rewriter hyde/m: 1 of 2 queries have no usable text \(empty: 1\), 40% may: 7"
+        DataError, match=r"Biology: rewriter hyde/m: 1 of 2 queries have no usable text \(empty: 1\), 40% may: 7"
     ):
-        live(store, " ", max_unusable=0.4).rewrite(QUERIES)
+        rewritten(live(max_unusable=0.4), " ")
 
 
-def test_r06_compat_uses_every_text(store: ArtifactStore) -> None:
-    rewriting = live(store, said("<think>so"), "", answer_format="think", compat="r2med").rewrite(QUERIES)
+def test_r06_compat_uses_every_text() -> None:
+    rewriting = rewritten(live(answer_format="think", rules=PUBLISHED), said("<think>so"), "")
 
     assert [query.expansions[0].text for query in rewriting.queries] == ["<think>so", ""]
     assert rewriting.flagged == {"no closing tag": ("7",), "empty": ("8",)}
 
 
-def test_lm07_samples_have_seeds_of_their_own(store: ArtifactStore) -> None:
-    with Service(lambda request: completions(lambda prompt: f"text {request.body['seed']}")(request)) as service:
-        rewriting = served(store, service, samples=3, seed=5).rewrite(QUERIES)
+def test_lm07_samples_have_seeds_of_their_own() -> None:
+    rewriting, [ask] = answer(live(samples=3, seed=5).rewrite(QUERIES), writing(lambda prompt: f"text {prompt.seed}"))
 
-        # 2 queries × seeds 5, 6, 7
-        assert sorted(request.body["seed"] for request in service.requests) == [5, 5, 6, 6, 7, 7]
-        assert [part.text for part in rewriting.queries[1].expansions] == ["text 5", "text 6", "text 7"]
-        served(store, service, samples=2, seed=6).rewrite(QUERIES)
-        assert len(service.requests) == 6
+    # 2 queries × seeds 5, 6, 7
+    assert isinstance(ask, Ask)
+    assert [prompt.seed for prompt in ask.prompts] == [5, 6, 7, 5, 6, 7]
+    assert [part.text for part in rewriting.queries[1].expansions] == ["text 5", "text 6", "text 7"]
+    others = live(samples=2, seed=6).prompts(QUERIES, {})
+    assert {(told(prompt), prompt.seed) for prompt in others} <= {(told(item), item.seed) for item in ask.prompts}
 
 
-def test_a_query_keeps_the_usable_ones_of_its_samples(store: ArtifactStore) -> None:
-    def blank_at_first(request: Request) -> Reply:
-        return completions(lambda prompt: "b" if request.body["seed"] == 44 else " ")(request)
-
-    with Service(blank_at_first) as service:
-        rewriting = served(store, service, samples=3).rewrite(QUERIES)
+def test_a_query_keeps_the_usable_ones_of_its_samples() -> None:
+    write = writing(lambda prompt: "b" if prompt.seed == 44 else " ")
+    rewriting, _ = answer(live(samples=3).rewrite(QUERIES), write)
 
     assert [part.text for part in rewriting.queries[0].expansions] == ["b"]
     assert rewriting.flagged == {"empty": ("7", "8")}
 
 
-def test_a_failing_query_is_named_and_resuming_asks_only_for_it(store: ArtifactStore) -> None:
-    queries = [*QUERIES, *(Query(query_id=str(number), text=f"pain {number}") for number in range(20, 26))]
-    write = completions(str.upper)
-
-    def fails(request: Request) -> Reply:
-        return (refuse(500, "down") if "chronic" in told(request) else write)(request)
-
-    with Service(fails) as service, pytest.raises(StageError, match="query '8', after 2 attempts"):
-        served(store, service).rewrite(queries)
-    with Service(write) as service:
-        rewriter = served(store, service)
-        left = rewriter.unfinished(queries)
-        rewriting = rewriter.rewrite(list(reversed(queries)))
-
-        # what was begun beside query 8 was kept, what was not begun is asked for now
-        assert 1 <= left == len(service.requests) < len(queries)
-        assert "Write: chronic pain" in [told(request) for request in service.requests]
-        assert rewriter.unfinished(queries) == 0
-    assert rewriting.queries[-2].expansions[0].text == "WRITE: CHRONIC PAIN"
+def test_each_prompt_names_its_task_query_and_sample() -> None:
+    assert [prompt.unit for prompt in live().prompts(QUERIES, {})] == ["Biology, query '7'", "Biology, query '8'"]
+    assert [prompt.unit for prompt in live(samples=2).prompts(QUERIES[:1], {})] == [
+        "Biology, query '7', sample 0",
+        "Biology, query '7', sample 1",
+    ]
 
 
-def test_lamer_shows_the_best_candidates(store: ArtifactStore) -> None:
-    with Service(completions(str.upper)) as service:
-        rewriting = lamer(store, service, {"7": ["one two", "three", "four"], "8": []}).rewrite(QUERIES)
-        prompts = {told(request) for request in service.requests}
+def test_a_model_that_fails_ends_the_rewriting_with_its_error() -> None:
+    def fail(ask: Ask) -> list[Completion]:
+        raise StageError("generate with m", ask.prompts[1].unit, "down")
 
-    assert prompts == {"Correct\n[1]. one two\n[2]. three\nfor acute pain", "Correct\nfor chronic pain"}
+    with pytest.raises(StageError, match="generate with m failed on Biology, query '8': down"):
+        answer(live().rewrite(QUERIES), {Ask: fail})
+
+
+def test_lamer_shows_the_best_candidates() -> None:
+    rewriting, [find, read, ask] = corrected(lamer(), {"7": ["one two", "three", "four"], "8": []})
+
+    assert find == Find(task=task(), stage=TOOL, queries=QUERIES, k=2)
+    assert read == Read(task=task(), doc_ids=frozenset({"7: document 0", "7: document 1"}))
+    assert isinstance(ask, Ask)
+    assert [told(prompt) for prompt in ask.prompts] == [
+        "Correct\n[1]. one two\n[2]. three\nfor acute pain",
+        "Correct\nfor chronic pain",
+    ]
     assert rewriting.queries[0].expansions[0].method == "lamer"
 
 
-def longer_than(words: int) -> Answer:
-    too_long = refuse(400, "This model's maximum context length is 64 tokens.")
-    return lambda request: (too_long if len(told(request).split()) > words else completions(str.upper))(request)
+def test_nothing_is_read_where_a_first_search_finds_nothing() -> None:
+    _, demands = corrected(lamer(), {"7": [], "8": []})
+
+    assert [type(demand) for demand in demands] == [Find, Ask]
 
 
 LONG = {"7": [" ".join(["x"] * 90)], "8": ["x"]}
 
 
-def test_candidates_are_halved_until_they_fit_where_that_is_allowed(store: ArtifactStore) -> None:
-    with Service(longer_than(25)) as service:
-        rewriting = lamer(store, service, LONG, too_long="halve").rewrite(QUERIES)
+def test_candidates_are_halved_until_they_fit_where_that_is_allowed() -> None:
+    rewriting, [_, _, ask] = corrected(lamer(too_long="halve"), LONG, room=25)
 
-        # "Correct", "[1].", "for acute pain" are 5 words; with 64, 32 and then 16 words of the candidate 69, 37, 21
-        assert sorted(len(told(request).split()) for request in service.requests) == [6, 21, 37, 69]
+    # "Correct", "[1].", "for acute pain" are 5 words; with 64, 32 and then 16 words of the candidate 69, 37, 21
+    assert isinstance(ask, Ask)
+    versions = (ask.prompts[0].messages, *ask.prompts[0].shorter)
+    assert [len(messages[-1]["content"].split()) for messages in versions] == [69, 37, 21]
     assert rewriting.queries[0].expansions[0].text.count("X") == 16
     assert rewriting.flagged == {"candidates shortened": ("7",)}
 
 
-def test_a_prompt_that_is_too_long_is_an_error_otherwise(store: ArtifactStore) -> None:
-    with (
-        Service(longer_than(25)) as service,
-        pytest.raises(StageError, match=r"query '7', whose prompt of 69 words is too long"),
-    ):
-        lamer(store, service, LONG).rewrite(QUERIES)
+def test_a_prompt_without_room_leaves_its_query_as_it_was_and_is_counted() -> None:
+    rewriter = live(method="lamer", prompt=LAMER, candidates={"retriever": "bm25", "words": 64}, max_unusable=0.5)
+
+    rewriting, _ = corrected(rewriter, LONG, room=25)
+
+    assert rewriting.queries[0] == QUERIES[0]
+    assert len(rewriting.queries[1].expansions) == 1
+    assert (rewriting.flagged, rewriting.unchanged) == ({"context limit": ("7",)}, ("7",))
 
 
-def test_a_first_search_without_an_answer_for_a_query_is_an_error(store: ArtifactStore) -> None:
-    with Service(completions(str.upper)) as service, pytest.raises(DataError, match="no answer for query '9'"):
-        lamer(store, service, {}).rewrite([Query(query_id="9", text="x")])
+@pytest.mark.parametrize("rules", [Rules(), PUBLISHED])
+def test_too_many_prompts_without_room_are_an_error_whatever_the_rules(rules: Rules) -> None:
+    with pytest.raises(DataError, match=r"\(context limit: 1\), 5% may: 7\. .* a language model with more room"):
+        answer(live(rules=rules).rewrite(QUERIES), writing(lambda prompt: None if "acute" in told(prompt) else "b"))
 
 
-def test_a_query_is_put_in_as_it_is(store: ArtifactStore) -> None:
+def test_one_sample_without_room_leaves_the_others() -> None:
+    write = writing(lambda prompt: None if prompt.seed == 42 else "b")
+    rewriting, _ = answer(live(samples=2).rewrite(QUERIES), write)
+
+    assert [part.text for part in rewriting.queries[0].expansions] == ["b"]
+    assert (rewriting.flagged, rewriting.unchanged) == ({"context limit": ("7", "8")}, ())
+
+
+def test_a_first_search_without_an_answer_for_a_query_is_an_error() -> None:
+    answers = {Find: lambda find: Run(tag="found", rankings={})}
+
+    with pytest.raises(DataError, match="no answer for query '9'"):
+        answer(lamer().rewrite([Query(query_id="9", text="x")]), answers)
+
+
+def test_a_query_is_put_in_as_it_is() -> None:
     text = "{TEXT} {query} {0.__class__} {candidates} %s </s>"
-    with Service(completions(str.upper)) as service:
-        served(store, service).rewrite([Query(query_id="7", text=text)])
 
-        assert told(service.requests[0]) == f"Write: {text}"
+    [prompt] = live().prompts([Query(query_id="7", text=text)], {})
+
+    assert told(prompt) == f"Write: {text}"
 
 
 @pytest.mark.parametrize(
@@ -226,40 +253,49 @@ def test_a_query_is_put_in_as_it_is(store: ArtifactStore) -> None:
     [
         ({"method": "lamer"}, "rewriter lamer: it needs `candidates"),
         ({"candidates": {"retriever": "bm25"}}, "rewriter hyde: it has no use for `candidates"),
-        ({"samples": 2, "compat": "r2med"}, "samples 2; the published protocol knows one"),
+        ({"agent": {"retriever": "bm25"}}, "rewriter hyde: it has no use for `agent`"),
+        ({"samples": 2, "rules": PUBLISHED}, "samples 2; the published protocol knows one"),
         ({"method": "hide"}, "Did you mean 'hyde'"),
         ({"answer_format": "thinks"}, "unknown answer format 'thinks'. Did you mean 'think'"),
     ],
 )
-def test_settings_that_do_not_fit_are_refused(store: ArtifactStore, values: dict[str, Any], message: str) -> None:
+def test_settings_that_do_not_fit_are_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        live(store, **values)
+        live(**values)
 
 
-def test_inputs_change_with_everything_that_changes_the_expansions(store: ArtifactStore) -> None:
-    base = live(store).inputs()
-    others = [
-        live(store, method="reason").inputs(),
-        live(store, samples=2).inputs(),
-        live(store, seed=1).inputs(),
-        live(store, compat="r2med").inputs(),
-        LiveRewriter(config(), StoredGenerator(ScriptedGenerator({}), store), LAMER, answer_format="plain").inputs(),
-    ]
+def test_prompts_change_with_everything_that_changes_a_text_and_with_nothing_else() -> None:
+    def asked(rewriter: LiveRewriter) -> frozenset[tuple[str, int]]:
+        return frozenset((told(prompt), prompt.seed) for prompt in rewriter.prompts(QUERIES, {}))
 
-    assert live(store, max_unusable=0.3).inputs() == base
-    assert len({json.dumps(one, sort_keys=True) for one in [base, *others]}) == 6
+    base = asked(live())
+    others = [asked(live(samples=2)), asked(live(seed=1)), asked(live(prompt=Template(version="1", text="{query}")))]
+
+    assert asked(live(max_unusable=0.3, rules=PUBLISHED, method="reason")) == base
+    assert len({base, *others}) == 4
 
 
 @pytest.mark.parametrize("first", [said("b", reasoning="a"), said("", reasoning="a", finish_reason="length")])
-def test_an_exported_file_replays_to_the_same_expansions(
-    store: ArtifactStore, tmp_path: Path, first: Completion
-) -> None:
-    rewriter = live(store, first, "</think>c\u2028d", answer_format="think", llm="qwq-32b", max_unusable=1.0)
+def test_an_exported_file_replays_to_the_same_expansions(tmp_path: Path, first: Completion) -> None:
+    rewriter = live(answer_format="think", llm="qwq-32b", max_unusable=1.0)
+    texts = {"Write: acute pain": first, "Write: chronic pain": said("</think>c\u2028d")}
+    written, _ = answer(rewriter.write(QUERIES), writing(lambda prompt: texts[told(prompt)]))
+    rows = written_rows(QUERIES, {query_id: item[0] for query_id, item in written.items()}, FORMATS["think"])
 
-    path = rewriter.export(QUERIES, tmp_path)
+    path = write_generations(rows, tmp_path, "hyde/qwq-32b")
 
     assert path == tmp_path / "hyde" / "qwq-32b" / "query_with_hydoc.jsonl"
     replayed = ReplayRewriter(
-        RewriterConfig(method="hyde", generations="qwq-32b", max_unusable=1.0), folder=tmp_path
-    ).rewrite(QUERIES)
-    assert replayed == rewriter.rewrite(QUERIES)
+        RewriterConfig(method="hyde", generations="qwq-32b", max_unusable=1.0),
+        task=task(tmp_path),
+        method=METHODS["hyde"],
+        rules=Rules(),
+    )
+    rewriting, _ = answer(rewriter.rewrite(QUERIES), writing(lambda prompt: texts[told(prompt)]))
+    assert answer(replayed.rewrite(QUERIES), {})[0] == rewriting
+
+
+def test_a_prompt_without_room_is_exported_without_a_text() -> None:
+    [row] = written_rows(QUERIES[:1], {"7": None}, FORMATS["plain"])
+
+    assert row == {"id": "7", "text": "acute pain", "hy_doc": None, "finish_reason": None}

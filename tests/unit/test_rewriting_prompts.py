@@ -4,9 +4,14 @@ import pytest
 
 from r2med_ray.errors import ConfigError
 from r2med_ray.rewriting.methods import METHODS
-from r2med_ray.rewriting.prompts import PromptTask, load_prompt, numbered
+from r2med_ray.rewriting.prompts import PromptTask, load_shared_prompt, numbered
+from r2med_ray.rewriting.prompts import load_prompt as load
 
 BIOLOGY = PromptTask(names=("Biology", "Stack-Biology"), family="qa")
+
+
+def load_prompt(method, task, folder=None):
+    return load(method, task, METHODS[method].places, folder)
 
 
 def write(folder: Path, text: str, name: str = "hyde/default.txt") -> Path:
@@ -80,6 +85,15 @@ def test_a_method_without_prompts_is_refused_with_those_that_have_some(tmp_path)
         load_prompt("hyde", BIOLOGY, tmp_path)
     with pytest.raises(ConfigError, match=r"unknown rewriting method 'hide'\. Did you mean 'hyde'"):
         load_prompt("hide", BIOLOGY)
+
+
+def test_a_prompt_that_all_tasks_share_is_that_of_its_folder(tmp_path):
+    write(tmp_path, "version: 2\nAgent: {query}", "search-o1/default.txt")
+
+    assert load_shared_prompt("search-o1", ("query",), tmp_path).fill(query="q") == "Agent: q"
+    assert load_shared_prompt("search-r1", ("query",)).fill(query="my question").endswith("my question")
+    with pytest.raises(ConfigError, match=r"prompt .*condense/default\.txt: No such file"):
+        load_shared_prompt("condense", ("query",), tmp_path)
 
 
 def test_lamer_candidates_are_numbered_and_cut_as_published():

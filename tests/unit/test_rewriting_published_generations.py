@@ -7,24 +7,31 @@ import pytest
 
 from r2med_ray.corpus.catalog import TASKS
 from r2med_ray.corpus.sources import hub_file
+from r2med_ray.demands import Fetch
 from r2med_ray.errors import NotAtHand
 from r2med_ray.evaluation.published import published
 from r2med_ray.rewriting.answers import format_of
 from r2med_ray.rewriting.methods import METHODS
 from r2med_ray.rewriting.published_generations import GENERATIONS, at_hand
 from r2med_ray.rewriting.replay import ReplayRewriter
+from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.config import RewriterConfig
 from r2med_ray.storage.jsonl import read_jsonl
-from r2med_ray.types import Query
+from r2med_ray.types import Expansion, Query
+from tests.fakes import answer
 from tests.unit.corpus_files import write_jsonl
+from tests.unit.rewriting_parts import task
+
+QUERY = Query(query_id="7", text="acute pain")
 
 BIOLOGY = TASKS["Biology"]
 UPSTREAM = Path(__file__).parents[2].parent / "shared" / "data" / "r2med_upstream" / "dataset" / "Biology-demo"
 O3_MINI = "hyde/o3-mini/query_with_hydoc.jsonl"
 
 
-def replay(folder, *, method="hyde", generations="o3-mini", fetch=None):
-    return ReplayRewriter(RewriterConfig(method=method, generations=generations), folder=folder, fetch=fetch)
+def replay(folder, *, method="hyde", generations="o3-mini", can_fetch=False):
+    config = RewriterConfig(method=method, generations=generations)
+    return ReplayRewriter(config, task=task(folder), method=METHODS[method], rules=Rules(), can_fetch=can_fetch)
 
 
 def test_there_are_twenty_sets_per_task():
@@ -50,32 +57,53 @@ def test_every_writer_has_the_answer_format_of_the_published_protocol():
 
 @pytest.mark.parametrize("spelling", ["o3-mini", "o3_mini"])
 def test_what_is_not_beside_the_task_is_fetched_under_the_published_path(tmp_path, spelling):
-    asked = []
+    fetched = write_jsonl(tmp_path / "o3-mini.jsonl", [{"id": "7", "text": "acute pain", "hy_doc": "injury"}])
+    rewriter = replay(tmp_path / "nowhere", generations=spelling, can_fetch=True)
 
-    def fetch(file):
-        asked.append(file)
-        return write_jsonl(tmp_path / "o3-mini.jsonl", [])
+    rewriting, demands = answer(rewriter.rewrite([QUERY]), {Fetch: lambda fetch: fetched})
 
-    replay(tmp_path / "nowhere", generations=spelling, fetch=fetch)
+    assert demands == [Fetch(task=task(tmp_path / "nowhere"), file=O3_MINI)]
+    assert rewriting.queries[0].expansions[0].text == "injury"
 
-    assert asked == [O3_MINI]
+
+def test_the_writer_of_fetched_texts_is_that_of_their_set_wherever_they_lie(tmp_path):
+    fetched = write_jsonl(tmp_path / "blob", [{"id": "7", "text": "acute pain", "hy_doc": "a</think>injury"}])
+    rewriter = replay(tmp_path, generations="qwq-32b", can_fetch=True)
+
+    rewriting, _ = answer(rewriter.rewrite([QUERY]), {Fetch: lambda fetch: fetched})
+
+    assert rewriting.queries[0].expansions == (Expansion(text="injury", method="hyde", reasoning=True),)
+
+
+def test_what_can_not_be_fetched_now_ends_the_rewriting_with_what_it_needs(tmp_path):
+    def fetch(demand):
+        raise NotAtHand(demand.file)
+
+    with pytest.raises(NotAtHand, match=f"needs {O3_MINI}"):
+        answer(replay(tmp_path, can_fetch=True).rewrite([QUERY]), {Fetch: fetch})
 
 
 def test_what_is_beside_the_task_is_never_fetched(tmp_path):
     (tmp_path / "hyde" / "o3_mini").mkdir(parents=True)
-    local = write_jsonl(tmp_path / "hyde" / "o3_mini" / "query_with_hydoc.jsonl", [])
+    local = write_jsonl(
+        tmp_path / "hyde" / "o3_mini" / "query_with_hydoc.jsonl", [{"id": "7", "text": "", "hy_doc": "a"}]
+    )
+    rewriter = replay(tmp_path, can_fetch=True)
 
-    def fetch(file):
-        raise AssertionError(file)
-
-    assert replay(tmp_path, fetch=fetch).path == local
+    assert rewriter.source.path == local
+    assert answer(rewriter.rewrite([QUERY]), {})[1] == []
 
 
 def test_an_unknown_set_gets_the_nearest_of_those_that_can_be_fetched(tmp_path):
     with pytest.raises(
         NotAtHand, match=r"expected lamer/qwen-722b/.*Did you mean 'qwen-72b'\? Known: gpt4, qwen-72b,"
     ):
-        replay(tmp_path, method="lamer", generations="qwen-722b", fetch=Path)
+        replay(tmp_path, method="lamer", generations="qwen-722b", can_fetch=True)
+
+
+def test_a_published_set_of_a_task_that_has_none_is_not_at_hand(tmp_path):
+    with pytest.raises(NotAtHand, match=r"expected hyde/o3-mini/query_with_hydoc\.jsonl"):
+        replay(tmp_path)
 
 
 def test_sets_beside_the_task_and_in_the_cache_are_at_hand(tmp_path):
@@ -101,17 +129,24 @@ def test_the_cache_of_the_hub_serves_without_a_network(tmp_path):
     cached.parent.mkdir(parents=True)
     write_jsonl(cached, [{"id": "7", "text": "acute pain", "hy_doc": "injury"}])
     program = f"""
-from r2med_ray.settings.config import RewriterConfig
 from r2med_ray.corpus.catalog import fetcher
+from r2med_ray.demands import Fetch
+from r2med_ray.rewriting.methods import METHODS
 from r2med_ray.rewriting.replay import ReplayRewriter
+from r2med_ray.settings.compat import Rules
+from r2med_ray.settings.config import RewriterConfig
 from r2med_ray.types import Corpus, Query, Task
+from tests.fakes import answer
 query = Query(query_id="7", text="acute pain")
 task = Task(
     name="Biology", suite="R2MED", revision="content-0", corpus=Corpus(key="", digest="", shards=()),
     queries=(query,), qrels={{}}, folder={str(tmp_path)!r},
 )
 config = RewriterConfig(method="hyde", generations="o3_mini")
-print(ReplayRewriter(config, folder=task.folder, fetch=fetcher(task)).rewrite([query]).queries[0].expansions[0].text)
+fetch = fetcher(task)
+rewriter = ReplayRewriter(config, task=task, method=METHODS["hyde"], rules=Rules(), can_fetch=fetch is not None)
+rewriting, _ = answer(rewriter.rewrite([query]), {{Fetch: lambda demand: fetch(demand.file)}})
+print(rewriting.queries[0].expansions[0].text)
 from r2med_ray.cli import app
 app(["tasks", "--generations"])
 """
@@ -142,7 +177,7 @@ def test_r2meds_own_sample_is_replayed_row_by_row():
         for row in read_jsonl(UPSTREAM / "hyde" / "qwen-7b" / "query_with_hydoc.jsonl")
     }
 
-    rewriting = replay(UPSTREAM, generations="qwen-7b").rewrite(queries)
+    rewriting, _ = answer(replay(UPSTREAM, generations="qwen-7b").rewrite(queries), {})
 
     assert rewriting.flagged == {}
     assert [query.query_id for query in rewriting.queries] == [query.query_id for query in queries]

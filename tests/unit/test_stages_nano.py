@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from r2med_ray.corpus.loading import load_task
-from r2med_ray.distributed.candidates import CandidatesParts
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.evaluation.trec import write_run
 from r2med_ray.retrieval.candidates import in_order
 from r2med_ray.settings.config_files import parse_config
 from r2med_ray.stages.candidates import CandidatesStage
+from r2med_ray.stages.lexical import LexicalStage
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import resolve
 from r2med_ray.types import Run, Task
@@ -31,7 +31,7 @@ def task(tmp_path: Path) -> Task:
 
 
 def ranked(found: CandidatesStage, task: Task) -> dict[str, list[str]]:
-    run = CandidatesParts(None).open(task, found).retrieve(task.queries, k=10)  # type: ignore[arg-type]
+    run = found.find(task, task.queries, 10)
     return {query_id: [hit.doc_id for hit in ranking] for query_id, ranking in run.rankings.items()}
 
 
@@ -111,6 +111,11 @@ def test_bm25_stages_with_other_analyzers_share_no_terms(task: Task) -> None:
         system.first_stages[0] for system in resolve(parse_config({**values, "systems": systems})).systems
     )
 
-    assert lucene.prepared_as != nano.prepared_as
-    keys = [{key.name for key in found.artifacts(task.name, task.corpus, "cpu")} for found in (lucene, nano)]
+    assert lucene.artifact_group != nano.artifact_group
+    keys = [
+        {found.shard_key(task.name, task.corpus, shard, "cpu").name for shard in task.corpus.shards}
+        for found in (lucene, nano)
+        if isinstance(found, LexicalStage)
+    ]
+    assert len(keys) == 2
     assert keys[0].isdisjoint(keys[1])

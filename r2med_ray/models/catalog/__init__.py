@@ -1,1 +1,1 @@
-"""Rows of the catalogue: what a model is, where it lies, and what it takes."""
+"""The catalogue of models: one row says what a model is, where its files are, and what it needs."""

@@ -1,4 +1,4 @@
-"""What this machine computes with, and how much of a batch goes through a model at once."""
+"""What this machine computes with, and how many tokens go through a model at once."""
 
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias, get_args
@@ -7,18 +7,18 @@ Dtype: TypeAlias = Literal["float32", "bfloat16", "float16"]
 DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 
 CPU_TOKENS = 2048
-"""Most padded tokens of one forward pass on a CPU. There the activations of a small model stay in the cache:
-MiniLM took 0.80 of the time it takes at 8,192 tokens on two AVX2 cores with 32 MiB of it."""
+"""Most padded tokens of one forward pass on a CPU, so few that the activations of a small model stay in the cache:
+on two AVX2 cores with 32 MiB of cache MiniLM took 0.80 of the time that it takes at 8,192 tokens."""
 
 
 class BatchLimits(NamedTuple):
-    """Padded tokens of one forward pass."""
+    """Two limits on the padded tokens of one forward pass."""
 
     most: int
-    """Only a single text may be longer."""
+    """Never more than this, except for a single text that is longer."""
 
     few: int
-    """Up to here padding costs less than another pass, so texts of any length go together."""
+    """Up to this, texts of any length go together, for padding costs less than another pass."""
 
 
 def best_device() -> str:
@@ -31,9 +31,10 @@ def best_device() -> str:
 def best_dtype(device: str) -> Dtype:
     """Return the fastest type that keeps the ranking.
 
-    A GPU: bfloat16, or float16 where the chip computes no bfloat16 (before Ampere). Seen from a machine without a
-    GPU, `cuda` means bfloat16. A CPU: bfloat16 where it has instructions for it (`amx_bf16` or `avx512_bf16`),
-    else float32, for without them bfloat16 is 8 times slower. Anything else: float32.
+    On a GPU that is bfloat16, or float16 where the chip computes no bfloat16 (before Ampere). A machine without a GPU
+    that is asked about `cuda` answers bfloat16. On a CPU it is bfloat16 where the CPU has instructions for it
+    (`amx_bf16` or `avx512_bf16`); without them bfloat16 is 8 times slower, so it is float32. On anything else it is
+    float32.
     """
     if device.startswith("cuda"):
         import torch
@@ -66,7 +67,7 @@ def set_threads(count: int) -> None:
 
 
 def prepare_worker(threads: int) -> None:
-    """Make a process that only loads a model and works: its threads, and no bar per checkpoint in a job's log."""
+    """Set up a process that only loads a model and computes: its threads, and no progress bars in a job's log."""
     from transformers.utils import logging
 
     set_threads(threads)

@@ -1,4 +1,4 @@
-"""Where a checkpoint's files are, and what names its bytes.
+"""Finds the files of a checkpoint, and says what names its bytes.
 
 package:NAME     a folder `model` inside an installed Python package
 /a/b ./a ../a ~  a folder
@@ -46,7 +46,7 @@ def require_at_hand(model: str, revision: str | None, *, ask_hub: bool) -> None:
     Args:
         model: spelled as for `locate`.
         revision: its commit on the Hub.
-        ask_hub: also ask the Hub whether it would give the files, where they are not in the cache.
+        ask_hub: whether to ask the Hub if it would give the files, where they are not in the cache.
 
     Raises:
         ConfigError, NotAtHand: as `locate`.
@@ -67,7 +67,7 @@ def require_at_hand(model: str, revision: str | None, *, ask_hub: bool) -> None:
 def hub_answers() -> bool:
     """Ask the Hub once whether it is there; where it isn't, this process looks no further than the cache.
 
-    Each look-up would try for half a minute otherwise, and a benchmark has hundreds.
+    Otherwise each look-up would try for half a minute, and a benchmark makes hundreds of look-ups.
     """
     from huggingface_hub import constants
     from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]
@@ -84,7 +84,7 @@ def hub_answers() -> bool:
 
 
 def _hub_gives(model: str, revision: str) -> bool:
-    """Ask the Hub for the heads of a few small files, which it refuses where a licence has to be accepted first."""
+    """Ask the Hub for the headers of a few small files; it refuses them where a licence has to be accepted first."""
     from huggingface_hub import snapshot_download
 
     try:

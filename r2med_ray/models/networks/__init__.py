@@ -1,1 +1,1 @@
-"""Checkpoints in memory: texts to vectors and to scores."""
+"""Checkpoints in memory: texts to vectors, and pairs of texts to scores."""

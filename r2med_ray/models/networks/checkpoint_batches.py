@@ -1,6 +1,6 @@
-"""A checkpoint of sentence-transformers fed with micro-batches of a token budget.
+"""Runs texts through a checkpoint of sentence-transformers, in micro-batches of a token budget.
 
-Tokens, masks and query expansion are the checkpoint's own; which texts go together is `token_budget`'s affair.
+Tokens, masks and query expansion are the checkpoint's own; `token_budget` decides which texts go together.
 
 Shape letters: B texts of a block or a micro-batch, T tokens of the longest one.
 """
@@ -9,17 +9,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.models.catalog.checkpoint_rows import CheckpointRow
+from r2med_ray.models.catalog.checkpoints import CheckpointRow
 from r2med_ray.models.catalog.devices import BatchLimits
-from r2med_ray.models.catalog.rows import Side
+from r2med_ray.models.catalog.row import Side
 from r2med_ray.models.networks.checkpoints import longest_input, require_plain_text
 from r2med_ray.models.networks.token_budget import plan_batches, run_batches
 
 TEXTS_PER_BLOCK = 1024
-"""Texts that are tokenised at once, each as wide as the longest."""
+"""Texts that are tokenised at once, each padded to the longest of them."""
 
 Take: TypeAlias = Callable[[list[int], Mapping[str, Any]], None]
-"""Is given the positions of a micro-batch's texts and what the checkpoint made of them."""
+"""A function that is given the positions of a micro-batch's texts, and what the checkpoint made of them."""
 
 
 class CheckpointBatches:
@@ -28,7 +28,7 @@ class CheckpointBatches:
     Args:
         row: how the checkpoint is used.
         model: a `SparseEncoder` or `MultiVectorEncoder` in evaluation mode.
-        limits: of a forward pass.
+        limits: the limits on a forward pass.
 
     Raises:
         ConfigError: the checkpoint reads chat messages, or has no route for queries or documents.
@@ -100,7 +100,7 @@ def _input_module(row: CheckpointRow, model: Any, side: Side) -> Any:
 
 
 def _longest(module: Any) -> int:
-    """Return the most tokens that an input module reads; one that only looks weights up has no positions."""
+    """Return the most tokens that an input module reads. A module that only looks weights up has no positions."""
     if hasattr(module, "model"):
         return longest_input(module.tokenizer, module.model)
     return int(module.tokenizer.model_max_length)

@@ -1,4 +1,4 @@
-"""A checkpoint in memory: its tokenizer, and tensors of token ids to tensors of vectors.
+"""Loads the checkpoint of an encoder: its tokenizer, and its way from tensors of token ids to tensors of vectors.
 
 Shape letters: B texts of a micro-batch, T tokens of the longest one, D embedding size.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.models.catalog.devices import Dtype
-from r2med_ray.models.catalog.rows import EncoderRow
+from r2med_ray.models.catalog.encoders import EncoderRow
 from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.pooling import POOLINGS, without_prompt
 
@@ -29,11 +29,11 @@ class Network:
     """A fast tokenizer of transformers."""
 
     text_vectors: Callable[[Features, int], "Tensor"]
-    """To float32 of shape (B, D), of whatever length the checkpoint gives them. The second argument says how many
-    tokens a prompt takes at the start of each text, for checkpoints that leave it out when they pool."""
+    """Returns one vector per text, float32 of shape (B, D), as long as the checkpoint makes them. The second argument
+    is how many tokens a prompt takes at the start of each text; some checkpoints leave those out when they pool."""
 
     token_vectors: Callable[[Features], "Tensor"]
-    """To the last hidden states, shape (B, T, hidden size)."""
+    """Returns the last hidden states, shape (B, T, hidden size)."""
 
     dim: int
     max_length: int
@@ -46,20 +46,21 @@ def load_network(row: EncoderRow, device: str, dtype: Dtype) -> Network:
     """Load the checkpoint that reads a row's queries, for inference.
 
     Raises:
-        ConfigError, DataError: see `sources.locate`; or the checkpoint doesn't fit its row.
+        ConfigError, DataError: the checkpoint isn't there (see `sources.locate`), or it doesn't fit its row.
     """
-    if row.pooling == "encode":
-        raise ConfigError(f"encoder {row.name!r}: `pooling: encode` gives vectors of whole texts only")
+    if row.class_ or row.pooling == "encode":
+        maker = f"class {row.class_}" if row.class_ else "`pooling: encode`"
+        raise ConfigError(f"encoder {row.name!r}: {maker} gives vectors of whole texts only")
     folder = locate(row.model, row.revision)
     load = _sentence_transformer if row.pooling == "model" else _backbone
     return load(folder, row, device, dtype)
 
 
 def load_model(folder: Path, row: EncoderRow, dtype: Dtype) -> Any:
-    """Load the network of a checkpoint's `config.json`, every weight of which must be there.
+    """Load the network that a checkpoint's `config.json` describes.
 
     Raises:
-        DataError: transformers would fill weights with random numbers.
+        DataError: weights are missing, which transformers would fill with random numbers.
     """
     from transformers import AutoModel
 
@@ -84,6 +85,7 @@ def _backbone(folder: Path, row: EncoderRow, device: str, dtype: Dtype) -> Netwo
     model.config.use_cache = False  # a causal model would keep the keys and values of every layer
     if row.attention == "bidirectional":
         model.config.is_causal = False  # what transformers asks whenever it makes a causal mask
+    assert row.pooling is not None
     pool = POOLINGS[row.pooling]
     precision = torch.autocast(device.partition(":")[0], torch.float16, enabled=row.autocast)
 
@@ -141,7 +143,7 @@ def _sentence_transformer(folder: Path, row: EncoderRow, device: str, dtype: Dty
 
 
 def _static_embedding(model: Any, device: str) -> Network:
-    """A table of token vectors, whose mean is the text's; without special tokens."""
+    """Load a table of token vectors. A text's vector is the mean of its tokens', special tokens left out."""
     from transformers import PreTrainedTokenizerFast
 
     tokenizer: Any = PreTrainedTokenizerFast(tokenizer_object=model[0].tokenizer)  # type: ignore[no-untyped-call]
@@ -175,7 +177,7 @@ def require_plain_text(module: Any, name: str) -> None:
 def longest_input(tokenizer: Any, model: "nn.Module") -> int:
     """Return the most tokens that a tokenizer lets through and a model has positions for.
 
-    RoBERTa, XLM-R and MPNet count positions from behind the padding token's, so those before it are lost.
+    RoBERTa, XLM-R and MPNet count positions from the one after the padding token's, so those up to it are lost.
     """
     from torch import nn
 

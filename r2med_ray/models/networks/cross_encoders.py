@@ -1,4 +1,4 @@
-"""Cross-encoders: rerankers that read query and document together.
+"""Cross-encoders: rerankers that read a query and a document together.
 
 Shape letters: N pairs of a call, B pairs of a micro-batch, T tokens of the longest one, C classes.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.devices import batch_limits
-from r2med_ray.models.catalog.reranker_rows import RerankerRow
+from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.checkpoints import longest_input, require_plain_text
 from r2med_ray.models.networks.token_budget import pad, plan_batches, run_batches
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class CrossEncoderScorer:
-    """Scores pairs with the raw logit of a sequence classifier, whatever query they belong to.
+    """Scores pairs of any queries with the raw logit of a sequence classifier.
 
     Args:
         row: how the checkpoint is used; `max_length` is cut down to what tokenizer and positions allow.
@@ -28,8 +28,8 @@ class CrossEncoderScorer:
         token_budget: most padded tokens of a forward pass; a CPU takes no more than `devices.CPU_TOKENS`.
 
     Raises:
-        ConfigError: the checkpoint has several classes and the row doesn't say which one is the score, or it
-            isn't there; see `sources.locate`.
+        ConfigError: the checkpoint has several classes, and the row doesn't say which one is the score; or see
+            `sources.locate`.
         DataError: see `sources.locate`.
     """
 
@@ -79,13 +79,13 @@ class _Classifier(NamedTuple):
     model: Any
     tokenizer: Any
     logits: Callable[[Mapping[str, "Tensor"]], "Tensor"]
-    """To (B, C), or (B,) for one class."""
+    """Returns logits of shape (B, C), or (B,) for one class."""
 
     classes: int
 
 
 def _load(row: RerankerRow, device: str) -> _Classifier:
-    """Load a classifier with sentence-transformers, or a backbone with an adapter that makes it one."""
+    """Load a classifier with sentence-transformers, or a backbone that an adapter makes a classifier."""
     folder = locate(row.model, row.revision)
     if row.adapter:
         return _load_merged(folder, row, device)

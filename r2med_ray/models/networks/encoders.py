@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.devices import Dtype, batch_limits, best_device
-from r2med_ray.models.catalog.rows import EncoderRow, Prompts, prompts_for
+from r2med_ray.models.catalog.encoders import EncoderRow, Prompts, prompts_for
 from r2med_ray.models.networks.checkpoints import Network, load_network
 from r2med_ray.models.networks.token_budget import embed_batches, plan_batches, run_batches
 from r2med_ray.models.networks.tokens import Tokens, count_prompt_tokens, features, lengths, missing_end, tokenize
@@ -17,15 +17,15 @@ from r2med_ray.types import Document, FloatMatrix
 class TransformerEncoder:
     """Embeds texts with one checkpoint, or with one for queries and one for documents.
 
-    Texts are tokenised once and grouped by length. The same list of texts gives the same bytes, for the same number
-    of threads; in another list a text's vector may differ in the last bits.
+    Texts are tokenised once and grouped by length. With the same number of threads, the same list of texts gives the
+    same bytes; in another list a text's vector may differ in the last bits.
 
     Args:
         row: how the checkpoint is used.
         network: the checkpoint.
-        prompts: what stands before queries and documents.
+        prompts: what is put before queries and documents.
         token_budget: most padded tokens of a forward pass.
-        documents: the checkpoint that reads documents; None: the same.
+        documents: the checkpoint that reads documents; None for the same one.
 
     Raises:
         ConfigError: the row wants an end token and the tokenizer has none, or the checkpoints don't fit each other.
@@ -70,13 +70,13 @@ class TransformerEncoder:
         return self._encode(self._documents, tokens, prompt)
 
     def encode_plain(self, texts: Sequence[str]) -> FloatMatrix:
-        """Return float32 of shape (B, D), row i for texts[i] and nothing before it, by the checkpoint for queries."""
+        """Return float32 of shape (B, D), row i for texts[i] without a prompt, by the checkpoint for queries."""
         return self._encode(self._queries, tokenize(self._queries, texts, self._row.max_length, end=self._end), "")
 
     def token_vectors(self, texts: Sequence[str], prompt: str = "") -> list[FloatMatrix]:
-        """Return a float32 matrix of shape (T, hidden size) per text: its tokens' last states, with unit length.
+        """Return the last states of each text's tokens, at unit length: float32 of shape (T, hidden size) per text.
 
-        Special tokens and the prompt's tokens are among them. The checkpoint is the one for queries.
+        Special tokens and the prompt's tokens are among them. The checkpoint for queries computes them.
         """
         import torch
 
@@ -108,7 +108,7 @@ class TransformerEncoder:
 def load_encoder(
     row: EncoderRow, device: str, dtype: Dtype, *, token_budget: int
 ) -> Callable[[Prompts], TransformerEncoder]:
-    """Load what a row names, and return its encoder for any prompts.
+    """Load the checkpoints of a row, and return what makes its encoder for any prompts.
 
     Raises:
         ConfigError, DataError: a checkpoint isn't there or doesn't fit its row.
@@ -125,7 +125,7 @@ def build_encoder(
 
     Args:
         row: from the catalogue.
-        task: name of the task, which may choose the instruction.
+        task: name of the task, which may have an instruction of its own.
         device: `cpu`, `cuda`, `cuda:1`, ..., or `auto`.
         dtype: overrides the row's; None keeps it.
         token_budget: most padded tokens of a forward pass; a CPU takes no more than `devices.CPU_TOKENS`.

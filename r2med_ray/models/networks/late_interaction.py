@@ -1,7 +1,8 @@
-"""Late interaction encoders: a text to one vector per token, queries filled up and documents masked as trained.
+"""Late interaction encoders: a text to one vector per token, queries filled up and documents masked as in training.
 
-ColBERT's markers, its queries filled up with [MASK] and its documents without punctuation (Khattab and Zaharia 2020,
-arXiv 2004.12832) are read from the checkpoint by sentence-transformers, which knows those of Stanford and of PyLate.
+sentence-transformers reads from the checkpoint how that is done: ColBERT's markers, queries filled up with [MASK],
+documents without punctuation (Khattab and Zaharia 2020, arXiv 2004.12832). It knows Stanford's checkpoints and
+PyLate's.
 
 Shape letters: T tokens of a text, D size of a token's vector.
 """
@@ -15,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.models.catalog.checkpoint_rows import LateInteractionRow
+from r2med_ray.models.catalog.checkpoints import LateInteractionRow
 from r2med_ray.models.catalog.devices import batch_limits
-from r2med_ray.models.catalog.rows import Side
+from r2med_ray.models.catalog.row import Side
 from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.checkpoint_batches import CheckpointBatches
 from r2med_ray.types import Document
@@ -26,7 +27,7 @@ TokenVectors: TypeAlias = npt.NDArray[np.float16]
 
 
 class LateInteractionEncoder:
-    """Gives the tokens of texts vectors of unit length with one checkpoint.
+    """Gives each token of a text a vector of unit length, with one checkpoint.
 
     Args:
         row: how the checkpoint is used.
@@ -42,11 +43,11 @@ class LateInteractionEncoder:
         self._batches = CheckpointBatches(row, model, batch_limits(device, token_budget))
 
     def encode_queries(self, texts: Sequence[str]) -> list[TokenVectors]:
-        """Return float16 of shape (T, D) per text: its tokens and what it was filled up with."""
+        """Return float16 of shape (T, D) per text: its tokens, and those that it was filled up with."""
         return self._encode(texts, "query")
 
     def encode_documents(self, documents: Sequence[Document]) -> list[TokenVectors]:
-        """Return float16 of shape (T, D) per document: its tokens but those that the checkpoint masks."""
+        """Return float16 of shape (T, D) per document: its tokens, without those that the checkpoint masks."""
         return self._encode([document.content for document in documents], "document")
 
     def _encode(self, texts: Sequence[str], side: Side) -> list[TokenVectors]:
@@ -86,7 +87,7 @@ def _load(row: LateInteractionRow, folder: Path, device: str) -> Any:
 
 
 def _is_late_interaction(folder: Path) -> bool:
-    """Say whether a checkpoint brings a projection; without one sentence-transformers would take a random one."""
+    """Return whether a checkpoint has a projection; without one sentence-transformers would make a random one."""
     settings = _json(folder / "config_sentence_transformers.json", {})
     modules = _json(folder / "modules.json", [])
     return (

@@ -1,4 +1,4 @@
-"""Late interaction: a pair is scored by its tokens' vectors.
+"""Late interaction as a reranker: a pair is scored by the vectors of its tokens.
 
 Shape letters: S tokens of the query, T tokens of the document, D hidden size.
 """
@@ -15,14 +15,14 @@ DOCUMENTS_PER_BLOCK = 256
 
 class TokenEncoder(Protocol):
     def token_vectors(self, texts: Sequence[str], prompt: str = "") -> list[FloatMatrix]:
-        """Return float32 of shape (T, D) per text, rows of unit length."""
+        """Return float32 of shape (T, D) per text; its rows have unit length."""
         ...
 
 
 def maxsim(query_SD: FloatMatrix, document_TD: FloatMatrix) -> float:
     """Return the sum over query tokens of the greatest cosine with a document token (ColBERT, arXiv 2004.12832).
 
-    Rows have unit length.
+    The rows of both matrices must have unit length.
     """
     return float((query_SD @ document_TD.T).max(axis=1).sum())
 
@@ -33,9 +33,9 @@ class MaxSimScorer:
     Special tokens take part, as [CLS] does in ColBERT, so even an empty text has a score.
 
     Args:
-        encoder: gives the token vectors.
-        query_prompt: stands before each query.
-        document_prompt: stands before each document.
+        encoder: makes the token vectors.
+        query_prompt: is put before each query.
+        document_prompt: is put before each document.
     """
 
     def __init__(self, encoder: TokenEncoder, *, query_prompt: str = "", document_prompt: str = "") -> None:
@@ -44,7 +44,7 @@ class MaxSimScorer:
         self._document_prompt = document_prompt
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """Return one score per (query, document), in order; each different text of a call is encoded once."""
+        """Return one score per (query, document), in order. A text that comes several times is encoded once."""
         queries = list(dict.fromkeys(query for query, _ in pairs))
         vectors_of = dict(zip(queries, self._encoder.token_vectors(queries, self._query_prompt), strict=True))
         positions_of: defaultdict[str, list[int]] = defaultdict(list)

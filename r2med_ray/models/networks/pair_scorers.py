@@ -1,30 +1,33 @@
-"""The pair scorer that a reranker's row asks for."""
+"""Builds the pair scorer that a reranker's row describes, and says what its scores depend on."""
 
 from typing import Any
 
-from r2med_ray.models.catalog.catalog import Catalog
 from r2med_ray.models.catalog.devices import best_device
-from r2med_ray.models.catalog.reranker_rows import RerankerRow
-from r2med_ray.models.catalog.rows import EncoderRow, prompts_for
+from r2med_ray.models.catalog.encoders import EncoderRow, prompts_for
+from r2med_ray.models.catalog.load import Catalog
+from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.networks.cross_encoders import CrossEncoderScorer
 from r2med_ray.models.networks.encoders import build_encoder
 from r2med_ray.models.networks.maxsim import MaxSimScorer
+from r2med_ray.models.networks.own_models import OwnScorer
 from r2med_ray.models.networks.yes_no import YesNoScorer
 from r2med_ray.protocols import PairScorer
 
 ANY_TASK = ""
-"""A reranker serves all tasks, so an encoder's instruction is its default one."""
+"""The task whose instruction a reranker's encoder gets. A reranker serves all tasks, so it is the default one."""
 
 
 def build_pair_scorer(
     row: RerankerRow, catalog: Catalog, *, device: str = "auto", token_budget: int = 16_384
 ) -> PairScorer:
-    """Load a cross-encoder, a language model that answers yes or no, or late interaction over an encoder.
+    """Load a cross-encoder, a language model that answers yes or no, late interaction, or the row's own class.
 
     Raises:
-        ConfigError, DataError: the checkpoint isn't there or doesn't fit its row.
+        ConfigError, DataError: the checkpoint isn't there or doesn't fit its row, or the class is no pair scorer.
     """
     device = best_device() if device == "auto" else device
+    if row.class_:
+        return OwnScorer(row, device=device, token_budget=token_budget)
     if row.kind == "cross-encoder":
         return CrossEncoderScorer(row, device=device, token_budget=token_budget)
     if row.kind == "yes-no":

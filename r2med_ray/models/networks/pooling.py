@@ -1,7 +1,7 @@
-"""Token vectors to one vector per text, as pure functions.
+"""Pooling: token vectors to one vector per text, as pure functions.
 
-Shape letters: B texts, T tokens of the longest one, D hidden size. Masks are 1 at real tokens, 0 at padding, which
-may stand on either side.
+Shape letters: B texts, T tokens of the longest one, D hidden size. Masks are 1 at real tokens and 0 at padding, which
+may be on either side.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,9 +28,9 @@ def last(tokens_BTD: "Tensor", mask_BT: "Tensor") -> "Tensor":
 
 
 def without_prompt(mask_BT: "Tensor", prompt_tokens: int) -> "Tensor":
-    """Return the mask without the first `prompt_tokens` tokens; a text that is nothing else keeps its mask.
+    """Return the mask without the first `prompt_tokens` tokens; a text that has no other tokens keeps its mask.
 
-    Padding must stand on the right.
+    Padding must be on the right.
     """
     rest_BT = mask_BT.clone()
     rest_BT[:, :prompt_tokens] = 0

@@ -1,4 +1,4 @@
-"""Checkpoints that bring their own method from texts to vectors, e.g. NV-Embed.
+"""Checkpoints whose own code turns texts into vectors, such as NV-Embed.
 
 Shape letters: Q queries, B texts of a call, D embedding size.
 """
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.devices import Dtype, batch_limits
-from r2med_ray.models.catalog.rows import EncoderRow, Prompts
+from r2med_ray.models.catalog.encoders import EncoderRow, Prompts
 from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.checkpoints import load_model
 from r2med_ray.models.networks.token_budget import embed_batches
@@ -23,7 +23,7 @@ class RemoteCodeEncoder:
 
     Args:
         row: how the checkpoint is used.
-        model: the checkpoint, which tokenises by itself.
+        model: the checkpoint, which tokenises texts itself.
         tokenizer: counts tokens for the micro-batches.
         prompts: the instructions for queries and documents.
         token_budget: most padded tokens of a call of `encode`.
@@ -78,7 +78,7 @@ class RemoteCodeEncoder:
 def load_remote_code(
     row: EncoderRow, device: str, dtype: Dtype, *, token_budget: int
 ) -> Callable[[Prompts], RemoteCodeEncoder]:
-    """Load a checkpoint together with its code, and return its encoder for any prompts.
+    """Load a checkpoint together with its code, and return what makes its encoder for any prompts.
 
     Raises:
         ConfigError, DataError: the checkpoint isn't there or doesn't fit its row, or its code has no `encode`.

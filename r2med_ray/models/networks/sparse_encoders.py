@@ -1,7 +1,7 @@
 """Sparse encoders: a text to the weights of vocabulary entries.
 
-SPLADE: the greatest log(1 + relu(logit)) of an entry over the tokens of a text (Formal et al. 2021, arXiv
-2109.10086). Some checkpoints read documents alone and look the weights of a query's tokens up in a table;
+The weight of an entry in SPLADE is the greatest log(1 + relu(logit)) over the tokens of a text (Formal et al. 2021,
+arXiv 2109.10086). Some checkpoints only read documents, and look the weights of a query's tokens up in a table.
 sentence-transformers knows both.
 
 Shape letters: B texts of a call, V entries of the vocabulary.
@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from r2med_ray.models.catalog.checkpoint_rows import SparseRow
+from r2med_ray.models.catalog.checkpoints import SparseRow
 from r2med_ray.models.catalog.devices import BatchLimits, batch_limits
-from r2med_ray.models.catalog.rows import Side
+from r2med_ray.models.catalog.row import Side
 from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.checkpoint_batches import CheckpointBatches
 from r2med_ray.types import Document
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 LOGITS_AT_ONCE = 2**27
-"""Logits of one forward pass, which has one per token and vocabulary entry: 0.5 GiB in float32, and the activation
-takes as much again."""
+"""Most logits of one forward pass, which makes one per token and vocabulary entry. They take 0.5 GiB in float32, and
+the activation takes as much again."""
 
 
 class SparseEncoder:
-    """Gives texts sparse vectors with one checkpoint.
+    """Gives each text a sparse vector, with one checkpoint.
 
     Args:
         row: how the checkpoint is used.

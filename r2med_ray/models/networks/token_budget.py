@@ -1,4 +1,4 @@
-"""Micro-batches by token count: which texts go through a model together, and what happens if they don't fit.
+"""Micro-batches by token count: decides which texts go through a model together, and splits those that don't fit.
 
 Shape letters: B texts of a micro-batch, T tokens of its longest text, N texts of all, D embedding size.
 """
@@ -23,9 +23,10 @@ MIN_EFFICIENCY = 0.95
 def plan_batches(lengths: Sequence[int], limits: BatchLimits) -> list[list[int]]:
     """Return positions grouped into micro-batches, longest text first.
 
-    A micro-batch of n texts costs n times its longest. It ends before the text that would make it cost more than
-    `limits.most`, or more than `limits.few` with less than `MIN_EFFICIENCY` of that being real. A text longer than
-    `limits.most` goes alone. Texts of one length keep their order, so the plan depends on the lengths alone.
+    A micro-batch of n texts costs n times the length of its longest. It ends before the text that would make it cost
+    more than `limits.most`, and before one that would make it cost more than `limits.few` while less than
+    `MIN_EFFICIENCY` of that are real tokens. A text longer than `limits.most` goes alone. Texts of one length keep
+    their order, so the plan depends on the lengths alone.
     """
     batches: list[list[int]] = []
     longest = real = 0
@@ -44,8 +45,8 @@ def plan_batches(lengths: Sequence[int], limits: BatchLimits) -> list[list[int]]
 def pad(rows: Sequence[Sequence[int]], value: int) -> npt.NDArray[np.int64]:
     """Return int64 of shape (B, T): the rows, filled up on the right with `value`.
 
-    On the right whatever the checkpoint's tokenizer prefers: causal models don't see it there, all others mask it,
-    and positions count from the first token on.
+    Padding is on the right whatever the checkpoint's tokenizer prefers: causal models don't see it there, all others
+    mask it, and positions count from the first token on.
     """
     padded_BT = np.full((len(rows), max(len(row) for row in rows)), value, dtype=np.int64)
     for filled_T, row in zip(padded_BT, rows, strict=True):
@@ -61,12 +62,14 @@ def embed_batches(
     dim: int,
     unit_length: bool,
 ) -> FloatMatrix:
-    """Return float32 of shape (N, D), row i for the text at position i, collected on the vectors' device.
+    """Return the vectors of all texts, float32 of shape (N, D), row i for the text at position i.
+
+    They are collected on the device that made them, and copied from there once.
 
     Args:
         lengths: tokens of each text.
-        limits: of a micro-batch.
-        vectors_of: positions of a micro-batch to its vectors, shape (B, D).
+        limits: the limits on a micro-batch.
+        vectors_of: takes the positions of a micro-batch, and returns its vectors, shape (B, D).
         dim: D.
         unit_length: whether the vectors are divided by their length.
     """

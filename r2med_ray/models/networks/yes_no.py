@@ -1,6 +1,6 @@
-"""Rerankers that are language models: asked whether a document fits, they are scored by how they would answer.
+"""Rerankers that are language models asked whether a document fits: the score is how they would answer, yes or no.
 
-The score is the logit of yes less the logit of no: the log-odds whose sigmoid is the probability of yes among the two
+The score is the logit of yes minus the logit of no: the log-odds whose sigmoid is the probability of yes among both
 (Qwen3-Reranker, Zhang et al. 2025, arXiv 2506.05176, and its repository's examples/qwen3_reranker_transformers.py).
 
 Shape letters: N pairs of a call, B pairs of a micro-batch, T tokens of the longest one, D hidden size.
@@ -11,7 +11,7 @@ from typing import Any
 
 from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.devices import batch_limits
-from r2med_ray.models.catalog.reranker_rows import RerankerRow
+from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.checkpoints import longest_input
 from r2med_ray.models.networks.pooling import last
@@ -19,9 +19,9 @@ from r2med_ray.models.networks.token_budget import pad, plan_batches, run_batche
 
 
 class YesNoScorer:
-    """Scores pairs by the next token of a causal language model, whatever query they belong to.
+    """Scores pairs of any queries by the next token of a causal language model.
 
-    Only the last position meets the output layer, and only its two rows.
+    Of the output layer, only the rows of the two answers are computed, and only at the last position.
 
     Args:
         row: how the checkpoint is used. The pair is cut to `max_length`, prefix and suffix are kept whole.
@@ -29,7 +29,7 @@ class YesNoScorer:
         token_budget: most padded tokens of a forward pass; a CPU takes no more than `devices.CPU_TOKENS`.
 
     Raises:
-        ConfigError: an answer is no single token of the vocabulary, or nothing of a pair would be left; and see
+        ConfigError: an answer is no single token of the vocabulary, or nothing of a pair would be left; or see
             `sources.locate`.
         DataError: see `sources.locate`.
     """

@@ -1,1 +1,1 @@
-"""Clients of services: embeddings and chat over an OpenAI-compatible address."""
+"""Clients of services with an OpenAI-compatible address: embeddings and chat."""

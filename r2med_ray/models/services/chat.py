@@ -1,21 +1,21 @@
-"""A language model behind an OpenAI-compatible address: messages in, completions out, in order.
+"""The client of a language model behind an OpenAI-compatible address: messages in, completions out, in order.
 
-Answers are streamed unless the row says otherwise, so that one that stalls is noticed long before its deadline; a
-stream that ends without saying why is asked for again, never kept as an answer.
+Answers are streamed unless the row says otherwise, so that one that stalls is noticed long before its deadline. A
+stream that ends without saying why is no answer: it is asked for again.
 """
 
 import asyncio
 import re
 import threading
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from r2med_ray.errors import ConfigError, ContextError, R2MedError, StageError, StoppedError
-from r2med_ray.models.catalog.llm_rows import LanguageModelRow
-from r2med_ray.models.services.api_calls import ApiCalls, GarbageError, RefusedError
+from r2med_ray.models.catalog.language_models import LanguageModelRow
+from r2med_ray.models.services.answer_parts import AnswerParts
+from r2med_ray.models.services.calls import ApiCalls
+from r2med_ray.models.services.retries import RefusedError
 from r2med_ray.protocols import ChatPrompt, Completion, Message
 
 if TYPE_CHECKING:
@@ -24,12 +24,8 @@ if TYPE_CHECKING:
 _TOO_LONG = re.compile(r"context.{0,3}(?:length|window|size)|prompt is too long", re.IGNORECASE)
 """How OpenAI, vLLM, SGLang and llama.cpp say that a conversation doesn't fit the model."""
 
-_REASONING_FIELDS = ("reasoning", "reasoning_content")
-"""Where servers put it: vLLM's name, and the older one that others still use."""
-
-
 CONTINUED = {"continue_final_message": True, "add_generation_prompt": False}
-"""What vLLM has to be told to go on within a message of its own."""
+"""What tells vLLM to continue the last message, which is the model's own, in place of answering it."""
 
 
 class ChatModel:
@@ -37,8 +33,8 @@ class ChatModel:
 
     Args:
         row: the model.
-        base_url: address of the service, up to `/v1`; the row's where it is left out.
-        stop: ends the work from another thread, when it is set.
+        base_url: address of the service, up to `/v1`; None for the row's.
+        stop: ends the work from another thread when it is set.
 
     Raises:
         ConfigError: there is no address.
@@ -68,15 +64,15 @@ class ChatModel:
     ) -> list[Completion]:
         """Return one completion per prompt, in order; see `protocols.TextGenerator`.
 
-        After a failure no further prompt is begun; those in flight come to their end and are kept, unless the service
+        After a failure no further prompt is begun. Those in flight come to their end and are kept, unless the service
         refuses everything.
 
         Raises:
             RefusedError: the service refuses whatever it is asked: the key, the model or the address is wrong.
             ContextError: prompts are too long for the model, and nothing else failed; names their units.
             StageError: prompts failed for good; names their units.
-            NotAtHand: the key's variable is not set.
-            StoppedError: `stop` was set; calls in flight were cancelled, and what was finished is kept.
+            NotAtHand: the environment variable with the key is not set.
+            StoppedError: `stop` was set. Calls in flight were cancelled; finished ones are kept.
         """
         return asyncio.run(self._generate(prompts, keep))
 
@@ -147,7 +143,7 @@ class ChatModel:
         }
 
     async def _ask(self, body: dict[str, Any], shortened: int, client: "AsyncOpenAI") -> Completion:
-        parts = _Parts(shortened)
+        parts = AnswerParts(shortened)
         create: Any = client.chat.completions.create  # overloaded on what only the row knows
         if not self.row.stream:
             parts.add(await create(**body), "message")
@@ -166,8 +162,8 @@ class ServedModel:
 
     Args:
         row: the model.
-        address: starts the server, or returns the address of the one that is running.
-        stop: ends the work from another thread, when it is set.
+        address: returns the address of the server, which it starts where none is running.
+        stop: ends the work from another thread when it is set.
     """
 
     def __init__(
@@ -189,68 +185,3 @@ class ServedModel:
             return []
         model = ChatModel(self._row.for_replicas(), base_url=self._address(), stop=self._stop)
         return model.generate(prompts, keep=keep)
-
-
-@dataclass(slots=True)
-class _Parts:
-    """The pieces of an answer so far; a whole answer is one piece."""
-
-    shortened: int
-    text: list[str] = field(default_factory=list)
-    reasoning: list[str] = field(default_factory=list)
-    finish_reason: str | None = None
-    usage: Any = None
-    asked: float = field(default_factory=time.monotonic)
-
-    @property
-    def begun(self) -> bool:
-        """Whether a first word has come; a server that hides its reasoning is silent until then."""
-        return bool(self.text or self.reasoning)
-
-    def add(self, piece: Any, holder: str) -> None:
-        """Take a chunk (`holder` "delta") or a whole answer ("message").
-
-        Raises:
-            GarbageError: it has no list of choices; the client library checks nothing.
-        """
-        choices = getattr(piece, "choices", None)
-        if not isinstance(choices, list):
-            raise GarbageError(f"expected an object with `choices`, got {str(piece)[:80]!r}")
-        self.usage = getattr(piece, "usage", None) or self.usage
-        for choice in choices[:1]:
-            said = getattr(choice, holder, None)
-            if content := _text(said, "content"):
-                self.text.append(content)
-            if thought := next(filter(None, (_text(said, name) for name in _REASONING_FIELDS)), ""):
-                self.reasoning.append(thought)
-            self.finish_reason = getattr(choice, "finish_reason", None) or self.finish_reason
-
-    def completion(self) -> Completion:
-        """Return the whole.
-
-        Raises:
-            GarbageError: the answer doesn't say why it ended, so it isn't whole.
-        """
-        if not isinstance(self.finish_reason, str):
-            raise GarbageError("the answer ended without a finish_reason")
-        return Completion(
-            text="".join(self.text),
-            reasoning="".join(self.reasoning),
-            finish_reason=self.finish_reason,
-            prompt_tokens=_count(self.usage, "prompt_tokens"),
-            completion_tokens=_count(self.usage, "completion_tokens"),
-            shortened=self.shortened,
-            seconds=time.monotonic() - self.asked,
-        )
-
-
-def _text(said: Any, name: str) -> str:
-    value = getattr(said, name, None)
-    if not isinstance(value, str | None):
-        raise GarbageError(f"expected text under `{name}`, got {value!r}")
-    return value or ""
-
-
-def _count(usage: Any, name: str) -> int | None:
-    value = getattr(usage, name, None)
-    return value if isinstance(value, int) else None

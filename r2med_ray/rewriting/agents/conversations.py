@@ -1,18 +1,22 @@
-"""Turns between a language model and its search tool as chat messages, and what each turn asks for or answers."""
+"""How a language model and its search tool talk: turns as chat messages, and what a turn asks for or answers."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
-from r2med_ray.protocols import Completion, Message
+from r2med_ray.protocols import ChatPrompt, Completion, Message
 from r2med_ray.rewriting.agents.formats import AgentFormat
 from r2med_ray.rewriting.agents.transcripts import Transcript, Turn
-from r2med_ray.rewriting.answers import Answer, AnswerFormat, joined, read_answer
+from r2med_ray.rewriting.answer_formats import AnswerFormat
+from r2med_ray.rewriting.answers import Answer, joined, read_answer
+from r2med_ray.settings.compat import Rules
 from r2med_ray.storage.artifacts import Json
-from r2med_ray.types import Compat
 
 NO_MORE = "No more searches are possible. Answer with what you know."
 BRIEF_WORDS = 32
-"""Kept of what each search found, where a conversation is too long for its model; only an answer can follow."""
+"""How many words are kept of what each search found, where a conversation is too long for its model; then only an
+answer can follow."""
+
+_DEFAULT = Rules()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +40,11 @@ class Conversations:
         return {"model": marks, "in_place": self.in_place}
 
     def messages(self, turns: Sequence[Turn]) -> list[Message]:
-        """Return turns as messages; those behind which the model goes on in place are one message of its own.
+        """Return turns as messages; turns behind which the model goes on in place are one message of its own.
 
-        A chat template that cuts out thoughts that have ended cuts out the passages between them as well, and leaves
-        nothing to go on behind: once they have ended, what was written and what was found are messages of their own.
+        Most chat templates cut thoughts that have ended out of earlier messages. They would cut out the passages
+        between the thoughts as well, and leave nothing to go on behind. So once thoughts have ended, what was written
+        and what was found are messages of their own.
         """
         messages: list[Message] = []
         group: list[tuple[str, str]] = []
@@ -53,7 +58,7 @@ class Conversations:
         return [*messages, message("assistant", _one_text(group))] if group else messages
 
     def next_turn(self, turns: Sequence[Turn], completion: Completion) -> tuple[Turn, tuple[str, str] | None]:
-        """Return what a model wrote behind some turns, and what it asks for, see `AgentFormat.request_in`."""
+        """Return what a model wrote after some turns, and what it asks for, see `AgentFormat.request_in`."""
         is_answer = self.agent.request_start not in completion.text
         text = joined(completion.reasoning, completion.text, self.model, is_answer=is_answer)
         turn = Turn(
@@ -65,16 +70,16 @@ class Conversations:
         )
         return turn, self.agent.request_in(turn.text, self.model, finish_reason=turn.finish_reason)
 
-    def answer(self, transcript: Transcript, compat: Compat = "none") -> Answer:
-        """Cut the answer out of the last turn; a conversation that a limit has ended has none."""
+    def answer(self, transcript: Transcript, rules: Rules = _DEFAULT) -> Answer:
+        """Cut the answer out of the last turn; it is empty where a limit has ended the conversation."""
         if transcript.ended not in (None, "answered"):
             return read_answer("", self.model)
         *before, last = transcript.turns
         text = f"{self._open_thought(before)}{last.text}"
-        return self.agent.answer_in(text, self.model, finish_reason=last.finish_reason, compat=compat)
+        return self.agent.answer_in(text, self.model, finish_reason=last.finish_reason, rules=rules)
 
     def _open_thought(self, turns: Sequence[Turn]) -> str:
-        """Return the mark of the thought that the model goes on with behind these turns; "" where none is open."""
+        """Return the start mark of the thought that is still open after these turns; "" where none is."""
         last = self.messages(turns)[-1:]
         is_open = any(item["role"] == "assistant" and self.model.has_open_thought(item["content"]) for item in last)
         return self.model.thought_start if is_open else ""
@@ -83,6 +88,14 @@ class Conversations:
 def message(role: str, content: str) -> Message:
     """Return a chat message."""
     return {"role": role, "content": content}
+
+
+def chat_prompt(
+    unit: str, messages: Sequence[Message], shorter: Sequence[Message], *, seed: int, stop: tuple[str, ...] = ()
+) -> ChatPrompt:
+    """Return a prompt with one shorter version, or with none where that says the same."""
+    versions = () if shorter == messages else (tuple(shorter),)
+    return ChatPrompt(unit=unit, messages=tuple(messages), seed=seed, stop=stop, shorter=versions)
 
 
 def brief(turns: Sequence[Turn]) -> list[Turn]:

@@ -1,12 +1,15 @@
-"""How search agents mark their requests and answers, and how both are told from what they only mention."""
+"""How search agents mark requests and answers, and how a mark that is only mentioned is told from a real one."""
 
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from r2med_ray.rewriting.answers import FORMATS, Answer, AnswerFormat, read_answer
+from r2med_ray.rewriting.answer_formats import AnswerFormat
+from r2med_ray.rewriting.answers import FORMATS, Answer, read_answer
+from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.registry import Registry
-from r2med_ray.types import Compat
+
+_DEFAULT = Rules()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,13 +22,14 @@ class AgentFormat:
     result_end: str
     condenses: bool
     answers: AnswerFormat | None = None
-    """How it marks its answer, whichever model it is; None where that is as the model does."""
+    """How agents of this family mark their answer, whichever model they are; None where they do it as their model."""
 
     def request_in(self, text: str, answers: AnswerFormat, *, finish_reason: str) -> tuple[str, str] | None:
         """Return a text up to the end of its request, and the request; None where it asks for nothing.
 
-        What follows a request is made up. A stop string is no part of a text, so a request without an end is one
-        where the text ended in it; the mark is only mentioned where reasoning or answer go on behind it.
+        What follows a request is made up by the model, and left out. Servers leave the stop string out of a text, so
+        a request without its end mark counts as one where the text ends in it. Where reasoning or answer go on after
+        the start mark, the mark is only mentioned.
 
         Args:
             text: what an agent wrote in one turn, its reasoning included.
@@ -40,7 +44,7 @@ class AgentFormat:
         return f"{before}{opened}{request}{self.request_end}", request.strip()
 
     def answer_in(
-        self, text: str, answers: AnswerFormat, *, finish_reason: str | None, compat: Compat = "none"
+        self, text: str, answers: AnswerFormat, *, finish_reason: str | None, rules: Rules = _DEFAULT
     ) -> Answer:
         """Cut the answer out of an agent's last turn, without any request or result.
 
@@ -48,12 +52,12 @@ class AgentFormat:
             text: that turn, its reasoning included.
             answers: how its model marks reasoning and answer.
             finish_reason: why it ended.
-            compat: see `answers.read_answer`.
+            rules: see `answers.read_answer`.
         """
         form = answers
         if self.answers is not None and self.answers.answer_start in text:
             form, text = self.answers, _last(text, self.answers)
-        answer = read_answer(text, form, finish_reason=finish_reason, compat=compat)
+        answer = read_answer(text, form, finish_reason=finish_reason, rules=rules)
         if not self._blocks.search(answer.text):
             return answer
         left = self._blocks.sub("", answer.text).strip()
@@ -70,7 +74,7 @@ class AgentFormat:
 
     @cached_property
     def _blocks(self) -> re.Pattern[str]:
-        """Requests and results, cut ones up to the end of the text, and ends that nothing began."""
+        """Matches requests and results, those that were cut up to the end of the text, and end marks alone."""
         marks = ((self.request_start, self.request_end), (self.result_start, self.result_end))
         whole = [f"{re.escape(start)}.*?(?:{re.escape(end)}|\\Z)" for start, end in marks]
         return re.compile("|".join([*whole, *(re.escape(end) for _, end in marks)]), re.DOTALL)
@@ -105,7 +109,7 @@ AGENTS: Registry[AgentFormat] = Registry(
 
 
 def _last(text: str, form: AnswerFormat) -> str:
-    """Return the last whole answer of a text with its marks, or what follows the last start where none is whole."""
+    """Return the last whole answer of a text with its marks, or the text from the last start where none is whole."""
     start, end = re.escape(form.answer_start), re.escape(form.answer_end)
     whole = re.match(f".*({start}.*?{end})", text, re.DOTALL)
     return whole[1] if whole else text[text.rindex(form.answer_start) :]

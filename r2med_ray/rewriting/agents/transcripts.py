@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Literal, TypeAlias, get_args
 
-from r2med_ray.storage.artifacts import Artifact, ArtifactKey, ArtifactStore
+from r2med_ray.storage.artifacts import Artifact
 from r2med_ray.types import DocId, QueryId
 
 FILE = "transcript.json"
@@ -14,7 +14,7 @@ SHORTENED = "results shortened"
 Ended: TypeAlias = Literal["answered", "turn limit", "token limit", "time limit", "context limit"]
 
 REASONS = (MALFORMED, SHORTENED, *(ended for ended in get_args(Ended) if ended != "answered"))
-"""Why a query with a conversation is flagged, see `Transcript.has`."""
+"""The flags that a conversation can give its query, see `Transcript.has`."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -25,18 +25,18 @@ class Turn:
     finish_reason: str
     tokens: int
     seconds: float = 0.0
-    """How long the model wrote, what was condensed before the next turn included."""
+    """How long the model wrote, condensing before the next turn included."""
 
     request: str | None = None
     found: list[DocId] = field(default_factory=list)
     shown: str | None = None
-    """What the model reads before it goes on; None where it has ended."""
+    """What the model reads before it goes on; None where the conversation has ended."""
 
     problem: bool = False
     """Whether `shown` says what is wrong with the turn."""
 
     shortened: bool = False
-    """Whether the model read less than was found before it wrote this, for all of it was too long."""
+    """Whether the model was shown less than was found before it wrote this, because all of it was too long."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,12 +52,12 @@ class Transcript:
 
     @property
     def requests(self) -> int:
-        """Turns that asked for something, or failed to."""
+        """How many turns asked for something, or failed to."""
         return sum(turn.request is not None or turn.problem for turn in self.turns)
 
     @property
     def tokens(self) -> int:
-        """Tokens that the model has written."""
+        """How many tokens the model has written."""
         return sum(turn.tokens for turn in self.turns)
 
     @property
@@ -66,17 +66,16 @@ class Transcript:
         return sum(turn.seconds for turn in self.turns)
 
     def has(self, reason: str) -> bool:
-        """Say whether a turn was malformed or shortened, or the conversation ended in a certain way."""
+        """Say whether a turn was malformed or shortened, or whether the conversation ended in a certain way."""
         if reason == MALFORMED:
             return any(turn.problem for turn in self.turns)
         return any(turn.shortened for turn in self.turns) if reason == SHORTENED else self.ended == reason
 
 
-def keep_transcript(store: ArtifactStore, key: ArtifactKey, transcript: Transcript) -> None:
-    """Store a conversation that has ended."""
+def transcript_files(transcript: Transcript) -> dict[str, bytes]:
+    """Return the files of a conversation's artefact: name → content."""
     content = json.dumps(asdict(transcript), ensure_ascii=False, indent=1)
-    with store.create(key) as writer:
-        writer.write(FILE, content.encode("utf-8", "surrogatepass"))
+    return {FILE: content.encode("utf-8", "surrogatepass")}
 
 
 def read_transcript(artifact: Artifact) -> Transcript:

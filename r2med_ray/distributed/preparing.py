@@ -1,0 +1,136 @@
+"""ENCODE and INDEX: what first stages need of corpora and queries, made by workers, one artefact per shard.
+
+A shard whose artefact is stored is left alone, so resuming is running the same job: what a killed driver loses is the
+shard that each of its actors was holding.
+"""
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+import pyarrow as pa
+import ray
+
+from r2med_ray.corpus.loading import rows_of_table
+from r2med_ray.distributed.failures import stage_error
+from r2med_ray.distributed.progress import StageReport, follow
+from r2med_ray.distributed.shard_stream import stream_shards
+from r2med_ray.protocols import Computing, ShardedStage
+from r2med_ray.settings.pools import Pool
+from r2med_ray.stages.preparation import (
+    ARROWS,
+    Corpora,
+    QueryWork,
+    Questions,
+    ShardWork,
+    failing_as,
+    make_queries,
+    make_shard,
+    queries_left,
+    shards_left,
+)
+from r2med_ray.storage.artifacts import ArtifactStore
+
+
+class ShardWorker:
+    """Holds in one actor what makes the artefacts of a first stage; makes and stores one shard after another."""
+
+    def __init__(self, store: ArtifactStore, stage: ShardedStage, computing: Computing) -> None:
+        self._store = store
+        self._maker = stage.load(store, computing)
+
+    def __call__(self, work: ShardWork, table: pa.Table) -> Mapping[str, float]:
+        """Store what is made of a shard that was read whole; return `documents`, and what a service counted."""
+        return make_shard(self._store, self._maker, work, rows_of_table(table, work.shard, skip_rows=work.skip_rows))
+
+
+def prepare_shards(
+    store: ArtifactStore,
+    corpora: Corpora,
+    computing: Computing,
+    pool: Pool,
+    *,
+    no_progress_timeout_s: int,
+    stop: threading.Event | None = None,
+) -> StageReport:
+    """Store what is made of every shard of the corpora and isn't stored yet. A model is loaded once per actor.
+
+    Args:
+        store: where corpora and artefacts are; every worker must reach it.
+        corpora: at least one.
+        computing: what an actor computes with.
+        pool: of the actors; a service is asked by one of them, so that its limit of requests at once holds.
+        no_progress_timeout_s: the work fails when no shard was finished for this long.
+        stop: heeded whenever a shard is finished; no further one is begun.
+
+    Raises:
+        StageError: a shard failed; the shards that were finished stay.
+        StoppedError: `stop` was set; the shards that were finished stay.
+    """
+    stage = corpora[0][1]
+    arrow = ARROWS[stage.work]
+    left = shards_left(store, corpora, computing.device)
+    finished = stream_shards(
+        arrow,
+        store,
+        left.work,
+        partial(ShardWorker, store, stage, computing),
+        pool=_pool(stage, pool),
+        no_progress_timeout_s=no_progress_timeout_s,
+        stop=stop,
+    )
+    return follow(f"{arrow} for {stage.label}", left, (numbers for _, numbers in finished), stage.cost)
+
+
+def prepare_queries(
+    store: ArtifactStore, questions: Questions, computing: Computing, pool: Pool
+) -> StageReport | None:
+    """Store what is made of queries and isn't stored yet, with one model in one process.
+
+    Args:
+        store: where artefacts are.
+        questions: at least one.
+        computing: what the process computes with.
+        pool: what the process reserves.
+
+    Returns:
+        What was done; None where the stages make nothing of queries.
+
+    Raises:
+        StageError: queries failed; what was finished stays.
+    """
+    stage = questions[0][1]
+    left = queries_left(store, questions, computing.device)
+    if left is None:
+        return None
+    label = f"{ARROWS[stage.work]} queries for {stage.label}"
+    return follow(label, left, _queries(store, stage, computing, _pool(stage, pool), left.work), stage.cost)
+
+
+def _queries(
+    store: ArtifactStore, stage: ShardedStage, computing: Computing, pool: Pool, work: Sequence[QueryWork]
+) -> Iterator[Mapping[str, int]]:
+    """Have queries prepared by a worker, and yield the numbers of each."""
+    if not work:
+        return
+    make = ray.remote(_make_queries).options(num_cpus=pool.cpus, num_gpus=pool.gpus, max_retries=3)
+    try:
+        yield from ray.get(make.remote(store, stage, computing, work))
+    except ray.exceptions.RayError as error:
+        raise stage_error(ARROWS[stage.work], f"the queries of {len(work)} task(s)", error) from error
+
+
+def _make_queries(
+    store: ArtifactStore, stage: ShardedStage, computing: Computing, work: Sequence[QueryWork]
+) -> list[dict[str, int]]:
+    maker = stage.load(store, computing)
+    done = []
+    for item in work:
+        with failing_as(ARROWS[stage.work], item.unit):
+            done.append(make_queries(store, maker, item))
+    return done
+
+
+def _pool(stage: ShardedStage, pool: Pool) -> Pool:
+    """Return the pool for a stage: of a service, one actor without a GPU."""
+    return Pool(actors=1, cpus=pool.cpus) if stage.work == "ask a service" else pool

@@ -1,0 +1,79 @@
+"""A measure of the user's own: a function that a benchmark file names, which is imported for that reason alone.
+
+    measures: [nDCG@10, {name: MyMeasure@10, class: my_module.my_measure, bounds: [0, 1]}]
+
+The function is called as `my_measure(rankings, cutoff)` and returns one number per query; see `ranks.Rankings`.
+"""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from r2med_ray.errors import ConfigError, StageError
+from r2med_ray.evaluation.arrow import DoubleVector
+from r2med_ray.evaluation.measure_row import Definition
+from r2med_ray.evaluation.ranks import Rankings
+from r2med_ray.settings.registry import nearest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnFunction:
+    """Where a function stands, and the bounds of its values. It can be sent to another process, which imports it too.
+
+    Args:
+        path: module and name, e.g. `my_module.my_measure`.
+        low: the lowest value that is possible; None for no bound.
+        high: the highest value that is possible; None for no bound.
+    """
+
+    path: str
+    low: float | None
+    high: float | None
+
+    @property
+    def definition(self) -> Definition:
+        """The row that stands for it; making it imports nothing."""
+        return Definition(values=self.values, citation=self.path, low=self.low, high=self.high)
+
+    def load(self) -> Callable[[Rankings, float], DoubleVector]:
+        """Import the function.
+
+        Raises:
+            ConfigError: there is no such module, it can't be imported, or it has no such function.
+        """
+        module_name, _, name = self.path.rpartition(".")
+        try:
+            module = importlib.import_module(module_name)
+        except ModuleNotFoundError as error:
+            raise ConfigError(
+                f"{self.path!r}: there is no Python module {error.name!r}; install it, or put its folder on "
+                "PYTHONPATH"
+            ) from error
+        except ImportError as error:
+            raise ConfigError(f"{self.path!r}: module {module_name!r} can't be imported: {error}") from error
+        function: Callable[[Rankings, float], DoubleVector] | None = getattr(module, name, None)
+        if function is None or not callable(function):
+            known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+            raise ConfigError(
+                f"{self.path!r}: module {module_name!r} has no function {name!r}.{nearest(name, known)} "
+                f"It has {', '.join(known) or 'none'}"
+            )
+        return function
+
+    def values(self, rankings: Rankings, cutoff: float) -> DoubleVector:
+        """Return float64 of shape (Q,): what the function says of each query, 0 where the run ranks nothing.
+
+        Raises:
+            StageError: the function returned something else than Q numbers.
+        """
+        returned = np.asarray(self.load()(rankings, cutoff))
+        if returned.shape != (rankings.num_queries,) or returned.dtype.kind not in "biuf":
+            raise StageError(
+                "evaluate",
+                self.path,
+                f"expected {rankings.num_queries} numbers, one per query, got an array of shape {returned.shape} and "
+                f"type {returned.dtype}",
+            )
+        return np.where(rankings.num_ranked > 0, returned.astype(np.float64), 0.0)

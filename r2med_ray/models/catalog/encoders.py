@@ -1,0 +1,209 @@
+"""The rows of encoders: a checkpoint that makes one vector of a text, and how it is meant to be used."""
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, Self
+
+from pydantic import Field, model_validator
+
+from r2med_ray.models.catalog import sources
+from r2med_ray.models.catalog.needs import Needs, Source
+from r2med_ray.models.catalog.own_class import OwnClassRow
+from r2med_ray.models.catalog.row import Side, length_cell, library_versions, prompts_cell, revision_cell
+
+_OWN_POOLINGS = ("mean", "cls", "last")
+_POOLINGS_OF: Mapping[str, tuple[str, ...]] = {
+    "attention": _OWN_POOLINGS,
+    "autocast": _OWN_POOLINGS,
+    "document_as_pair": _OWN_POOLINGS,
+    "document_model": (*_OWN_POOLINGS, "model"),
+    "append_eos": (*_OWN_POOLINGS, "model"),
+    "exclude_prompt_from_pooling": ("mean", "model"),
+}
+"""Key of an encoder's row → the poolings that make use of it."""
+
+_VECTOR_KEYS = {
+    *("pooling", "attention", "exclude_prompt_from_pooling", "document_as_pair"),
+    *("similarity", "append_eos", "autocast", "trust_remote_code"),
+}
+"""Keys whose values change the vectors of both sides."""
+
+
+class EncoderRow(OwnClassRow):
+    """Texts to vectors. A row with a `class` may leave out `model` and `pooling`."""
+
+    model: str = ""
+    """`org/name` on the Hub, a folder (`./x`, `/x`, `~/x`; relative to the YAML file), or `package:NAME`."""
+
+    document_model: str = ""
+    """A second checkpoint that reads the documents; without one `model` reads both."""
+
+    document_revision: str | None = Field(default=None, pattern=r"^[0-9a-f]{40}$")
+    """Commit of `document_model`."""
+
+    pooling: Literal["mean", "cls", "last", "model", "encode"] | None = None
+    """`model`: whatever modules the checkpoint brings for sentence-transformers. `encode`: the method
+    `encode(texts, instruction, max_length)` of the checkpoint's own code."""
+
+    attention: Literal["model", "bidirectional"] = "model"
+    """`bidirectional`: every token of a causal language model sees every other."""
+
+    query_prompt: str = ""
+    """Is put directly before a query, without a space; `{instruction}` becomes the task's instruction."""
+
+    document_prompt: str = ""
+    instructions: Mapping[str, str] = Field(default_factory=dict)
+    """Task → instruction; `default` is for all other tasks. In YAML also the name of a shipped set, e.g. `r2med`."""
+
+    document_instructions: Mapping[str, str] = Field(default_factory=dict)
+    """The same for documents; where it is left out, `instructions` holds for both."""
+
+    exclude_prompt_from_pooling: bool = False
+    """Whether the prompt's tokens are left out of the mean; they are read all the same."""
+
+    document_as_pair: bool = False
+    """Whether a document is the pair (title, text), cut at the longer of the two: `[CLS] title [SEP] text [SEP]`."""
+
+    max_length: int = Field(ge=2)
+    """Tokens kept of a document, special tokens included; never more than tokenizer and positions allow."""
+
+    query_max_length: int | None = Field(default=None, ge=2)
+    """Tokens kept of a query; `max_length` where it is left out."""
+
+    similarity: Literal["cosine", "dot"] = "cosine"
+    """What the checkpoint was trained for. With `cosine` the vectors get unit length, those of a class too."""
+
+    append_eos: bool = False
+    """Whether every text ends with the end token, cut or not (EN03)."""
+
+    autocast: bool = False
+    """Whether matrix products are in float16, weights and the rest in `dtype` (`torch.autocast`)."""
+
+    expansion_prompt: Literal["none", "query"] = "none"
+    """What R2MED's code puts before a hypothetical document."""
+
+    @model_validator(mode="after")
+    def _somebody_makes_the_vectors(self) -> Self:
+        left_out = [key for key, value in (("model", self.model), ("pooling", self.pooling)) if not value]
+        if left_out and not self.class_:
+            raise ValueError(f"an encoder needs {' and '.join(f'`{key}`' for key in left_out)}, or a `class`")
+        return self
+
+    @model_validator(mode="after")
+    def _prompts_have_their_instructions(self) -> Self:
+        sides = (
+            ("query_prompt", self.query_prompt, self.instructions),
+            ("document_prompt", self.document_prompt, self.document_instructions or self.instructions),
+        )
+        for key, prompt, instructions in sides:
+            if "{instruction}" in prompt and "default" not in instructions:
+                raise ValueError(f"a `{key}` with {{instruction}} needs `instructions` with a `default`")
+        return self
+
+    @model_validator(mode="after")
+    def _keys_fit_the_pooling(self) -> Self:
+        if self.class_:
+            return self
+        given = self.model_dump(exclude_defaults=True)
+        for key, poolings in _POOLINGS_OF.items():
+            if key in given and self.pooling not in poolings:
+                raise ValueError(f"`{key}` needs `pooling` {', '.join(poolings)}, not {self.pooling!r}")
+        if self.pooling == "encode" and not self.trust_remote_code:
+            raise ValueError("`pooling: encode` needs `trust_remote_code: true`")
+        if self.append_eos and (self.document_as_pair or self.document_model):
+            raise ValueError("`append_eos` goes with neither `document_as_pair` nor `document_model`")
+        return self
+
+    def needs(self) -> Needs:
+        checkpoints = [Source(self.model, self.revision), Source(self.document_model, self.document_revision)]
+        return Needs(
+            modules=self.class_modules(),
+            checkpoints=tuple(checkpoint for checkpoint in checkpoints if checkpoint.name),
+            memory_gb=self.memory_gb,
+        )
+
+    @property
+    def how(self) -> str:
+        notes = {
+            "bidirectional": self.attention == "bidirectional",
+            "prompt left out": self.exclude_prompt_from_pooling,
+            "two checkpoints": self.document_model != "",
+        }
+        makes = super().how or str(self.pooling)
+        return ", ".join([makes, *(note for note, holds in notes.items() if holds)])
+
+    @property
+    def shown_model(self) -> str:
+        return self.model
+
+    @property
+    def shown_length(self) -> str:
+        return length_cell(self.query_max_length, self.max_length)
+
+    @property
+    def shown_prompts(self) -> str:
+        return prompts_cell(self.query_prompt, self.document_prompt)
+
+    @property
+    def shown_revision(self) -> str:
+        return revision_cell(self.model, self.revision)
+
+    def of_documents(self) -> "EncoderRow":
+        """Return the row whose `model` reads the documents."""
+        if not self.document_model:
+            return self
+        changes = {"model": self.document_model, "revision": self.document_revision}
+        return self.model_copy(update=changes | {"document_model": "", "document_revision": None})
+
+    def encoding_inputs(self, task: str, *, device: str = "auto", side: Side | None = None) -> dict[str, Any]:
+        """Return everything that changes a vector, for an artefact's key.
+
+        Args:
+            task: name of the task, which may have an instruction of its own.
+            device: the device that will compute, e.g. `cuda` on a driver without a GPU; it decides what dtype `auto`
+                is.
+            side: the side whose vectors are meant: what concerns the other side alone is left out. None keeps both.
+
+        Raises:
+            ConfigError: a folder or package without a checkpoint.
+            NotAtHand: a Hub model without revision.
+        """
+        prompts = prompts_for(self, task)
+        of_side = {
+            "query": (self, prompts.query, self.query_max_length or self.max_length),
+            "document": (self.of_documents(), prompts.document, self.max_length),
+        }
+        return {
+            **self.model_dump(include=_VECTOR_KEYS),
+            **self.class_inputs(),
+            "dtype": self.resolved_dtype(device),
+            "libraries": library_versions(),
+            **{
+                name: {**_weights(row), "prompt": prompt, "max_length": max_length}
+                for name, (row, prompt, max_length) in of_side.items()
+                if side in (None, name)
+            },
+        }
+
+
+def _weights(row: EncoderRow) -> dict[str, Any]:
+    """Return what names a row's weights; nothing where only a class knows them."""
+    return {"model": sources.identity(row.model, row.revision)} if row.model else {}
+
+
+class Prompts(NamedTuple):
+    """What is put before each text; "" for nothing."""
+
+    query: str
+    document: str
+
+
+def prompts_for(row: EncoderRow, task: str) -> Prompts:
+    """Return a model's prompts for one task, with its instruction filled in."""
+    query, document = (
+        instructions.get(task, instructions.get("default", ""))
+        for instructions in (row.instructions, row.document_instructions or row.instructions)
+    )
+    return Prompts(
+        query=row.query_prompt.replace("{instruction}", query),
+        document=row.document_prompt.replace("{instruction}", document),
+    )

@@ -1,0 +1,44 @@
+"""Rows that may name a class of the user's, which then takes the place of the classes in `models.networks`."""
+
+from typing import Any, Self
+
+from pydantic import Field, model_validator
+
+from r2med_ray.models.catalog.needs import PythonModule
+from r2med_ray.models.catalog.row import Row
+
+
+class OwnClassRow(Row):
+    """A model that a class of the user's may load."""
+
+    class_: str = Field(default="", alias="class", pattern=r"^(?:[^\W\d]\w*(?:\.[^\W\d]\w*)+)?$")
+    """`my_module.MyClass`: what loads the model, in place of this package. It is called as
+    `MyClass(row, device=..., token_budget=...)`, and imported only when the model is built."""
+
+    version: str = Field(default="", coerce_numbers_to_str=True)
+    """A text to change whenever the class changes its results; without it the old results would be found again."""
+
+    @model_validator(mode="after")
+    def _version_has_its_class(self) -> Self:
+        if self.version and not self.class_:
+            raise ValueError("`version` is for a row with a `class`, whose code it stands for")
+        return self
+
+    def class_inputs(self) -> dict[str, Any]:
+        """Return what the class adds to an artefact's key; nothing where the row names none."""
+        return {"class": self.class_, "version": self.version} if self.class_ else {}
+
+    def class_modules(self) -> tuple[PythonModule, ...]:
+        """Return the module that must be importable; none where the row names no class."""
+        if not self.class_:
+            return ()
+        module = self.class_.partition(".")[0]
+        how = (
+            f"{self.name}: its class {self.class_} can't be imported here, for there is no Python module {module!r}: "
+            f"install it, or put its folder on PYTHONPATH"
+        )
+        return (PythonModule(module, f"the Python module {module}", how),)
+
+    @property
+    def how(self) -> str:
+        return f"class {self.class_}" if self.class_ else ""

@@ -1,0 +1,76 @@
+"""Turns the values of a YAML file into rows; names a mistake with its file, its row, and the nearest right name."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from r2med_ray.errors import ConfigError
+from r2med_ray.models.catalog.row import Row
+from r2med_ray.models.catalog.sources import is_folder
+from r2med_ray.settings.registry import nearest
+
+PLACES = ("model", "document_model", "tokenizer")
+"""Keys of rows that may name a folder, relative to the file."""
+
+SETS = ("instructions", "document_instructions")
+"""Keys of rows that may name a set of instructions."""
+
+R = TypeVar("R", bound=Row)
+
+
+def parse_row(kind: type[R], given: Any, sets: Mapping[str, Any], path: Path) -> R:
+    """Return the row that a file describes.
+
+    Args:
+        kind: class of the row.
+        given: what the file says; a mapping, where nothing is wrong.
+        sets: instructions by name.
+        path: the file, for messages and relative folders.
+
+    Raises:
+        ConfigError: a key or value is wrong.
+    """
+    values = _with_folders(_with_instructions(given, sets, path), path) if isinstance(given, dict) else given
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        name = values.get("name") if isinstance(values, dict) else values
+        problems = "\n".join(f"  {name}: {_describe(problem, kind)}" for problem in error.errors())
+        raise ConfigError(f"{path}:\n{problems}") from error
+
+
+def require_known(name: str, known: Mapping[str, Any], kind: str, path: Path) -> None:
+    """Refuse a name that is none of the known ones.
+
+    Raises:
+        ConfigError: gives the nearest known name.
+    """
+    if name not in known:
+        raise ConfigError(f"{path}: unknown {kind} {name!r}.{nearest(name, known)} Known: {', '.join(known)}")
+
+
+def _with_instructions(values: dict[str, Any], sets: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Replace the names of instruction sets by the sets."""
+    named = {key: values[key] for key in SETS if isinstance(values.get(key), str)}
+    for name in named.values():
+        require_known(name, sets, "instructions", path)
+    return values | {key: sets[name] for key, name in named.items()}
+
+
+def _with_folders(values: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Make folders absolute."""
+    folders = {key: values[key] for key in PLACES if is_folder(str(values.get(key, "")))}
+    return values | {key: str((path.parent / Path(f).expanduser()).absolute()) for key, f in folders.items()}
+
+
+def _describe(problem: Any, kind: type[Row]) -> str:
+    where = ".".join(str(step) for step in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        known = [field.alias or name for name, field in kind.model_fields.items()]
+        return f"unknown key {where!r}.{nearest(where, known)} Known: {', '.join(known)}"
+    message = problem["msg"].removeprefix("Value error, ")
+    if problem["type"] == "missing":  # its input is the whole row, which may hold a key by mistake
+        return f"{where}: {message}"
+    return f"{where}: {message}, got {problem['input']!r}" if where else message

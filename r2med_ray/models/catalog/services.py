@@ -1,0 +1,145 @@
+"""The rows of embedding services: a model behind an OpenAI-compatible API, and what one call may hold."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal, Self, TypeAlias
+
+from pydantic import Field, model_validator
+
+from r2med_ray.models.catalog.call_policy import CallPolicy
+from r2med_ray.models.catalog.needs import Needs, Source
+from r2med_ray.models.catalog.row import Row, Side
+from r2med_ray.models.catalog.tokenizer_names import tokenizer_identity
+from r2med_ray.settings.config import require_plain_address
+
+InputFormat: TypeAlias = Literal["plain", "json-quoted"]
+
+USAGE = ("sent", "stored", "tokens", "requests", "repeated")
+"""What is counted: texts that were sent, texts whose answers were stored before, tokens as the service counted them,
+HTTP requests, and how many of the requests were repetitions."""
+
+
+class ApiEncoderRow(Row):
+    """Texts to vectors, made by a service."""
+
+    model: str
+    """What the service calls the model."""
+
+    base_url: str = Field(pattern=r"^https?://")
+    """Address of the service, to which `/embeddings` is appended."""
+
+    key_variable: str | None = Field(default=None, pattern=r"^[A-Z_][A-Z0-9_]*$")
+    """The environment variable that holds the key; None for a service that wants none."""
+
+    dimension: int = Field(ge=1)
+    body: Mapping[str, Any] = Field(default_factory=dict)
+    """What every request holds besides model and texts."""
+
+    query_body: Mapping[str, Any] = Field(default_factory=dict)
+    """What requests for queries hold besides that."""
+
+    document_body: Mapping[str, Any] = Field(default_factory=dict)
+    """What requests for documents hold besides that."""
+
+    tokenizer: str
+    """`tiktoken:NAME`, `org/name` on the Hub, or a folder, spelled as a model's."""
+
+    revision: str | None = Field(default=None, pattern=r"^[0-9a-f]{40}$")
+    """Commit of the tokenizer on the Hub. Which weights compute is up to the service."""
+
+    max_length: int = Field(ge=1)
+    """Tokens kept of a text."""
+
+    max_input_tokens: int = Field(ge=1)
+    """Most tokens of a text that the service takes; quoting may make a text longer than `max_length`."""
+
+    batch_texts: int = Field(default=64, ge=1)
+    """Most texts of one request."""
+
+    batch_tokens: int = Field(ge=1)
+    """Most tokens of one request, over all its texts."""
+
+    calls: CallPolicy = CallPolicy()
+
+    input_format: InputFormat = "plain"
+    """`json-quoted`: newlines become spaces, and the text is sent as a JSON string, in quotes and with everything
+    beyond ASCII escaped, as R2MED's code does (utils.py:776 at 62b7074)."""
+
+    similarity: Literal["cosine", "dot"] = "cosine"
+    expansion_prompt: Literal["none", "query"] = "none"
+    """How a hypothetical document is sent under `compat: r2med`: with the body of a query, or with no side's body."""
+
+    usd_per_million_tokens: float | None = Field(default=None, ge=0)
+
+    @model_validator(mode="after")
+    def _no_weights_are_here(self) -> Self:
+        given = self.model_dump(exclude_defaults=True)
+        for key in ("dtype", "trust_remote_code"):
+            if key in given:
+                raise ValueError(f"`{key}` has no meaning for a model behind an API")
+        return self
+
+    @model_validator(mode="after")
+    def _a_text_fits(self) -> Self:
+        require_plain_address(self.base_url)
+        if not self.max_length <= self.max_input_tokens <= self.batch_tokens:
+            raise ValueError("`max_length` must not exceed `max_input_tokens`, nor that `batch_tokens`")
+        return self
+
+    def needs(self) -> Needs:
+        keys = (self.key_variable,) if self.key_variable else ()
+        return Needs(key_variables=keys, tokenizers=(Source(self.tokenizer, self.revision),))
+
+    @property
+    def shown_model(self) -> str:
+        return self.model
+
+    @property
+    def shown_length(self) -> str:
+        return str(self.max_length)
+
+    @property
+    def shown_memory(self) -> str:
+        return ""
+
+    @property
+    def shown_revision(self) -> str:
+        return "the service's"
+
+    def formatted(self, text: str) -> str:
+        """Return a text as it is sent."""
+        return text if self.input_format == "plain" else json.dumps(text.replace("\n", " "))
+
+    def encoding_inputs(self, task: str, *, device: str = "auto", side: Side | None = None) -> dict[str, Any]:
+        """Return everything that changes a vector, for an artefact's key; see `EncoderRow.encoding_inputs`.
+
+        Raises:
+            NotAtHand: a Hub tokenizer without revision, or a folder without a tokenizer.
+        """
+        of_side = {"query": {**self.body, **self.query_body}, "document": {**self.body, **self.document_body}}
+        return {
+            "service": self.base_url,
+            "model": self.model,
+            "dimension": self.dimension,
+            **tokenizer_identity(self.tokenizer, self.revision),
+            "max_length": self.max_length,
+            "input_format": self.input_format,
+            "similarity": self.similarity,
+            **({side: of_side[side]} if side else of_side),
+        }
+
+
+def cost_line(row: ApiEncoderRow, usage: Mapping[str, int]) -> str:
+    """Return in one line, for people, what a stage used of a service.
+
+    Args:
+        row: the service.
+        usage: the counts of `USAGE`, summed over the stage.
+    """
+    sent, stored, tokens, requests, repeated = (usage[name] for name in USAGE)
+    price = row.usd_per_million_tokens
+    paid = "price not known" if price is None else f"${tokens * price / 1e6:.4f}"
+    return (
+        f"{row.name}: {sent:,} texts sent, {tokens:,} tokens, {paid}; {requests:,} requests, "
+        f"{repeated:,} of them repetitions; {stored:,} texts from earlier answers"
+    )

@@ -1,0 +1,70 @@
+"""Imports the class that a row of a user's file names, and refuses one that lacks what a protocol asks for.
+
+This happens when the model is built; nothing else imports the class's module.
+"""
+
+import importlib
+import inspect
+from typing import Any
+
+from r2med_ray.errors import ConfigError
+from r2med_ray.models.catalog.own_class import OwnClassRow
+from r2med_ray.settings.registry import closest, nearest
+
+
+def import_class(row: OwnClassRow, protocol: type) -> Any:
+    """Import the class that a row names, and check that it can be built and has every method that it must have.
+
+    Args:
+        row: names the class.
+        protocol: what the class must fulfil.
+
+    Raises:
+        ConfigError: names the row, the class, what is wrong, and the nearest right thing.
+    """
+    module_name, _, name = row.class_.rpartition(".")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise ConfigError(f"{row.name}: class {row.class_} can't be imported: {error}") from error
+    if not inspect.isclass(vars(module).get(name)):
+        classes = [known for known, value in vars(module).items() if inspect.isclass(value)]
+        raise ConfigError(f"{row.name}: module {module_name} has no class {name!r}.{nearest(name, classes)}")
+    found = vars(module)[name]
+    for member, value in _members(protocol).items():
+        if not isinstance(value, property) and not callable(getattr(found, member, None)):
+            raise ConfigError(_lacks(row, f"method `{member}`", member, dir(found), protocol))
+    try:
+        inspect.signature(found).bind(row, device="cpu", token_budget=1)
+    except TypeError as error:
+        raise ConfigError(
+            f"{row.name}: class {row.class_} must take (row, *, device, token_budget); it takes "
+            f"{inspect.signature(found)}: {error}"
+        ) from error
+    return found
+
+
+def build(own: Any, row: OwnClassRow, protocol: type, **settings: Any) -> Any:
+    """Build a class that `import_class` returned.
+
+    Raises:
+        ConfigError: what is built lacks a property that it must have.
+    """
+    built = own(row, **settings)
+    for member, value in _members(protocol).items():
+        if isinstance(value, property) and not hasattr(built, member):
+            raise ConfigError(_lacks(row, f"`{member}`", member, dir(built), protocol))
+    return built
+
+
+def _members(protocol: type) -> dict[str, Any]:
+    return {name: value for name, value in vars(protocol).items() if not name.startswith("_")}
+
+
+def _lacks(row: OwnClassRow, what: str, member: str, there: list[str], protocol: type) -> str:
+    near = closest(member, [name for name in there if not name.startswith("_")])
+    hint = f" It has `{near}`: is that meant?" if near else ""
+    return (
+        f"{row.name}: class {row.class_} has no {what}.{hint} Needed are {', '.join(_members(protocol))}; see "
+        f"`r2med_ray.protocols.{protocol.__name__}`"
+    )

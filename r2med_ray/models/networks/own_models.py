@@ -1,0 +1,137 @@
+"""Encoders and pair scorers that are classes of the user's: built with their row, and their answers checked.
+
+Shape letters: Q queries, B texts of a call, D embedding size.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from r2med_ray.errors import DataError
+from r2med_ray.models.catalog.encoders import EncoderRow, Prompts
+from r2med_ray.models.catalog.rerankers import RerankerRow
+from r2med_ray.models.networks.own_classes import build, import_class
+from r2med_ray.protocols import Encoder, PairScorer
+from r2med_ray.types import Document, FloatMatrix
+from r2med_ray.vectors import unit_length
+
+
+class OwnEncoders:
+    """A user's encoder for the prompts of any task.
+
+    The class is given the row with the task's prompts: `{instruction}` is filled in already. Where a task's prompts
+    are not those of the task before, the class is built again, and the one before is let go.
+
+    Args:
+        row: names the class.
+        device: `cpu`, `cuda`, ...
+        token_budget: most padded tokens of a forward pass.
+
+    Raises:
+        ConfigError: the class can't be imported or called, or lacks a method of `protocols.Encoder`.
+    """
+
+    def __init__(self, row: EncoderRow, *, device: str, token_budget: int) -> None:
+        self._row = row
+        self._class = import_class(row, Encoder)
+        self._settings = {"device": device, "token_budget": token_budget}
+        self._built: tuple[Prompts, Encoder] | None = None
+
+    def with_prompts(self, prompts: Prompts) -> Encoder:
+        """Return the encoder that has these prompts.
+
+        Raises:
+            ConfigError: it lacks a property of `protocols.Encoder`.
+        """
+        if self._built is None or self._built[0] != prompts:
+            self._built = None  # two of them may not fit into memory
+            filled = {"query_prompt": prompts.query, "document_prompt": prompts.document}
+            row = self._row.model_copy(update=filled | {"instructions": {}, "document_instructions": {}})
+            self._built = prompts, OwnEncoder(row, build(self._class, row, Encoder, **self._settings))
+        return self._built[1]
+
+
+class OwnEncoder:
+    """A user's encoder whose vectors are checked, and have unit length where the row says `similarity: cosine`.
+
+    Args:
+        row: names the class.
+        encoder: an object of that class.
+    """
+
+    def __init__(self, row: EncoderRow, encoder: Encoder) -> None:
+        self._row = row
+        self._encoder = encoder
+
+    @property
+    def dim(self) -> int:
+        return int(self._encoder.dim)
+
+    def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
+        """Return float32 of shape (Q, D), row i for texts[i].
+
+        Raises:
+            DataError: the class returned another shape.
+        """
+        return self._checked(self._encoder.encode_queries(texts) if texts else None, len(texts), "encode_queries")
+
+    def encode_documents(self, documents: Sequence[Document]) -> FloatMatrix:
+        """Return float32 of shape (B, D), row i for documents[i].
+
+        Raises:
+            DataError: the class returned another shape.
+        """
+        found = self._encoder.encode_documents(documents) if documents else None
+        return self._checked(found, len(documents), "encode_documents")
+
+    def encode_plain(self, texts: Sequence[str]) -> FloatMatrix:
+        """Return float32 of shape (B, D), row i for texts[i].
+
+        Raises:
+            DataError: the class returned another shape.
+        """
+        return self._checked(self._encoder.encode_plain(texts) if texts else None, len(texts), "encode_plain")
+
+    def _checked(self, vectors: Any, count: int, method: str) -> FloatMatrix:
+        if not count:
+            return np.empty((0, self.dim), np.float32)
+        vectors_BD: FloatMatrix = np.ascontiguousarray(vectors, np.float32)
+        if vectors_BD.shape != (count, self.dim):
+            raise DataError(
+                f"{self._row.name}: `{method}` of class {self._row.class_} returned shape {vectors_BD.shape} for "
+                f"{count} texts; it must be ({count}, {self.dim}), where {self.dim} is its `dim`"
+            )
+        return unit_length(vectors_BD) if self._row.similarity == "cosine" else vectors_BD
+
+
+class OwnScorer:
+    """A user's pair scorer whose scores are counted.
+
+    Args:
+        row: names the class.
+        device: `cpu`, `cuda`, ...
+        token_budget: most padded tokens of a forward pass.
+
+    Raises:
+        ConfigError: the class can't be imported or called, or lacks a method of `protocols.PairScorer`.
+    """
+
+    def __init__(self, row: RerankerRow, *, device: str, token_budget: int) -> None:
+        self._row = row
+        own = import_class(row, PairScorer)
+        self._scorer: PairScorer = build(own, row, PairScorer, device=device, token_budget=token_budget)
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """Return one score per (query, document), in order; [] for no pairs.
+
+        Raises:
+            DataError: the class returned another number of scores.
+        """
+        scores = [float(score) for score in self._scorer.score_pairs(pairs)] if pairs else []
+        if len(scores) != len(pairs):
+            raise DataError(
+                f"{self._row.name}: `score_pairs` of class {self._row.class_} returned {len(scores)} scores for "
+                f"{len(pairs)} pairs"
+            )
+        return scores

@@ -1,0 +1,82 @@
+"""Puts the pieces of a streamed answer together, and refuses what is no whole answer."""
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from r2med_ray.models.services.retries import GarbageError
+from r2med_ray.protocols import Completion
+
+_REASONING_FIELDS = ("reasoning", "reasoning_content")
+"""Keys under which servers put a model's reasoning: vLLM's, and the older one that others still use."""
+
+
+@dataclass(slots=True)
+class AnswerParts:
+    """The pieces of an answer so far. An answer that isn't streamed is one piece."""
+
+    shortened: int
+    """Which version of the conversation is answered; see `Completion.shortened`."""
+
+    text: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    finish_reason: str | None = None
+    usage: Any = None
+    asked: float = field(default_factory=time.monotonic)
+
+    @property
+    def begun(self) -> bool:
+        """Whether a first word has come. A server that hides its reasoning is silent until then."""
+        return bool(self.text or self.reasoning)
+
+    def add(self, piece: Any, holder: str) -> None:
+        """Add a piece of the answer.
+
+        Args:
+            piece: what the client library returned, which checks nothing.
+            holder: the key of its text: "delta" for a piece of a stream, "message" for a whole answer.
+
+        Raises:
+            GarbageError: the piece has no list of choices.
+        """
+        choices = getattr(piece, "choices", None)
+        if not isinstance(choices, list):
+            raise GarbageError(f"expected an object with `choices`, got {str(piece)[:80]!r}")
+        self.usage = getattr(piece, "usage", None) or self.usage
+        for choice in choices[:1]:
+            said = getattr(choice, holder, None)
+            if content := _text(said, "content"):
+                self.text.append(content)
+            if thought := next(filter(None, (_text(said, name) for name in _REASONING_FIELDS)), ""):
+                self.reasoning.append(thought)
+            self.finish_reason = getattr(choice, "finish_reason", None) or self.finish_reason
+
+    def completion(self) -> Completion:
+        """Return the whole answer.
+
+        Raises:
+            GarbageError: the answer doesn't say why it ended, so it isn't whole.
+        """
+        if not isinstance(self.finish_reason, str):
+            raise GarbageError("the answer ended without a finish_reason")
+        return Completion(
+            text="".join(self.text),
+            reasoning="".join(self.reasoning),
+            finish_reason=self.finish_reason,
+            prompt_tokens=_count(self.usage, "prompt_tokens"),
+            completion_tokens=_count(self.usage, "completion_tokens"),
+            shortened=self.shortened,
+            seconds=time.monotonic() - self.asked,
+        )
+
+
+def _text(said: Any, name: str) -> str:
+    value = getattr(said, name, None)
+    if not isinstance(value, str | None):
+        raise GarbageError(f"expected text under `{name}`, got {value!r}")
+    return value or ""
+
+
+def _count(usage: Any, name: str) -> int | None:
+    value = getattr(usage, name, None)
+    return value if isinstance(value, int) else None

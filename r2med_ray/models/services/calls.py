@@ -1,0 +1,197 @@
+"""Calls to OpenAI-compatible services: limited in number and time, sent again where `retries` says so.
+
+No message ever holds a key.
+"""
+
+import asyncio
+import ipaddress
+import json
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Self, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import ValidationError
+from tenacity import RetryCallState
+
+from r2med_ray.errors import R2MedError, StageError, StoppedError
+from r2med_ray.models.catalog.call_policy import CallPolicy
+from r2med_ray.models.catalog.service_keys import api_key
+from r2med_ray.models.services.retries import GarbageError, RefusedError, reason_to_retry, refuses, retrying
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+MESSAGE_CHARACTERS = 500
+"""Characters of a service's own message that an error quotes."""
+
+STOP_HEEDED_EVERY_S = 0.1
+"""The longest that calls go on after they were told to stop."""
+
+
+class ApiCalls:
+    """The open connections to one service: `async with ApiCalls(...) as calls`, and then `calls.call(...)`.
+
+    Args:
+        stage: names the work in errors, e.g. "rewrite with gpt-4o".
+        base_url: address of the service, e.g. `https://api.openai.com/v1`.
+        key_variable: the environment variable that holds the key; read when the connections are opened.
+        policy: the limits on calls.
+        model: the model's name in requests; for errors.
+        stop: ends `each` from another thread when it is set.
+
+    Attributes:
+        requests: HTTP requests that were sent.
+        retries: how many of them were repetitions, by reason: a status, "connection", "time-out", "garbage".
+    """
+
+    def __init__(
+        self,
+        stage: str,
+        base_url: str,
+        key_variable: str | None,
+        policy: CallPolicy,
+        *,
+        model: str,
+        stop: threading.Event | None = None,
+    ) -> None:
+        self._stage = stage
+        self._base_url = base_url
+        self._key_variable = key_variable
+        self._policy = policy
+        self._model = model
+        self._stop = stop or threading.Event()
+        self.requests = 0
+        self.retries: Counter[str] = Counter()
+
+    async def __aenter__(self) -> Self:
+        from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+
+        self._key = api_key(self._key_variable)
+        self._slots = asyncio.Semaphore(self._policy.max_in_flight)
+        by_environment = self._policy.use_proxies and not _is_loopback(self._base_url)
+        self._client = AsyncOpenAI(
+            api_key=self._key,
+            base_url=self._base_url,
+            max_retries=0,
+            timeout=self._policy.timeout_s,
+            http_client=None if by_environment else DefaultAsyncHttpxClient(trust_env=False),
+        )
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self._client.close()
+
+    async def call(self, request: "Callable[[AsyncOpenAI], Awaitable[T]]", *, unit: str) -> T:
+        """Send a request until it is answered.
+
+        Args:
+            request: asks the client, and returns what it reads in the answer. It raises `GarbageError`, or pydantic's
+                error, where the answer makes no sense.
+            unit: what is asked about, for errors, e.g. "query '7'".
+
+        Raises:
+            RefusedError: the service answered with a status of `retries.REFUSING`; names model and key.
+            StageError: the service answered with another final status, or no attempt or no time is left; says what
+                the service said last.
+        """
+        from openai import APIError
+
+        policy = self._policy
+        async with self._slots:
+            deadline = time.monotonic() + policy.deadline_s
+            attempts = retrying(policy, before_sleep=lambda state: self._count(state, unit))
+            try:
+                return await attempts(self._attempt, request, deadline)
+            except (APIError, GarbageError, TimeoutError) as error:
+                if refuses(error):
+                    raise RefusedError(self._stage, unit, self._describe(error)) from None
+                tried = attempts.statistics["attempt_number"]
+                unit = unit if tried == 1 else f"{unit}, after {tried} attempts"
+                raise StageError(self._stage, unit, self._describe(error)) from None  # its request holds the key
+
+    async def each(self, items: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:
+        """Work on all items, as many at once as the policy allows.
+
+        After a failure no further item is begun. Calls in flight are paid for, so they come to their end, unless the
+        service refuses everything or `stop` is set: then they are cancelled.
+
+        Raises:
+            RefusedError: the service refuses everything.
+            StoppedError: `stop` was set.
+            R2MedError: something else failed; it is the first failure.
+        """
+        waiting = iter(items)
+        failures: list[R2MedError] = []
+        workers: list[asyncio.Task[None]] = []
+
+        def end_all(error: R2MedError) -> None:
+            failures.insert(0, error)
+            for worker in workers:
+                worker.cancel()
+
+        async def work_on_next() -> None:
+            while not failures:
+                try:
+                    await work(next(waiting))
+                except StopIteration:
+                    return
+                except RefusedError as error:
+                    end_all(error)
+                except R2MedError as error:
+                    failures.append(error)
+
+        async with asyncio.TaskGroup() as group:
+            workers += [group.create_task(work_on_next()) for _ in range(self._policy.max_in_flight)]
+            at_work = set(workers)
+            while at_work and not self._stop.is_set():
+                _, at_work = await asyncio.wait(at_work, timeout=STOP_HEEDED_EVERY_S)
+            if at_work:
+                end_all(StoppedError(f"{self._stage}: stopped, because what ran beside it failed"))
+        if failures:
+            raise failures[0]
+
+    async def _attempt(self, request: "Callable[[AsyncOpenAI], Awaitable[T]]", deadline: float) -> T:
+        self.requests += 1
+        try:
+            async with asyncio.timeout(min(self._policy.timeout_s, deadline - time.monotonic())):
+                return await request(self._client)
+        except (json.JSONDecodeError, UnicodeDecodeError, ValidationError) as error:
+            raise GarbageError(f"the answer can't be read: {error}") from None
+
+    def _count(self, state: RetryCallState, unit: str) -> None:
+        assert state.outcome is not None
+        error = state.outcome.exception()
+        assert error is not None
+        self.retries[str(reason_to_retry(error))] += 1
+        logger.warning(
+            "%s: %s will be sent again in %.1f s: %s", self._stage, unit, state.upcoming_sleep, self._describe(error)
+        )
+
+    def _describe(self, error: BaseException) -> str:
+        from openai import APIStatusError
+
+        service, text = self._base_url, str(error) or "no answer in time"
+        if isinstance(error, APIStatusError):
+            said = error.body if isinstance(error.body, dict) else {}
+            text = f"HTTP {error.status_code}: {said.get('message') or said.get('detail') or text}"
+        if refuses(error):
+            key = f"the key from the environment variable {self._key_variable}" if self._key_variable else "no key"
+            service = f"{service}, asked for the model {self._model!r} with {key}"
+        in_one_line = " ".join(text.replace(self._key, "***").split())
+        return f"{service}: {in_one_line[:MESSAGE_CHARACTERS]}"
+
+
+def _is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name
+        return host == "localhost"

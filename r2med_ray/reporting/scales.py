@@ -1,0 +1,46 @@
+"""What a report has to know of its measures: how their figures are written, and what trec_eval didn't check."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from r2med_ray.evaluation.measure_entries import own_function
+from r2med_ray.evaluation.measures import Measure
+from r2med_ray.reporting.formats import interval, plain, plain_interval, points, signed_plain, signed_points
+from r2med_ray.reporting.record import BenchmarkRecord
+from r2med_ray.settings.own_measure import OwnMeasureConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """How the figures of a measure are written for people."""
+
+    words: str
+    """Follows the measure's name."""
+
+    value: Callable[[float | None], str]
+    difference: Callable[[float | None], str]
+    interval: Callable[[tuple[float, float] | None], str]
+
+
+POINTS = Scale(words="on a scale of 0–100", value=points, difference=signed_points, interval=interval)
+"""The scale of a measure that lies between 0 and 1."""
+
+PLAIN = Scale(words="on its own scale", value=plain, difference=signed_plain, interval=plain_interval)
+"""The scale of any other measure: its figures are written as they are."""
+
+
+def measures_of(record: BenchmarkRecord) -> dict[str, Measure]:
+    """Return name → measure for all measures of a benchmark.
+
+    The bounds of a measure of the user's own are read from the configuration; its function is not imported.
+    """
+    entries = [entry for entry in record.config.get("measures", ()) if isinstance(entry, Mapping)]
+    own = {entry.name: own_function(entry) for entry in map(OwnMeasureConfig.model_validate, entries)}
+    return {
+        name: Measure.defined(name, own[name]) if name in own else Measure.parse(name) for name in record.measures
+    }
+
+
+def scale_of(record: BenchmarkRecord, measure: str) -> Scale:
+    """Return how the figures of a measure are written."""
+    return POINTS if measures_of(record)[measure].is_share else PLAIN

@@ -1,0 +1,85 @@
+"""How a language model is asked to rerank: the settings, the prompt files, and the prompts filled with candidates."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from r2med_ray.protocols import ChatPrompt
+from r2med_ray.reranking.orderings import Ordering
+from r2med_ray.settings.templates import Template, load_template
+
+Strategy: TypeAlias = Literal["listwise", "groupwise"]
+"""`listwise` has windows ordered, `groupwise` has groups graded; see `llm_reranking`."""
+
+PLACES = ("query", "passages", "count")
+"""The places that a prompt file of a reranker has to have."""
+
+PROMPTS = Path(str(resources.files("r2med_ray.reranking"))) / "prompts"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlmReranking:
+    """How a language model is asked to rerank. Every field is part of the key of what it says."""
+
+    strategy: Strategy = "listwise"
+    window: int = 20
+    """Number of candidates in one prompt."""
+
+    step: int = 10
+    """How far a listwise window moves; what it overlaps with the next one can rise further."""
+
+    passes: int = 1
+    """The first pass shows the first stage's order, every other one shows a shuffled order."""
+
+    show_scores: bool = False
+    """Whether each passage is shown with the first stage's score."""
+
+    passage_words: int = 300
+    """Number of words kept of each passage."""
+
+    seed: int = 42
+
+
+def load_llm_prompt(strategy: Strategy, *, think: bool = False, prompt: str | None = None) -> Template:
+    """Read the prompt file of a reranker.
+
+    Args:
+        strategy: what the shipped file asks for.
+        think: whether the shipped file asks for reasoning first.
+        prompt: a file of the user's own, in place of a shipped one.
+
+    Raises:
+        ConfigError: the file can't be read, has no version, or its places are not exactly `PLACES`.
+    """
+    shipped = PROMPTS / f"{strategy}{'-think' if think else ''}.txt"
+    return load_template(Path(prompt) if prompt else shipped, PLACES)
+
+
+def window_prompt(
+    template: Template, settings: LlmReranking, ordering: Ordering, shown: Sequence[int], *, turn: int
+) -> ChatPrompt:
+    """Return the question about some candidates of a query, which are numbered from 1 in the order they are shown.
+
+    Args:
+        template: a prompt with `PLACES`.
+        settings: what is shown of each candidate, and the seed, to which the number of the pass is added.
+        ordering: the query's candidates in one pass.
+        shown: positions of the candidates to show.
+        turn: which window of the pass it is, from 0; named in errors.
+    """
+    query = ordering.candidates.query
+    passages = [_passage(settings, number, ordering, position) for number, position in enumerate(shown, start=1)]
+    text = template.fill(query=query.text, passages="\n".join(passages), count=str(len(shown)))
+    return ChatPrompt(
+        unit=f"query {query.query_id!r}, pass {ordering.number + 1}, window {turn + 1}",
+        messages=({"role": "user", "content": text},),
+        seed=settings.seed + ordering.number,
+    )
+
+
+def _passage(settings: LlmReranking, number: int, ordering: Ordering, position: int) -> str:
+    words = ordering.candidates.documents[position].content.split()[: settings.passage_words]
+    score = f"(score {ordering.candidates.scores[position]:.4g}) " if settings.show_scores else ""
+    return f"[{number}] {score}{' '.join(words)}"

@@ -1,0 +1,23 @@
+"""Rerankers that score every (query, candidate) pair by itself: cross-encoders, yes-no models, late interaction."""
+
+from collections.abc import Sequence
+
+from r2med_ray.demands import Score, Steps
+from r2med_ray.protocols import Candidates, Scorer
+from r2med_ray.types import Reranking
+
+
+class PairReranker:
+    """Has a scorer score all pairs. Whoever answers the demand keeps the scores, under `stored_scores.scores_key`.
+
+    Args:
+        scorer: a row of the catalogue.
+    """
+
+    def __init__(self, scorer: Scorer) -> None:
+        self._scorer = scorer
+
+    def score_all(self, work: Sequence[Candidates]) -> Steps[Reranking]:
+        """Return the scorer's scores of all queries, which are asked for in one demand."""
+        reranking: Reranking = yield Score(scorer=self._scorer, candidates=tuple(work))
+        return reranking

@@ -1,0 +1,33 @@
+"""A limit on answers of a reranking language model that nothing could be read from."""
+
+from r2med_ray.errors import DataError, named
+from r2med_ray.types import Reranking
+
+CONTEXT_LIMIT = "context limit"
+"""Why there is no answer to a prompt that the model has no room for."""
+
+
+def require_readable(reranking: Reranking, *, max_unusable: float, unit: str) -> None:
+    """Check that an order or grades could be read from the answers about enough queries.
+
+    Args:
+        reranking: the answers; those of its queries that have two or more candidates were asked about.
+        max_unusable: share of these queries, from 0 to 1, that may have an unreadable answer.
+        unit: system and task, for errors.
+
+    Raises:
+        DataError: there are more; names the queries and the reasons.
+    """
+    unreadable = reranking.repairs.unreadable
+    asked = sum(len(scores) > 1 for scores in reranking.scores.values())
+    if not unreadable or len(unreadable) / asked <= max_unusable:
+        return
+    answers = reranking.repairs.unreadable_answers
+    reasons = ", ".join(f"{reason}: {number}" for reason, number in answers.most_common())
+    smaller = "a smaller `window` or `passage_words`, or " if CONTEXT_LIMIT in answers else ""
+    raise DataError(
+        f"{unit}: {len(unreadable)} of {asked} queries have answers of the reranker that nothing can be read from "
+        f"({reasons}), {max_unusable:.0%} may: {named([*unreadable])}. Answers are kept, so the "
+        f"same settings give the same ones: set {smaller}another `seed` in the reranker's row, a larger `max_tokens` "
+        "in its language model's, or a larger `max_unusable` of the reranker"
+    )

@@ -1,0 +1,70 @@
+"""Reranking scores as the files of an artefact, and the key that names them.
+
+scores.parquet    query_id (string), scores (list of float64: one per candidate, in their order)
+repairs.json      what was repaired in a language model's answers; absent where nothing was
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from r2med_ray.protocols import Candidates
+from r2med_ray.storage.artifacts import Artifact, ArtifactKey, Json, canonical_json, fingerprint
+from r2med_ray.types import Repairs, Reranking
+
+KIND = "rerank"
+SCORES_FILE = "scores.parquet"
+REPAIRS_FILE = "repairs.json"
+
+_SCORES = pa.list_(pa.float64())
+
+
+def scores_key(inputs: Mapping[str, Json], work: Sequence[Candidates], *, sees_scores: bool = False) -> ArtifactKey:
+    """Return the key of the scores of these candidates.
+
+    Args:
+        inputs: everything about the reranker that changes a score.
+        work: the candidates; queries, documents and their order are part of the key, expansions aren't.
+        sees_scores: whether the reranker is shown the first stage's scores, which are part of the key then.
+    """
+    shown = [
+        [query.query_id, query.text, [[document.doc_id, document.content] for document in documents]]
+        for query, documents, _ in work
+    ]
+    key = {**inputs, "pairs": fingerprint(shown)}
+    if sees_scores:
+        key["scores"] = fingerprint([list(candidates.scores) for candidates in work])
+    return ArtifactKey(KIND, key)
+
+
+def reranking_files(reranking: Reranking) -> dict[str, bytes]:
+    """Return scores and repairs as file name → content; equal rerankings have equal bytes."""
+    columns = {"query_id": list(reranking.scores), "scores": pa.array(reranking.scores.values(), _SCORES)}
+    files = {SCORES_FILE: _parquet(pa.table(columns))}
+    if reranking.repairs.query_ids:
+        files[REPAIRS_FILE] = canonical_json(asdict(reranking.repairs)).encode()
+    return files
+
+
+def read_reranking(artifact: Artifact) -> Reranking:
+    """Return what `reranking_files` wrote.
+
+    Raises:
+        ArtifactError: a file is missing or damaged.
+    """
+    table = artifact.table(SCORES_FILE)
+    scores = dict(zip(table["query_id"].to_pylist(), table["scores"].to_pylist(), strict=True))
+    if REPAIRS_FILE not in artifact.files:
+        return Reranking(scores=scores)
+    return Reranking(scores=scores, repairs=Repairs(**json.loads(artifact.read(REPAIRS_FILE).to_pybytes())))
+
+
+def _parquet(table: pa.Table) -> bytes:
+    """Return a Parquet file of one row group, written as `ArtifactWriter.write_table` does."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, row_group_size=max(1, table.num_rows), compression="zstd")
+    content: bytes = sink.getvalue().to_pybytes()
+    return content

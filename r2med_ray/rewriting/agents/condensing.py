@@ -1,0 +1,65 @@
+"""Has a language model condense the passages that were found for a request, before the agent goes on."""
+
+from collections.abc import Sequence
+
+from r2med_ray.demands import Ask, Steps
+from r2med_ray.protocols import ChatPrompt, Completion, LanguageModel
+from r2med_ray.rewriting.agents.conversations import chat_prompt, message
+from r2med_ray.rewriting.agents.transcripts import Transcript
+from r2med_ray.rewriting.answer_formats import AnswerFormat
+from r2med_ray.rewriting.answers import joined, read_answer
+from r2med_ray.settings.templates import Template
+from r2med_ray.types import Query
+
+
+class Condenser:
+    """Asks the agent's own language model.
+
+    Args:
+        model: the language model.
+        form: how it marks its answer.
+        prompt: what it is asked, with the places `query`, `reasoning`, `request` and `passages`.
+        seed: of every text.
+    """
+
+    def __init__(self, model: LanguageModel, form: AnswerFormat, prompt: Template, seed: int) -> None:
+        self._model = model
+        self._form = form
+        self._template = prompt
+        self._seed = seed
+
+    def condense(self, asked: Sequence[tuple[Query, Transcript]], passages: Sequence[str]) -> Steps[list[str]]:
+        """Return what the model says of the passages of each request; "" where it has no room for them.
+
+        That ends the conversation. What the model writes counts as time of the turn that made the request.
+
+        Args:
+            asked: one or more conversations whose last turn made a request.
+            passages: what was found for each of them.
+        """
+        prompts = tuple(self._prompt(query, item, text) for (query, item), text in zip(asked, passages, strict=True))
+        completions = yield Ask(model=self._model, prompts=prompts)
+        for (_, transcript), completion in zip(asked, completions, strict=True):
+            if completion is None:
+                transcript.ended = "context limit"
+            else:
+                transcript.turns[-1].seconds += completion.seconds
+        return [self._text(completion) if completion else "" for completion in completions]
+
+    def _prompt(self, query: Query, transcript: Transcript, passages: str) -> ChatPrompt:
+        last = transcript.turns[-1]
+        whole, shorter = (
+            self._template.fill(
+                query=query.text,
+                reasoning="".join(turn.text for turn in turns),
+                request=last.request or "",
+                passages=passages,
+            )
+            for turns in (transcript.turns, [last])
+        )
+        unit = f"query {query.query_id!r}, condensing search {transcript.requests}"
+        return chat_prompt(unit, [message("user", whole)], [message("user", shorter)], seed=self._seed)
+
+    def _text(self, completion: Completion) -> str:
+        raw = joined(completion.reasoning, completion.text, self._form)
+        return read_answer(raw, self._form, finish_reason=completion.finish_reason).text

@@ -1,0 +1,87 @@
+"""Carries out what a search agent asks for in a turn; a request that can't be carried out is answered with why."""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from r2med_ray.demands import Find, Read, Steps
+from r2med_ray.protocols import FirstStage
+from r2med_ray.rewriting.agents.condensing import Condenser
+from r2med_ray.rewriting.agents.conversations import NO_MORE
+from r2med_ray.rewriting.agents.formats import AgentFormat
+from r2med_ray.rewriting.agents.transcripts import Transcript, Turn
+from r2med_ray.settings.config import SearchAgentConfig
+from r2med_ray.types import DocId, Query, Task
+
+FoundPassage: TypeAlias = tuple[DocId, str]
+
+NEITHER = "That was neither an answer nor a request. Write what to look for between {start} and {end}, or answer."
+EMPTY = "The request was empty. Write what to look for between {start} and {end}."
+TOO_LONG = "The request has {words} words; at most {most} are possible. Ask for one thing at a time."
+MOST_WORDS = 64
+"""The most words of a request; a longer one is a passage, and no question for one."""
+
+
+class Requests:
+    """Searches for all requests of a turn at once.
+
+    Args:
+        task: whose corpus is searched.
+        tool: the first stage that searches it.
+        form: how the agent marks its requests.
+        limits: how much of what is found is shown, and how often.
+        condenser: condenses what was found; None for agents that read it as it is.
+    """
+
+    def __init__(
+        self, task: Task, tool: FirstStage, form: AgentFormat, limits: SearchAgentConfig, condenser: Condenser | None
+    ) -> None:
+        self._task = task
+        self._tool = tool
+        self._form = form
+        self._limits = limits
+        self._condenser = condenser
+
+    def carry_out(self, asked: Sequence[tuple[Query, Transcript]]) -> Steps[None]:
+        """Write into the last turn of each conversation what the model is shown for it.
+
+        Args:
+            asked: conversations whose last turn asks for something, or should have.
+        """
+        for _, transcript in asked:
+            turn = transcript.turns[-1]
+            turn.shown = self._problem(turn)
+            turn.problem = turn.shown is not None
+        sound = [(query, item) for query, item in asked if not item.turns[-1].problem]
+        if not sound:
+            return
+        found = yield from self._find([item.turns[-1].request or "" for _, item in sound])
+        passages = ["\n".join(f"[{i}] {self._cut(text)}" for i, (_, text) in enumerate(hits, 1)) for hits in found]
+        shown = (yield from self._condenser.condense(sound, passages)) if self._condenser else passages
+        for (_, transcript), hits, text in zip(sound, found, shown, strict=True):
+            turn = transcript.turns[-1]
+            turn.found = [doc_id for doc_id, _ in hits]
+            turn.shown = text or "Nothing was found."
+            if transcript.requests >= self._limits.max_turns:
+                turn.shown = f"{turn.shown}\n{NO_MORE}"
+
+    def _find(self, requests: Sequence[str]) -> Steps[list[list[FoundPassage]]]:
+        """Return what is found for each request, best first, ids with texts."""
+        queries = tuple(Query(query_id=f"request {number}", text=text) for number, text in enumerate(requests))
+        run = yield Find(task=self._task, stage=self._tool, queries=queries, k=self._limits.depth)
+        rankings = [run.rankings[query.query_id] for query in queries]
+        doc_ids = frozenset(hit.doc_id for ranking in rankings for hit in ranking)
+        documents = (yield Read(task=self._task, doc_ids=doc_ids)) if doc_ids else {}
+        return [[(hit.doc_id, documents[hit.doc_id].content) for hit in ranking] for ranking in rankings]
+
+    def _problem(self, turn: Turn) -> str | None:
+        """Return what is wrong with a request; None where nothing is."""
+        marks = {"start": self._form.request_start, "end": self._form.request_end}
+        words = len((turn.request or "").split())
+        if turn.request is None:
+            return NEITHER.format(**marks)
+        if not words:
+            return EMPTY.format(**marks)
+        return TOO_LONG.format(words=words, most=MOST_WORDS) if words > MOST_WORDS else None
+
+    def _cut(self, text: str) -> str:
+        return " ".join(text.split()[: self._limits.words])

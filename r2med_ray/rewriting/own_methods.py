@@ -1,0 +1,125 @@
+"""Methods of a user's own: rows of the section `methods` of the user's models file.
+
+    methods:
+      - {name: simple-words, use: replaces, meaning: the question in the words of a layman}
+      - {name: my-method, use: alone, class: my_module.MyMethod}
+
+A row without `class` has a language model write texts. The benchmark file says where the prompts are: `prompts:
+FOLDER`, which holds `<name>/default.txt`. A class is called with what `build.build_rewriter` is called with, and
+fulfils `demands.QueryRewriter`. It is imported because the file names it; without a `class` nothing is.
+"""
+
+import importlib
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+from pydantic import Field, ValidationError
+
+from r2med_ray.errors import ConfigError
+from r2med_ray.rewriting.methods import METHODS, Method
+from r2med_ray.settings.registry import Registry, nearest
+from r2med_ray.settings.resources import Frozen
+from r2med_ray.types import Use
+
+SECTION = "methods"
+
+
+class MethodRow(Frozen):
+    """What a file may say of a method; see `Method`."""
+
+    name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
+    use: Use
+    meaning: str = ""
+    source: str = ""
+    needs_candidates: bool = False
+    class_: str = Field(default="", alias="class")
+    """`my_module.MyMethod`: builds the rewriter in place of `LiveRewriter`."""
+
+
+def load_methods(path: Path | None) -> Registry[Method]:
+    """Return the methods that come with the package, and those of a user's models file.
+
+    Args:
+        path: the file; None where there is none. Its other sections are left unread.
+
+    Raises:
+        ConfigError: the file can't be read, a row says something wrong, a name is there twice, or a class can't be
+            imported or has no `rewrite`; names file, row and key.
+    """
+    rows = [] if path is None else [(row.name, _method(row, path)) for row in _read(path)]
+    for name, _ in rows:
+        if name in METHODS or [known for known, _ in rows].count(name) > 1:
+            raise ConfigError(f"{path}: {SECTION}: {name}: there is a {METHODS.kind} of this name already")
+    return Registry(METHODS.kind, [*METHODS.items(), *rows])
+
+
+def _read(path: Path) -> list[MethodRow]:
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+    rows = values.get(SECTION, []) if isinstance(values, dict) else []
+    if not isinstance(rows, list):
+        raise ConfigError(f"{path}: {SECTION} must be a list of rows, got {rows!r}")
+    return [_parsed(row, path, number) for number, row in enumerate(rows, start=1)]
+
+
+def _parsed(values: Any, path: Path, number: int) -> MethodRow:
+    try:
+        return MethodRow.model_validate(values)
+    except ValidationError as error:
+        name = values.get("name", f"row {number}") if isinstance(values, dict) else f"row {number}"
+        problems = "\n".join(f"  {name}: {_problem(problem)}" for problem in error.errors())
+        raise ConfigError(f"{path}: {SECTION}:\n{problems}") from error
+
+
+def _problem(problem: Any) -> str:
+    key, given, kind = ".".join(map(str, problem["loc"])), problem["input"], problem["type"]
+    known = [field.alias or name for name, field in MethodRow.model_fields.items()]
+    match kind:
+        case "extra_forbidden":
+            return f"unknown key {key!r}.{nearest(key, known)} Known: {', '.join(known)}"
+        case "missing":
+            return f"{key} is missing"
+        case "literal_error":
+            uses = get_args(Use)
+            return f"{key} should be one of {', '.join(uses)}, got {given!r}.{nearest(str(given), uses)}"
+        case "string_pattern_mismatch":
+            return f"{key} should be small letters and digits, with dashes between them, got {given!r}"
+        case "model_type":
+            return f"should be keys and values, e.g. `{{name: my-method, use: replaces}}`, got {given!r}"
+    return f"{key}: {problem['msg']}, got {given!r}"
+
+
+def _method(row: MethodRow, path: Path) -> Method:
+    build = _imported(row.class_, f"{path}: {SECTION}: {row.name}: class {row.class_!r}") if row.class_ else None
+    return Method(
+        use=row.use,
+        meaning=row.meaning,
+        source=row.source,
+        needs_candidates=row.needs_candidates,
+        build=build,
+    )
+
+
+def _imported(name: str, where: str) -> Any:
+    """Return the class of a dotted name."""
+    module_name, _, attribute = name.rpartition(".")
+    if not module_name or not attribute.isidentifier():
+        raise ConfigError(f"{where}: expected a module and a class in it, such as my_module.MyMethod")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"{where}: there is no Python module {error.name!r}; install it, or put its folder on PYTHONPATH"
+        ) from error
+    except ImportError as error:
+        raise ConfigError(f"{where}: module {module_name!r} can't be imported: {error}") from error
+    classes = [key for key, value in vars(module).items() if isinstance(value, type)]
+    found = vars(module).get(attribute)
+    if not isinstance(found, type):
+        raise ConfigError(f"{where}: module {module_name!r} has no such class.{nearest(attribute, classes)}")
+    if not callable(getattr(found, "rewrite", None)):
+        raise ConfigError(f"{where}: it has no method `rewrite`; see `r2med_ray.demands.QueryRewriter`")
+    return found

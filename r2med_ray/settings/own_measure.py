@@ -1,0 +1,40 @@
+"""What a benchmark file says about a measure of the user's own."""
+
+import re
+from typing import Annotated, TypeAlias
+
+from pydantic import ConfigDict, Field, field_validator
+
+from r2med_ray.settings.resources import Frozen
+
+BoundField: TypeAlias = Annotated[float, Field(allow_inf_nan=False)] | None
+
+
+class OwnMeasureConfig(Frozen):
+    """A measure of your own: a function of a module that can be imported."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    name: str
+    """What it is called in tables, with its cut-off, e.g. `MyMeasure@10`."""
+
+    class_: str = Field(alias="class")
+    """Module and function, e.g. `my_module.my_measure`. It is imported because this file names it."""
+
+    bounds: tuple[BoundField, BoundField]
+    """The lowest and the highest value that is possible; `null` for no bound."""
+
+    @field_validator("class_")
+    @classmethod
+    def _is_dotted(cls, path: str) -> str:
+        if not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)+", path):
+            raise ValueError("should be a module and a function in it, e.g. my_module.my_measure")
+        return path
+
+    @field_validator("bounds")
+    @classmethod
+    def _hold_zero(cls, bounds: tuple[float | None, float | None]) -> tuple[float | None, float | None]:
+        low, high = bounds
+        if (low is not None and low > 0) or (high is not None and high < 0):
+            raise ValueError("should hold 0, which a query without an answer counts")
+        return bounds

@@ -1,0 +1,80 @@
+"""Sparse vectors and token vectors: made by a checkpoint, stored as tables, and read back for an index."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from r2med_ray.indexing import late_interaction, sparse
+from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, VECTORS_FILE
+from r2med_ray.models.networks.late_interaction import LateInteractionEncoder
+from r2med_ray.models.networks.sparse_encoders import SparseEncoder
+from r2med_ray.protocols import Index, Maker
+from r2med_ray.retrieval.query_parts import encode_parts
+from r2med_ray.types import Document, Query
+
+
+class VectorFormat(NamedTuple):
+    """How vectors of one kind are split, stored and searched."""
+
+    split: Callable[[Any], Sequence[Any]]
+    """Cuts what the encoder returned into what it made of each text."""
+
+    document_table: Callable[[Any, Sequence[str], Any], pa.Table]
+    """Makes a table of the rows of the corpus, the document ids, and what the encoder returned for the documents."""
+
+    query_table: Callable[[Sequence[str], Sequence[Sequence[Any]]], pa.Table]
+    """Makes a table of the query ids, and of the vectors of each query's parts."""
+
+    read_queries: Callable[[pa.Table], Any]
+    """Reads from the table of queries what an index is asked."""
+
+    build_index: Callable[[pa.Table], Index[Any]]
+    """Builds an index from the table of a shard's documents."""
+
+
+SPARSE_VECTORS = VectorFormat(
+    split=sparse.split_rows,
+    document_table=sparse.sparse_table,
+    query_table=sparse.query_table,
+    read_queries=sparse.read_queries,
+    build_index=sparse.SparseIndex.of_table,
+)
+TOKEN_VECTORS = VectorFormat(
+    split=list,
+    document_table=late_interaction.token_table,
+    query_table=late_interaction.query_table,
+    read_queries=late_interaction.read_queries,
+    build_index=late_interaction.LateInteractionIndex.of_table,
+)
+
+
+class CheckpointMaker(Maker):
+    """Encodes documents and queries with a checkpoint, which brings its own prompts for every task.
+
+    Args:
+        form: how the vectors are stored.
+        encoder: makes them.
+    """
+
+    def __init__(self, form: VectorFormat, encoder: SparseEncoder | LateInteractionEncoder) -> None:
+        self._form = form
+        self._encoder = encoder
+
+    def make_shard(
+        self, task: str, documents: Sequence[Document], rows: Sequence[int] | npt.NDArray[np.int64]
+    ) -> Mapping[str, pa.Table]:
+        """Return the vectors of a shard's documents, one row per document."""
+        ids = [document.doc_id for document in documents]
+        return {VECTORS_FILE: self._form.document_table(rows, ids, self._encoder.encode_documents(documents))}
+
+    def make_queries(self, task: str, queries: Sequence[Query]) -> Mapping[str, pa.Table]:
+        """Return the vectors of queries, one row per query: those of its parts together."""
+        parts = encode_parts(
+            queries,
+            lambda texts: self._form.split(self._encoder.encode_queries(texts)),
+            lambda documents: self._form.split(self._encoder.encode_documents(documents)),
+        )
+        return {QUERY_VECTORS_FILE: self._form.query_table([query.query_id for query in queries], parts)}

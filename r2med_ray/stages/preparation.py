@@ -1,0 +1,174 @@
+"""What is still to be made before a search, and how one piece of it is made and stored.
+
+Workers of a cluster and a single process call the same functions, so they store the same bytes. Work is listed by the
+key of its artefact: what two tasks or two stages share is made once.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+
+import pyarrow as pa
+
+from r2med_ray.corpus.loading import ShardRows
+from r2med_ray.errors import R2MedError, StageError
+from r2med_ray.protocols import MadeBy, Maker, ShardedStage
+from r2med_ray.storage.artifacts import ArtifactKey, ArtifactStore
+from r2med_ray.types import CorpusShard, Query, Task
+
+ARROWS: Mapping[MadeBy, str] = {"encode": "encode", "ask a service": "encode", "tokenize": "tokenize"}
+"""Work → the arrow of the flow that errors and reports name."""
+
+Corpora: TypeAlias = Sequence[tuple[Task, ShardedStage]]
+"""Tasks, each with a stage that is going to search its corpus; all stages of one kind and one `artifact_group`."""
+
+Questions: TypeAlias = Sequence[tuple[Task, ShardedStage, Sequence[Query]]]
+"""Tasks, each with a stage that is going to be asked these queries; the stages as in `Corpora`."""
+
+
+class Work(Protocol):
+    """One artefact that is to be made."""
+
+    @property
+    def key(self) -> ArtifactKey: ...
+
+    @property
+    def num_documents(self) -> int:
+        """How many documents or queries it is made of."""
+        ...
+
+
+W = TypeVar("W", bound=Work)
+
+
+class Left(NamedTuple, Generic[W]):
+    """The work that is left to do."""
+
+    work: list[W]
+    stored: int
+    """How many artefacts the store has already."""
+
+    @property
+    def num_documents(self) -> int:
+        """How many documents or queries are left."""
+        return sum(item.num_documents for item in self.work)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardWork:
+    """One shard of which an artefact is to be made."""
+
+    task: str
+    shard: CorpusShard
+    key: ArtifactKey
+    """Names what is made of it."""
+
+    skip_rows: tuple[int, ...] = ()
+    """Rows of the shard that are not read."""
+
+    @property
+    def unit(self) -> str:
+        return f"{self.task}, shard {self.shard.index}"
+
+    @property
+    def num_documents(self) -> int:
+        return self.shard.num_rows - len(self.skip_rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryWork:
+    """Queries of one task of which an artefact is to be made."""
+
+    task: str
+    queries: tuple[Query, ...]
+    key: ArtifactKey
+
+    @property
+    def unit(self) -> str:
+        return f"the queries of {self.task}"
+
+    @property
+    def num_documents(self) -> int:
+        return len(self.queries)
+
+
+def shards_left(store: ArtifactStore, corpora: Corpora, device: str) -> Left[ShardWork]:
+    """Return the shards whose artefact isn't stored, each artefact once, in the order of the tasks."""
+    return _left(
+        store,
+        (
+            ShardWork(
+                task=task.name,
+                shard=shard,
+                key=stage.shard_key(task.name, task.corpus, shard, device),
+                skip_rows=stage.skip_rows(task.corpus, shard),
+            )
+            for task, stage in corpora
+            for shard in task.corpus.shards
+        ),
+    )
+
+
+def queries_left(store: ArtifactStore, questions: Questions, device: str) -> Left[QueryWork] | None:
+    """Return the queries whose artefact isn't stored, each artefact once; None where nothing is made of queries."""
+    keys = [stage.queries_key(task.name, queries, device) for task, stage, queries in questions]
+    work = [
+        QueryWork(task=task.name, queries=tuple(queries), key=key)
+        for (task, _, queries), key in zip(questions, keys, strict=True)
+        if key is not None
+    ]
+    return _left(store, work) if work else None
+
+
+def make_shard(store: ArtifactStore, maker: Maker, work: ShardWork, shard: ShardRows) -> dict[str, int]:
+    """Make and store the artefact of one shard.
+
+    Returns:
+        `documents`, and what a service counted.
+
+    Raises:
+        DataError: a number is not finite; names the documents.
+    """
+    _store(store, work.key, maker.make_shard(work.task, shard.documents, shard.rows))
+    return {"documents": len(shard.documents), **maker.take_usage()}
+
+
+def make_queries(store: ArtifactStore, maker: Maker, work: QueryWork) -> dict[str, int]:
+    """Make and store the artefact of one set of queries.
+
+    Returns:
+        `documents`, which is the number of queries, and what a service counted.
+
+    Raises:
+        DataError: a number is not finite; names the query.
+    """
+    _store(store, work.key, maker.make_queries(work.task, work.queries))
+    return {"documents": len(work.queries), **maker.take_usage()}
+
+
+@contextmanager
+def failing_as(arrow: str, unit: str) -> Iterator[None]:
+    """Let an error of the block say on what it happened.
+
+    Raises:
+        StageError: the block raised an error of this package.
+    """
+    try:
+        yield
+    except R2MedError as error:
+        raise StageError(arrow, unit, str(error)) from error
+
+
+def _store(store: ArtifactStore, key: ArtifactKey, tables: Mapping[str, pa.Table]) -> None:
+    with store.create(key) as writer:
+        for name, table in tables.items():
+            writer.write_table(name, table)
+
+
+def _left(store: ArtifactStore, work: Iterable[W]) -> Left[W]:
+    distinct: dict[str, W] = {}
+    for item in work:
+        distinct.setdefault(item.key.name, item)
+    missing = [item for item in distinct.values() if store.find(item.key) is None]
+    return Left(missing, len(distinct) - len(missing))

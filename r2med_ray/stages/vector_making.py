@@ -1,0 +1,62 @@
+"""One vector per document and per query: made by an encoder here or by a service, and stored as tables."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from r2med_ray.indexing.embedding import embed_documents, vectors_table
+from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, VECTORS_FILE
+from r2med_ray.models.catalog.encoders import EncoderRow
+from r2med_ray.models.catalog.services import ApiEncoderRow
+from r2med_ray.models.services.embeddings import ApiEncoder
+from r2med_ray.protocols import Encoder, Maker
+from r2med_ray.retrieval.query_construction import prepare_dense
+from r2med_ray.settings.compat import Rules
+from r2med_ray.types import Document, Query
+
+
+class VectorMaker(Maker):
+    """Embeds documents and queries.
+
+    Args:
+        row: says what a generated text is embedded as, and what the vectors are compared by.
+        rules: say how a query and its generated texts become one vector.
+        encoder_for: gives the encoder with the prompts of a task.
+    """
+
+    def __init__(self, row: EncoderRow | ApiEncoderRow, rules: Rules, encoder_for: Callable[[str], Encoder]) -> None:
+        self._row = row
+        self._rules = rules
+        self._encoder_for = encoder_for
+
+    def make_shard(
+        self, task: str, documents: Sequence[Document], rows: Sequence[int] | npt.NDArray[np.int64]
+    ) -> Mapping[str, pa.Table]:
+        """Return columns row, doc_id, vector."""
+        return {VECTORS_FILE: embed_documents(self._encoder_for(task), documents, rows)}
+
+    def make_queries(self, task: str, queries: Sequence[Query]) -> Mapping[str, pa.Table]:
+        """Return columns row, doc_id, vector, where row counts the queries and doc_id is a query's id."""
+        vectors_QD = prepare_dense(
+            queries,
+            self._encoder_for(task),
+            rules=self._rules,
+            expansion_prompt=self._row.expansion_prompt,
+            cosine=self._row.similarity == "cosine" or self._rules.cosine_for_all,
+        )
+        query_ids = [query.query_id for query in queries]
+        return {QUERY_VECTORS_FILE: vectors_table(range(len(query_ids)), query_ids, vectors_QD)}
+
+
+class ServiceMaker(VectorMaker):
+    """Has a service embed documents and queries, with the same prompts for every task."""
+
+    def __init__(self, row: ApiEncoderRow, rules: Rules, encoder: ApiEncoder) -> None:
+        super().__init__(row, rules, lambda task: encoder)
+        self._encoder = encoder
+
+    def take_usage(self) -> Mapping[str, int]:
+        """Return texts, tokens and requests since the last call, as `services.USAGE` names them."""
+        return self._encoder.take_usage()

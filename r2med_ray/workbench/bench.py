@@ -1,0 +1,275 @@
+"""The public door: search, ask, score, rank and measure over one's own documents, on a cluster or in this process.
+
+    with open_workbench("store") as bench:                          # address="local" starts Ray on this machine
+        task = bench.task("mine", documents=..., queries=..., qrels=...)
+        ranked = bench.rank(task, {"retriever": "bm25"})
+        print(bench.measure(ranked.run, task, ["nDCG@10"]).means)
+
+The jobs, the command line and the adapter to mteb use nothing else. What was made once is read from the store.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from r2med_ray.corpus.catalog import fetcher, resolve_tasks
+from r2med_ray.corpus.convert import convert_documents, load_corpus
+from r2med_ray.corpus.loading import load_task
+from r2med_ray.demands import Ask, Find, Read, Steps
+from r2med_ray.errors import NotAtHand
+from r2med_ray.evaluation.evaluate import Evaluation
+from r2med_ray.evaluation.measures import Measure
+from r2med_ray.pipeline import Ranked, measure, rank
+from r2med_ray.protocols import ChatPrompt, Completion, FirstStage
+from r2med_ray.reranking.heads import head_ids, rerank
+from r2med_ray.reranking.pair_reranking import PairReranker
+from r2med_ray.settings.config_files import parse_config
+from r2med_ray.settings.resources import ResourcesConfig
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.systems import Defaults, Names, ResolvedSystem
+from r2med_ray.types import Document, Qrels, Query, Run, Task
+from r2med_ray.workbench.driver import Driver
+from r2med_ray.workbench.parts import Ended
+from r2med_ray.workbench.runner import Runner
+from r2med_ray.workbench.worklog import Worklog
+
+T = TypeVar("T")
+
+Texts: TypeAlias = Mapping[str, str]
+"""Id → text."""
+
+
+class Workbench:
+    """Answers questions over corpora with the models of a catalogue.
+
+    Args:
+        store: where everything that is made is kept.
+        runner: does the work.
+        names: what models and methods are called.
+        worklog: of the runner.
+        resources: how corpora are cut.
+    """
+
+    def __init__(
+        self, store: ArtifactStore, runner: Runner, names: Names, worklog: Worklog, resources: ResourcesConfig
+    ) -> None:
+        self.store = store
+        self.worklog = worklog
+        self.device = runner.device
+        self._names = names
+        self._resources = resources
+        self._driver = Driver(store, runner, worklog, fetch_published)
+
+    def run(self, parts: Mapping[str, Steps[T]]) -> Iterator[tuple[str, Ended[T] | NotAtHand]]:
+        """Lead parts of one's own, see `demands` and `driver.Driver.run`: all of them together, in large batches."""
+        return self._driver.run(parts)
+
+    def task(
+        self,
+        name: str,
+        *,
+        documents: Texts | Iterable[Document] | None = None,
+        queries: Texts | Iterable[Query] = (),
+        qrels: Qrels | None = None,
+    ) -> Task:
+        """Return a task: one that is known by name, or documents, queries and judgements of one's own.
+
+        Args:
+            name: of a task of the catalogue where no documents are given, else whatever it is to be called.
+            documents: the corpus; it is stored, and read from the store afterwards.
+            queries: the questions.
+            qrels: query_id → doc_id → grade; empty where nothing is to be measured.
+
+        Raises:
+            DataError: there are no documents, an id comes twice or is empty, or a file of the task is wrong.
+            NotAtHand: the files of the task are not on this machine.
+        """
+        size, shards = self._resources.documents_per_shard, self._resources.shards
+        if documents is None:
+            [source] = resolve_tasks([name])
+            return load_task(source, self.store, documents_per_shard=size, shards=shards)
+        artifact = convert_documents(
+            _as_documents(documents), self.store, name=name, documents_per_shard=size, shards=shards
+        )
+        corpus = load_corpus(artifact)
+        return Task(
+            name=name,
+            suite=name,
+            revision=corpus.digest,
+            corpus=corpus,
+            queries=_as_queries(queries),
+            qrels=qrels or {},
+            folder="",
+        )
+
+    def stage(self, retriever: str | Mapping[str, Any]) -> FirstStage:
+        """Look up a retriever, as a benchmark file names it: `bm25`, or `{"model": "bm25", "k1": 1.2}`.
+
+        Raises:
+            ConfigError: there is none, or a setting has no meaning for it; gives the nearest valid name.
+        """
+        return self.system({"retriever": retriever}).first_stages[0]
+
+    def system(self, system: Mapping[str, Any], *, depth: int = 100) -> ResolvedSystem:
+        """Look up a system, written as in a benchmark file; `name` may be left out."""
+        values = {"name": "workbench", "tasks": ["any"], "systems": [{"name": "system", **system}], "depth": depth}
+        [config] = parse_config(values, source="system").systems
+        return self._names.system(config, Defaults(depth=depth))
+
+    def find(
+        self,
+        task: Task,
+        retriever: str | Mapping[str, Any] | FirstStage,
+        queries: Texts | Iterable[Query] | None = None,
+        *,
+        k: int = 100,
+        keep: bool = True,
+    ) -> Run:
+        """Search a task's corpus.
+
+        Args:
+            task: whose corpus is searched.
+            retriever: see `stage`.
+            queries: the questions; the task's own where they are left out.
+            k: documents per query.
+            keep: whether the run is stored.
+        """
+        stage = self.stage(retriever) if isinstance(retriever, str | Mapping) else retriever
+        asked = task.queries if queries is None else _as_queries(queries)
+        return self._one(f"search of {task.name}", _find(Find(task=task, stage=stage, queries=asked, k=k, keep=keep)))
+
+    def ask(self, model: str, prompts: Sequence[str], *, seed: int = 42) -> list[Completion | None]:
+        """Have a language model of the catalogue answer prompts, in their order; None where one is too long for it.
+
+        Raises:
+            ConfigError: there is no such model.
+            NotAtHand: it needs a cluster, vLLM or a key that is not here.
+            StageError: it failed for good; names the prompts by their number.
+        """
+        row = self._names.catalog.language_models[model]
+        asked = [
+            ChatPrompt(unit=f"prompt {number}", messages=({"role": "user", "content": text},), seed=seed)
+            for number, text in enumerate(prompts)
+        ]
+        return self._one(f"prompts for {model}", _ask(Ask(model=row, prompts=tuple(asked))))
+
+    def score(
+        self, reranker: str, task: Task, run: Run, queries: Texts | Iterable[Query] | None = None, *, depth: int = 100
+    ) -> Run:
+        """Have a scorer of the catalogue order the first documents of every ranking; the others stay below.
+
+        Args:
+            reranker: name of its row.
+            task: has the documents' texts.
+            run: whose rankings are ordered.
+            queries: exactly those that the run answers; the task's own where they are left out.
+            depth: how many documents of each ranking are scored.
+
+        Raises:
+            ConfigError: there is no such reranker, or it is a language model that reads several documents at once:
+                rank a system with it.
+        """
+        scorer = PairReranker(self._names.scorer(reranker))
+        asked = task.queries if queries is None else _as_queries(queries)
+        return self._one(f"scores of {reranker}", _score(scorer, task, run, asked, depth))
+
+    def rank(self, task: Task, system: Mapping[str, Any] | ResolvedSystem, *, depth: int = 100) -> Ranked:
+        """Rewrite, search, fuse and rerank: the whole flow of one system.
+
+        Args:
+            task: its queries are answered out of its corpus.
+            system: see `system`.
+            depth: documents per query.
+        """
+        resolved = system if isinstance(system, ResolvedSystem) else self.system(system, depth=depth)
+        return self._one(f"{resolved.name} on {task.name}", rank(task, resolved, device=self.device))
+
+    def measure(self, run: Run, task: Task, measures: Sequence[str] = ("nDCG@10", "R@100")) -> Evaluation:
+        """Measure a run against the task's judgements, see `pipeline.measure`."""
+        return measure(run, task, [Measure.parse(name) for name in measures])
+
+    def _one(self, name: str, steps: Steps[T]) -> T:
+        [(_, ended)] = self.run({name: steps})
+        if isinstance(ended, NotAtHand):
+            raise ended
+        return ended.result
+
+
+@contextmanager
+def open_workbench(
+    store: str | Path = "store",
+    *,
+    address: str | None = None,
+    models: str | Path | None = None,
+    names: Names | None = None,
+    resources: ResourcesConfig | None = None,
+) -> Iterator[Workbench]:
+    """Open a workbench for the length of a `with` block.
+
+    Args:
+        store: folder or URI of the artefacts.
+        address: None works in this process, serially and without Ray. `local` starts a cluster on this machine, an
+            address joins one; see `distributed.session.connect`.
+        models: a YAML file with models, methods and kinds of one's own.
+        names: takes its place where such a file was read already.
+        resources: what each stage may reserve; the defaults of a benchmark file where they are left out.
+
+    Raises:
+        ConfigError: the file is wrong, or there is no cluster at the address.
+    """
+    resources = resources or ResourcesConfig()
+    names = names or Names.load(Path(models) if models else None)
+    kept = ArtifactStore(str(store))
+    worklog = Worklog()
+    if address is None:
+        from r2med_ray.workbench.local_runner import LocalRunner
+
+        yield Workbench(kept, LocalRunner(names.catalog, kept, resources, worklog), names, worklog, resources)
+        return
+    from r2med_ray.distributed.session import connect
+    from r2med_ray.workbench.on_cluster import ClusterRunner
+
+    with connect(address) as capacity:
+        runner = ClusterRunner("workbench", names.catalog, kept, resources, capacity, worklog)
+        yield Workbench(kept, runner, names, worklog, resources)
+
+
+def fetch_published(task: Task, file: str) -> Path:
+    """Return a published file of a task, from this machine or from the Hub.
+
+    Raises:
+        NotAtHand: nobody publishes files for it, or the Hub doesn't give this one.
+    """
+    fetch = fetcher(task)
+    if fetch is None:
+        raise NotAtHand(file, f"task {task.name!r} has no repository that {file} could be fetched from")
+    return fetch(file)
+
+
+def _find(find: Find) -> Steps[Run]:
+    run: Run = yield find
+    return run
+
+
+def _ask(ask: Ask) -> Steps[list[Completion | None]]:
+    texts: list[Completion | None] = yield ask
+    return texts
+
+
+def _score(reranker: PairReranker, task: Task, run: Run, queries: Sequence[Query], depth: int) -> Steps[Run]:
+    documents = yield Read(task=task, doc_ids=head_ids(run, depth))
+    reranked, _ = yield from rerank(run, reranker, queries, documents, depth=depth, tag=run.tag)
+    return reranked
+
+
+def _as_documents(documents: Texts | Iterable[Document]) -> Iterable[Document]:
+    if isinstance(documents, Mapping):
+        return [Document(doc_id=doc_id, text=text) for doc_id, text in documents.items()]
+    return documents
+
+
+def _as_queries(queries: Texts | Iterable[Query]) -> tuple[Query, ...]:
+    if isinstance(queries, Mapping):
+        return tuple(Query(query_id=query_id, text=text) for query_id, text in queries.items())
+    return tuple(queries)

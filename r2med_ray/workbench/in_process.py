@@ -1,0 +1,122 @@
+"""First stages in this process, by the callables that workers of a cluster call: prepare, index, search. No Ray.
+
+One shard after the other, the same artefacts in the same store, the same rankings.
+"""
+
+import threading
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from r2med_ray.corpus.loading import read_shard
+from r2med_ray.distributed.progress import StageReport, follow
+from r2med_ray.distributed.stopping import until_stopped
+from r2med_ray.protocols import Computing, ShardedStage
+from r2med_ray.retrieval.search import PlainRetriever
+from r2med_ray.stages.preparation import (
+    ARROWS,
+    Corpora,
+    Left,
+    QueryWork,
+    Questions,
+    ShardWork,
+    failing_as,
+    make_queries,
+    make_shard,
+    queries_left,
+    shards_left,
+)
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.types import Task
+
+
+class PlainIndex(PlainRetriever[Any]):
+    """The index of a corpus in this process, ready for searches until it is closed."""
+
+    def close(self) -> None:
+        """Let go of the shards."""
+        self._shards = ()
+
+
+class InProcess:
+    """Does in this process what `distributed.preparing` and `distributed.searching` do on a cluster.
+
+    Args:
+        store: where corpora and artefacts are kept.
+        computing: what this process computes with.
+    """
+
+    def __init__(self, store: ArtifactStore, computing: Computing) -> None:
+        self._store = store
+        self._computing = computing
+
+    def prepare_shards(self, corpora: Corpora, *, stop: threading.Event | None = None) -> StageReport:
+        """Store what is made of every shard of the corpora and isn't stored yet. A model is loaded once.
+
+        Args:
+            corpora: at least one.
+            stop: heeded whenever a shard is finished; no further one is begun.
+
+        Raises:
+            StageError: a shard failed; the shards that were finished stay.
+            StoppedError: `stop` was set; the shards that were finished stay.
+        """
+        stage = corpora[0][1]
+        arrow = ARROWS[stage.work]
+        left = shards_left(self._store, corpora, self._computing.device)
+        finished = until_stopped(stop or threading.Event(), self._make_shards(stage, left))
+        return follow(f"{arrow} for {stage.label}", left, finished, stage.cost)
+
+    def prepare_queries(self, questions: Questions) -> StageReport | None:
+        """Store what is made of queries and isn't stored yet.
+
+        Args:
+            questions: at least one.
+
+        Returns:
+            What was done; None where the stages make nothing of queries.
+
+        Raises:
+            StageError: queries failed; what was finished stays.
+        """
+        stage = questions[0][1]
+        left = queries_left(self._store, questions, self._computing.device)
+        if left is None:
+            return None
+        label = f"{ARROWS[stage.work]} queries for {stage.label}"
+        return follow(label, left, self._make_queries(stage, left), stage.cost)
+
+    def open_index(self, task: Task, stage: ShardedStage) -> PlainIndex:
+        """Load the index of every shard of a task's corpus; what is made of them must be stored.
+
+        Raises:
+            ArtifactError: something of the corpus is not stored.
+        """
+        device = self._computing.device
+        gathered = stage.gather(self._store, task, device)
+        return PlainIndex(
+            f"{stage.label} on {task.name}",
+            partial(stage.prepare, self._store, task, device=device),
+            [stage.load_index(self._store, task, shard, gathered, device) for shard in task.corpus.shards],
+            drop_identical_ids=stage.drop_identical_ids,
+            ties=stage.ties,
+        )
+
+    def _make_shards(self, stage: ShardedStage, left: Left[ShardWork]) -> Iterator[Mapping[str, int]]:
+        if not left.work:
+            return
+        maker = stage.load(self._store, self._computing)
+        for work in left.work:
+            with failing_as(ARROWS[stage.work], work.unit):
+                shard = read_shard(self._store, work.shard, skip_rows=work.skip_rows)
+                numbers = make_shard(self._store, maker, work, shard)
+            yield numbers
+
+    def _make_queries(self, stage: ShardedStage, left: Left[QueryWork]) -> Iterator[Mapping[str, int]]:
+        if not left.work:
+            return
+        maker = stage.load(self._store, self._computing)
+        for work in left.work:
+            with failing_as(ARROWS[stage.work], work.unit):
+                numbers = make_queries(self._store, maker, work)
+            yield numbers

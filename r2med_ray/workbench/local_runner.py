@@ -1,0 +1,142 @@
+"""Does the work of a workbench in this process: everything serial, no Ray, no server."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from r2med_ray.errors import NotAtHand
+from r2med_ray.models.catalog.devices import best_device
+from r2med_ray.models.catalog.language_models import LanguageModelRow
+from r2med_ray.models.catalog.load import Catalog
+from r2med_ray.models.networks.pair_scorers import build_pair_scorer, scoring_inputs
+from r2med_ray.models.services.chat import ChatModel
+from r2med_ray.protocols import Candidates, Computing, LanguageModel, PairScorer, Scorer, ShardedStage, TextGenerator
+from r2med_ray.settings.resources import ResourcesConfig
+from r2med_ray.stages.preparation import ARROWS
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.types import Reranking, Task
+from r2med_ray.workbench.catalog_rows import language_model_row, reranker_row
+from r2med_ray.workbench.in_process import InProcess, PlainIndex
+from r2med_ray.workbench.ledger import Need
+from r2med_ray.workbench.runner import Corpora, QuerySet
+from r2med_ray.workbench.worklog import Worklog
+
+EVERYTHING = Need(cpus=float("inf"), gpus=float("inf"))
+"""Nothing is reserved where one thing is done after the other."""
+
+
+class LocalRunner:
+    """Fulfils `runner.Runner` in this process.
+
+    Args:
+        catalog: has the models.
+        store: where artefacts are kept.
+        resources: token budgets; what they say of actors and replicas has no meaning here.
+        worklog: gets what was done.
+    """
+
+    def __init__(self, catalog: Catalog, store: ArtifactStore, resources: ResourcesConfig, worklog: Worklog) -> None:
+        self.stop = threading.Event()
+        self.capacity = EVERYTHING
+        self._catalog = catalog
+        self._resources = resources
+        self._worklog = worklog
+        self._store = store
+
+    @cached_property
+    def device(self) -> str:
+        return best_device()
+
+    def preparing(self, stage: ShardedStage) -> Need:
+        return Need()
+
+    def searching(self, stage: ShardedStage) -> Need:
+        return Need()
+
+    def scoring(self, scorer: Scorer) -> Need:
+        return Need()
+
+    def writing(self, model: LanguageModel) -> Need:
+        return Need()
+
+    def engine(self, model: LanguageModel) -> str:
+        row = language_model_row(model)
+        return f"{row.name} at {row.base_url}"
+
+    def scoring_inputs(self, scorer: Scorer) -> Mapping[str, Any]:
+        return scoring_inputs(reranker_row(scorer), self._catalog, device=self.device)
+
+    def require(self, row: object) -> None:
+        """Refuse a language model that would have to be served.
+
+        Raises:
+            NotAtHand: a cluster serves it, or its row needs the address of a service.
+        """
+        if isinstance(row, LanguageModelRow) and row.is_served:
+            raise NotAtHand(
+                f"a cluster for {row.name}",
+                f"language model {row.name!r} is to be served, which a cluster does: open the workbench with an "
+                "`address`, e.g. `local`, or give the model the `base_url` of a service",
+            )
+
+    def prepare_corpora(self, corpora: Corpora) -> None:
+        if corpora:
+            stage = corpora[0][1]
+            report = self._work.prepare_shards(corpora)
+            self._worklog.note(ARROWS[stage.work], stage.label, report, stage.cost)
+
+    def prepare_queries(self, sets: Sequence[QuerySet]) -> None:
+        if sets:
+            stage = sets[0].stage
+            report = self._work.prepare_queries(sets)
+            if report is not None:
+                self._worklog.note("encode queries", stage.label, report, stage.cost)
+
+    def open_index(self, task: Task, stage: ShardedStage) -> PlainIndex:
+        return self._work.open_index(task, stage)
+
+    def start_scorer(self, scorer: Scorer) -> "LocalScorer":
+        budget = self._resources.rerank.token_budget
+        return LocalScorer(
+            build_pair_scorer(reranker_row(scorer), self._catalog, device=self.device, token_budget=budget)
+        )
+
+    def start_model(self, model: LanguageModel) -> "LocalModel":
+        return LocalModel(self.stop)
+
+    @cached_property
+    def _work(self) -> InProcess:
+        computing = Computing(device=self.device, token_budget=self._resources.encode.token_budget)
+        return InProcess(self._store, computing)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalScorer:
+    """A scorer in this process."""
+
+    scorer: PairScorer
+
+    def score_all(self, work: Sequence[Candidates]) -> Reranking:
+        """Score the candidates of every query, all pairs in one call."""
+        pairs = [(query.text, document.content) for query, documents, _ in work for document in documents]
+        scores = iter(self.scorer.score_pairs(pairs))
+        return Reranking(scores={query.query_id: [next(scores) for _ in documents] for query, documents, _ in work})
+
+    def close(self) -> None:
+        """Hold nothing that would have to be freed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalModel:
+    """A service elsewhere, asked from this process."""
+
+    stop: threading.Event
+
+    def generator(self, model: LanguageModel) -> TextGenerator:
+        """Return what asks it with the sampling of a row."""
+        return ChatModel(language_model_row(model), stop=self.stop)
+
+    def close(self) -> None:
+        """Hold nothing that would have to be freed."""

@@ -1,0 +1,230 @@
+"""Does the work of a benchmark on a Ray cluster: encoders in pools, indexes in actors, models behind Ray Serve."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from r2med_ray.distributed.preparing import prepare_queries, prepare_shards
+from r2med_ray.distributed.searching import ShardedRetriever, open_index
+from r2med_ray.errors import CapacityError, NotAtHand
+from r2med_ray.models.at_hand import ModelsAtHand
+from r2med_ray.models.catalog.devices import prepare_worker
+from r2med_ray.models.catalog.language_models import LanguageModelRow
+from r2med_ray.models.catalog.load import Catalog
+from r2med_ray.models.catalog.rerankers import RerankerRow
+from r2med_ray.models.networks.pair_scorers import build_pair_scorer, scoring_inputs
+from r2med_ray.models.services.chat import ChatModel
+from r2med_ray.protocols import Candidates, Computing, LanguageModel, PairScorer, Scorer, ShardedStage, TextGenerator
+from r2med_ray.serving.clients import ServedReranker
+from r2med_ray.serving.engines import engine_digest, engine_of, served_engine
+from r2med_ray.serving.llm_app import Engine
+from r2med_ray.serving.reranker_app import serve_pair_scorer
+from r2med_ray.serving.serve_session import application_name, start_serve
+from r2med_ray.settings.pools import CPUS_FOR_READING, CPUS_OF_AN_INGRESS, ClusterCapacity, Pool
+from r2med_ray.settings.resources import ResourcesConfig
+from r2med_ray.stages.preparation import ARROWS
+from r2med_ray.storage.artifacts import ArtifactStore, fingerprint
+from r2med_ray.types import Reranking, Task
+from r2med_ray.workbench.catalog_rows import language_model_row, reranker_row
+from r2med_ray.workbench.ledger import Need
+from r2med_ray.workbench.runner import Corpora, QuerySet
+from r2med_ray.workbench.sizing import require_language_model, size_pools
+from r2med_ray.workbench.worklog import Worklog
+
+
+class ClusterRunner:
+    """Fulfils `runner.Runner` on the cluster that this process is connected to.
+
+    Args:
+        name: of the benchmark; stands in the names of its applications.
+        catalog: has the models.
+        store: every worker must reach it.
+        resources: what each stage may reserve.
+        capacity: what the cluster has.
+        worklog: gets what was done.
+
+    Raises:
+        CapacityError: a stage asks for more than the cluster has.
+
+    Attributes:
+        models: asked for each model before it has to work; None asks nobody, and a worker finds out what it lacks.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        catalog: Catalog,
+        store: ArtifactStore,
+        resources: ResourcesConfig,
+        capacity: ClusterCapacity,
+        worklog: Worklog,
+    ) -> None:
+        self.models: ModelsAtHand | None = None
+        self.stop = threading.Event()
+        self.capacity = Need(cpus=capacity.cpus, gpus=capacity.gpus)
+        self.pools = size_pools(resources, capacity)
+        self._name = name
+        self._catalog = catalog
+        self._store = store
+        self._resources = resources
+        self._cluster = capacity
+        self._worklog = worklog
+        self._engines: dict[str, Engine] = {}
+
+    @property
+    def device(self) -> str:
+        return self.pools.encode.device
+
+    def preparing(self, stage: ShardedStage) -> Need:
+        """Return what one actor reserves, and the tasks that read for it."""
+        pool = self._pool(stage)
+        return Need(cpus=pool.cpus + CPUS_FOR_READING, gpus=pool.gpus)
+
+    def searching(self, stage: ShardedStage) -> Need:
+        return _all_of(self.pools.search)
+
+    def scoring(self, scorer: Scorer) -> Need:
+        return _all_of(self.pools.rerank)
+
+    def writing(self, model: LanguageModel) -> Need:
+        row = language_model_row(model)
+        if not row.is_served:
+            return Need()
+        engine = self._engine(row)
+        workers = engine.min_workers
+        return Need(cpus=workers * engine.cpus + CPUS_OF_AN_INGRESS, gpus=workers * engine.gpus)
+
+    def engine(self, model: LanguageModel) -> str:
+        row = language_model_row(model)
+        return engine_digest(self._engine(row)) if row.is_served else f"{row.name} at {row.base_url}"
+
+    def scoring_inputs(self, scorer: Scorer) -> Mapping[str, Any]:
+        return scoring_inputs(reranker_row(scorer), self._catalog, device=self.pools.rerank.device)
+
+    def require(self, row: object) -> None:
+        if self.models:
+            self.models.require(row)
+        if isinstance(row, LanguageModelRow) and row.is_served:
+            self._require_room(row)
+
+    def prepare_corpora(self, corpora: Corpora) -> None:
+        if not corpora:
+            return
+        stage = corpora[0][1]
+        report = prepare_shards(
+            self._store,
+            corpora,
+            self._computing(stage),
+            self._pool(stage),
+            no_progress_timeout_s=self._resources.no_progress_timeout_s,
+            stop=self.stop,
+        )
+        self._worklog.note(ARROWS[stage.work], stage.label, report, stage.cost)
+
+    def prepare_queries(self, sets: Sequence[QuerySet]) -> None:
+        if not sets:
+            return
+        stage = sets[0].stage
+        report = prepare_queries(self._store, sets, self._computing(stage), self._pool(stage))
+        if report is not None:
+            self._worklog.note("encode queries", stage.label, report, stage.cost)
+
+    def open_index(self, task: Task, stage: ShardedStage) -> ShardedRetriever[Any]:
+        return open_index(self._store, task, stage, self.device, self.pools.search)
+
+    def start_scorer(self, scorer: Scorer) -> "ServedScorer":
+        row, resources, pool = reranker_row(scorer), self._resources.rerank, self.pools.rerank
+        name = application_name(self._name, row.name, fingerprint(row.model_dump(mode="json")))
+        build = partial(_build_scorer, row, self._catalog, pool.device, resources.token_budget, pool.threads)
+        start_serve(http=bool(self._engines), host=self._host, port=self._port)
+        stack = ExitStack()
+        handle = stack.enter_context(serve_pair_scorer(name, build, resources, cpus=pool.cpus, gpus=pool.gpus))
+        return ServedScorer(ServedReranker(handle, resources), stack)
+
+    def start_model(self, model: LanguageModel) -> "Model":
+        row, stack = language_model_row(model), ExitStack()
+        if not row.is_served:
+            return Model(None, stack, self.stop)
+        self._require_room(row)
+        proxy = start_serve(http=True, host=self._host, port=self._port)
+        assert proxy is not None
+        address = stack.enter_context(served_engine(self._name, row, self._engine(row), proxy))
+        return Model(address, stack, self.stop)
+
+    @property
+    def _host(self) -> str:
+        return self._resources.language_model.host
+
+    @property
+    def _port(self) -> int | None:
+        return self._resources.language_model.port
+
+    def _require_room(self, row: LanguageModelRow) -> None:
+        """Remember an engine that will have to run, for Serve's proxy has to be there from the start."""
+        engine = self._engine(row)
+        try:
+            require_language_model(row.name, engine.min_workers, self.pools, self._cluster)
+        except CapacityError as error:
+            each = f"{engine.gpus:g} GPU" if engine.gpus else f"{engine.cpus:g} CPU"
+            raise NotAtHand(f"{engine.min_workers} × {each} for {row.name}", str(error)) from error
+        self._engines[engine_digest(engine)] = engine
+
+    def _engine(self, row: LanguageModelRow) -> Engine:
+        return engine_of(row, self.pools.language_model, self._resources.language_model)
+
+    def _pool(self, stage: ShardedStage) -> Pool:
+        return self.pools.tokenize if stage.work == "tokenize" else self.pools.encode
+
+    def _computing(self, stage: ShardedStage) -> Computing:
+        pool = self._pool(stage)
+        return Computing(device=self.device, threads=pool.threads, token_budget=self._resources.encode.token_budget)
+
+
+@dataclass(frozen=True, slots=True)
+class ServedScorer:
+    """A scorer's application, and its client."""
+
+    client: ServedReranker
+    stack: ExitStack
+
+    def score_all(self, work: Sequence[Candidates]) -> Reranking:
+        """Score the candidates of every query."""
+        return self.client.score_all(work)
+
+    def close(self) -> None:
+        """End the application."""
+        self.stack.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A language model that answers: the job's own engine, or a service elsewhere."""
+
+    address: str | None
+    """Where the job's own engine answers; None for a service, whose row says it."""
+
+    stack: ExitStack
+    stop: threading.Event
+
+    def generator(self, model: LanguageModel) -> TextGenerator:
+        """Return what asks it with the sampling of a row."""
+        row = language_model_row(model)
+        if self.address is None:
+            return ChatModel(row, stop=self.stop)
+        return ChatModel(row.for_replicas(), base_url=self.address, stop=self.stop)
+
+    def close(self) -> None:
+        """End the engine."""
+        self.stack.close()
+
+
+def _all_of(pool: Pool) -> Need:
+    return Need(cpus=pool.actors * pool.cpus, gpus=pool.actors * pool.gpus)
+
+
+def _build_scorer(row: RerankerRow, catalog: Catalog, device: str, token_budget: int, threads: int) -> PairScorer:
+    prepare_worker(threads)
+    return build_pair_scorer(row, catalog, device=device, token_budget=token_budget)

@@ -1,0 +1,236 @@
+"""What a benchmark will do: the same driver, which counts what the store lacks in place of having it done.
+
+It reads task files and the store, writes nothing and starts nothing.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from r2med_ray.corpus.catalog import TASKS, TaskRow, fetcher, resolve_tasks
+from r2med_ray.corpus.convert import corpus_key, load_corpus
+from r2med_ray.corpus.loading import read_task_queries
+from r2med_ray.corpus.sources import TaskSource, data_folder, is_cached
+from r2med_ray.errors import DataError, NotAtHand
+from r2med_ray.models.at_hand import ModelsAtHand
+from r2med_ray.models.catalog.row import Row
+from r2med_ray.models.catalog.service_keys import find_key
+from r2med_ray.pipeline import rank
+from r2med_ray.protocols import FirstStage
+from r2med_ray.reporting.missing import needs
+from r2med_ray.reporting.record import MissingRecord
+from r2med_ray.rewriting.published_generations import FILE_NAME
+from r2med_ray.settings.config import TaskConfig
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem
+from r2med_ray.types import Corpus, Task
+from r2med_ray.workbench.driver import Counted, Driver
+from r2med_ray.workbench.lacks import LackingTexts
+from r2med_ray.workbench.plan_text import Plan, ShardCount
+from r2med_ray.workbench.runner import Runner
+from r2med_ray.workbench.worklog import Worklog
+
+NOT_CONVERTED = Corpus(key="", digest="not converted", shards=())
+"""Stands for a corpus that is yet to be converted: nothing of it is stored."""
+
+PUBLISHED = "published texts"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What is known of a task before anything is done for it."""
+
+    task: Task
+    is_here: bool
+    state: str
+    """What the plan says about its corpus."""
+
+
+def make_plan(
+    benchmark: ResolvedBenchmark, store: ArtifactStore, runner: Runner, *, cluster: str, reserved: Iterable[str]
+) -> Plan:
+    """Look at task files and store.
+
+    Args:
+        benchmark: with all its names looked up.
+        store: where artefacts are kept.
+        runner: would do the work; it is asked what names artefacts, and nothing else.
+        cluster: what there is of nodes, CPUs and GPUs.
+        reserved: what each stage would reserve.
+    """
+    found = [_find(entry, benchmark, store) for entry in benchmark.tasks]
+    parts = {f"{system.name}, {item.task.name}": (system, item) for item, system in product(found, benchmark.systems)}
+    driver = Driver(store, runner, Worklog(), _published_file)
+    steps = {name: rank(item.task, system, device=runner.device) for name, (system, item) in parts.items()}
+    counted = driver.count(steps)
+    return Plan(
+        benchmark=benchmark,
+        tasks=tuple((item.task.name, item.state) for item in found),
+        shards=tuple(_shards(benchmark, store, found, runner.device)),
+        unwritten=tuple(_unwritten(parts, counted)),
+        needs=tuple(needs([*_data(found, benchmark), *_texts(parts, counted), *_models(benchmark)])),
+        keys=tuple(_keys(benchmark)),
+        cluster=cluster,
+        reservations=tuple(reserved),
+    )
+
+
+def _find(entry: TaskRow | TaskConfig, benchmark: ResolvedBenchmark, store: ArtifactStore) -> _Found:
+    try:
+        source = find_task(entry, download=False)
+        corpus = _corpus(source, benchmark, store)
+        queries = tuple(read_task_queries(source))
+    except DataError as error:  # a plan of what isn't there yet is still a plan; the run stops at this error
+        what = error.what if isinstance(error, NotAtHand) else str(error)
+        folder = data_folder(entry.name)
+        return _Found(
+            task=_task(entry, NOT_CONVERTED, (), folder),
+            is_here=not isinstance(error, NotAtHand),
+            state=f"not here yet: {what}",
+        )
+    state = (
+        f"{corpus.num_documents} documents in {len(corpus.shards)} shards, converted"
+        if corpus
+        else "corpus to be converted; its shards are known afterwards"
+    )
+    return _Found(task=_task(entry, corpus or NOT_CONVERTED, queries, source.folder), is_here=True, state=state)
+
+
+def _task(entry: TaskRow | TaskConfig, corpus: Corpus, queries: tuple[Any, ...], folder: Path) -> Task:
+    suite, revision = (entry.suite, entry.revision) if isinstance(entry, TaskRow) else (entry.name, "")
+    return Task(
+        name=entry.name, suite=suite, revision=revision, corpus=corpus, queries=queries, qrels={}, folder=str(folder)
+    )
+
+
+def _corpus(source: TaskSource, benchmark: ResolvedBenchmark, store: ArtifactStore) -> Corpus | None:
+    """Return the converted corpus of a task, or None where it is yet to be converted."""
+    resources = benchmark.config.resources
+    key = corpus_key(
+        source,
+        documents_per_shard=resources.documents_per_shard,
+        shards=resources.shards,
+        on_conflict=benchmark.on_conflict,
+    )
+    artifact = store.find(key)
+    return load_corpus(artifact) if artifact else None
+
+
+def find_task(entry: TaskRow | TaskConfig, *, download: bool = True) -> TaskSource:
+    """Return where a task's files are.
+
+    Raises:
+        NotAtHand: they are not on this machine, and the Hub doesn't give them or was not to be asked.
+    """
+    if isinstance(entry, TaskRow):
+        return entry.locate(download=download)
+    [source] = resolve_tasks([entry])
+    return source
+
+
+def _published_file(task: Task, file: str) -> Path:
+    """Return a published file that is on this machine; a plan fetches nothing.
+
+    Raises:
+        NotAtHand: it is not.
+    """
+    fetch = fetcher(task)
+    if fetch is not None:
+        row = TASKS[task.name]
+        if row.repository and is_cached(row.repository, task.revision or row.revision, file):
+            return fetch(file)
+    raise NotAtHand(f"{PUBLISHED} {file}")
+
+
+def _shards(
+    benchmark: ResolvedBenchmark, store: ArtifactStore, found: Sequence[_Found], device: str
+) -> Iterator[ShardCount]:
+    """Count what is stored of each corpus, once per group of first stages that share it."""
+    stages: dict[tuple[type[FirstStage], str], FirstStage] = {}
+    for system in benchmark.systems:
+        for stage in system.first_stages:
+            stages.setdefault((type(stage), stage.artifact_group), stage)
+    for item, stage in product(found, stages.values()):
+        corpus, task = item.task.corpus, item.task.name
+        if corpus is NOT_CONVERTED:
+            continue
+        if stage.work == "nothing":
+            yield ShardCount(what=f"{stage.artifact_label} for {stage.label}", task=task, stored=0, missing=0)
+            continue
+        keys = [stage.shard_key(task, corpus, shard, device) for shard in corpus.shards]
+        stored = sum(store.find(key) is not None for key in keys)
+        what = f"{stage.artifact_label} for {stage.label}"
+        yield ShardCount(what=what, task=task, stored=stored, missing=len(keys) - stored)
+
+
+def _unwritten(parts: Mapping[str, tuple[ResolvedSystem, _Found]], counted: Mapping[str, Counted]) -> Iterator[str]:
+    """Yield how many texts language models have yet to write for rewriters, per system and task."""
+    for name, (system, item) in parts.items():
+        config, count = system.config.rewriter, counted[name]
+        if system.language_model is None or config is None or not item.task.queries:
+            continue
+        most = len(item.task.queries) * config.samples
+        missing = sum(len(lack.missing) for lack in count.lacks if isinstance(lack, LackingTexts))
+        if isinstance(count.error, NotAtHand):
+            yield f"{name}: {most}; needs {count.error.what}"
+        elif not count.is_rewriting:
+            yield f"{name}: 0 of {most}"
+        elif system.tool:
+            yield f"{name}: up to {most}; they depend on what {system.tool.label} finds"
+        else:
+            yield f"{name}: {missing} of {most}"
+
+
+def _data(found: Sequence[_Found], benchmark: ResolvedBenchmark) -> Iterator[MissingRecord]:
+    for item, system in product(found, benchmark.systems):
+        if not item.is_here:
+            needed = f"data {item.state.removeprefix('not here yet: ')}"
+            yield MissingRecord(system=system.name, task=item.task.name, needs=needed)
+
+
+def _texts(
+    parts: Mapping[str, tuple[ResolvedSystem, _Found]], counted: Mapping[str, Counted]
+) -> Iterator[MissingRecord]:
+    """Yield what can't be replayed; published texts of a task whose data isn't here are no news."""
+    for name, (system, item) in parts.items():
+        error = counted[name].error
+        if not isinstance(error, NotAtHand) or FILE_NAME not in error.what:
+            continue
+        if error.what.startswith(PUBLISHED):
+            if item.is_here:
+                yield MissingRecord(system=system.name, task=item.task.name, needs=error.what)
+            continue
+        needed = f"texts that were never published, {error.what}"
+        yield MissingRecord(system=system.name, task=item.task.name, needs=needed)
+
+
+def _models(benchmark: ResolvedBenchmark) -> Iterator[MissingRecord]:
+    """Yield the models that are not on this machine. The Hub is not asked; keys that are not set are told apart."""
+    models = ModelsAtHand(benchmark.names.catalog, memory_gb=None, device="cpu", ask_hub=False)
+    for system, entry in product(benchmark.systems, benchmark.tasks):
+        for row in catalog_rows(benchmark, system):
+            if all(find_key(variable) for variable in row.key_variables):
+                try:
+                    models.require(row)
+                except NotAtHand as error:
+                    yield MissingRecord(system=system.name, task=entry.name, needs=f"model {row.name}: {error.what}")
+
+
+def _keys(benchmark: ResolvedBenchmark) -> Iterator[str]:
+    """Yield each environment variable with a key of a service, whether it is set, and who needs it; never the key."""
+    models: dict[str, dict[str, None]] = {}
+    for system in benchmark.systems:
+        for row in catalog_rows(benchmark, system):
+            for variable in row.key_variables:
+                models.setdefault(variable, {})[row.name] = None
+    for variable, names in models.items():
+        yield f"{variable}: {'set' if find_key(variable) else 'not set'}; for {', '.join(names)}"
+
+
+def catalog_rows(benchmark: ResolvedBenchmark, system: ResolvedSystem) -> Iterator[Row]:
+    """Yield the rows of the catalogue that work for a system, and those that they name."""
+    for row in system.rows:
+        if isinstance(row, Row):
+            yield from row.rows_of(benchmark.names.catalog)

@@ -1,0 +1,89 @@
+"""A plan for people."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from r2med_ray.models.catalog.language_models import LanguageModelRow
+from r2med_ray.settings.pools import Pools
+from r2med_ray.systems import ResolvedBenchmark
+
+NOT_HERE = "not on this machine; the run asks the Hub for data, published texts and checkpoints"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardCount:
+    """How many artefacts of one kind a task has and lacks."""
+
+    what: str
+    task: str
+    stored: int
+    missing: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The benchmark before it starts."""
+
+    benchmark: ResolvedBenchmark
+    tasks: tuple[tuple[str, str], ...]
+    """(task, what is known about its corpus)"""
+
+    shards: tuple[ShardCount, ...]
+    unwritten: tuple[str, ...]
+    """How many texts language models have yet to write, per system and task."""
+
+    needs: tuple[str, ...]
+    """What is not on this machine and of which kind, with what waits for it."""
+
+    keys: tuple[str, ...]
+    """The environment variables with keys of services: whether each is set, and which models are asked with it."""
+
+    cluster: str
+    """What there is of nodes, CPUs and GPUs."""
+
+    reservations: tuple[str, ...]
+    """What each stage would reserve."""
+
+    def text(self) -> str:
+        """Return the plan as lines."""
+        config, systems = self.benchmark.config, self.benchmark.systems
+        width = max(len(name) for name in [*(s.name for s in systems), *(name for name, _ in self.tasks)])
+        lines = [
+            f"benchmark {config.name}: {len(systems)} systems × {len(self.tasks)} tasks, depth {config.depth}, "
+            f"compat {config.compat}",
+            f"cluster: {self.cluster}",
+            *_section("systems", (f"{system.name:{width}}  {system.describe()}" for system in systems)),
+            *_section("tasks", (f"{name:{width}}  {state}" for name, state in self.tasks)),
+            *_section(NOT_HERE, self.needs),
+            *_section("keys of services, from the environment", self.keys),
+            *_section("artefacts of shards (stored + missing)", map(_counted, self.shards), always=True),
+            *_section("texts that a language model has yet to write", self.unwritten),
+            *_section("reservations", self.reservations),
+        ]
+        return "\n".join(lines)
+
+
+def reservations(benchmark: ResolvedBenchmark, pools: Pools) -> Iterator[str]:
+    """Yield what each stage would reserve."""
+    for name, pool in (
+        ("encode", pools.encode), ("tokenize", pools.tokenize), ("search", pools.search), ("rerank", pools.rerank)
+    ):  # fmt: skip
+        yield f"{name:9} {pool.describe()}"
+    pool = pools.language_model
+    rows = (row for system in benchmark.systems for row in (system.language_model, system.reranking_model))
+    served = {row.name: row for row in rows if isinstance(row, LanguageModelRow) and row.is_served}
+    for name, row in served.items():
+        gpus = f" + {pool.gpus:g} GPU" if pool.gpus else ""
+        yield (
+            f"language model {name}: {row.min_replicas}-{row.max_replicas} replicas, each {row.workers} × "
+            f"{pool.cpus:g} CPU{gpus}"
+        )
+
+
+def _counted(count: ShardCount) -> str:
+    return f"{count.what}, {count.task}: {count.stored} + {count.missing}"
+
+
+def _section(title: str, lines: Iterable[str], *, always: bool = False) -> list[str]:
+    rows = [f"  {line}" for line in lines]
+    return [title, *rows] if rows or always else []

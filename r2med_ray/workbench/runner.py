@@ -1,0 +1,126 @@
+"""Who does the work that the store doesn't save: a cluster (`on_cluster`) or this process (`in_process`)."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from r2med_ray.protocols import Candidates, LanguageModel, Scorer, ShardedStage, TextGenerator
+from r2med_ray.types import Query, Reranking, Run, Task
+from r2med_ray.workbench.ledger import Need
+
+Corpora: TypeAlias = Sequence[tuple[Task, ShardedStage]]
+"""Corpora, each with the first stage that is going to search it."""
+
+
+class QuerySet(NamedTuple):
+    """Queries that a first stage is asked together."""
+
+    task: Task
+    stage: ShardedStage
+    queries: tuple[Query, ...]
+
+
+class OpenIndex(Protocol):
+    """The index of one corpus, ready for searches until it is closed."""
+
+    def retrieve(self, queries: Sequence[Query], *, k: int) -> Run:
+        """Return a ranking for every query; an empty one where nothing matches."""
+        ...
+
+    def close(self) -> None:
+        """Free what it holds."""
+        ...
+
+
+class RunningScorer(Protocol):
+    """A scorer of pairs that runs until it is closed."""
+
+    def score_all(self, work: Sequence[Candidates]) -> Reranking:
+        """Score the candidates of every query."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class RunningModel(Protocol):
+    """A language model that answers until it is closed."""
+
+    def generator(self, model: LanguageModel) -> TextGenerator:
+        """Return what asks it with the sampling of a row."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Runner(Protocol):
+    """Does the work of a benchmark, and notes it in its worklog."""
+
+    @property
+    def stop(self) -> threading.Event:
+        """Once it is set, all that is being prepared or written ends soon, with a StoppedError."""
+        ...
+
+    @property
+    def device(self) -> str:
+        """What encoders compute on: `cpu` or `cuda`. It is part of what names their answers."""
+        ...
+
+    @property
+    def capacity(self) -> Need:
+        """All that can be reserved."""
+        ...
+
+    def preparing(self, stage: ShardedStage) -> Need:
+        """Return what preparing a corpus or queries reserves at the least."""
+        ...
+
+    def searching(self, stage: ShardedStage) -> Need:
+        """Return what an open index reserves."""
+        ...
+
+    def scoring(self, scorer: Scorer) -> Need: ...
+
+    def writing(self, model: LanguageModel) -> Need:
+        """Return what a language model reserves; nothing where a service elsewhere answers.
+
+        Raises:
+            NotAtHand: it can never be held here.
+        """
+        ...
+
+    def engine(self, model: LanguageModel) -> str:
+        """Return a name that two rows share whose texts one running model can write."""
+        ...
+
+    def scoring_inputs(self, scorer: Scorer) -> Mapping[str, Any]:
+        """Return everything about a scorer that changes a score, for artefact keys."""
+        ...
+
+    def require(self, row: object) -> None:
+        """Check that what a row needs is at hand, before anything is begun for it.
+
+        Raises:
+            NotAtHand: names what is missing.
+        """
+        ...
+
+    def prepare_corpora(self, corpora: Corpora) -> None:
+        """ENCODE: store what is made of corpora; all stages share one model. What is stored is left alone.
+
+        Raises:
+            StageError: a shard failed; what was finished stays.
+            StoppedError: `stop` was called meanwhile.
+        """
+        ...
+
+    def prepare_queries(self, sets: Sequence[QuerySet]) -> None:
+        """Store what is made of queries; all stages share one model."""
+        ...
+
+    def open_index(self, task: Task, stage: ShardedStage) -> OpenIndex:
+        """INDEX: load the index of a corpus that is prepared."""
+        ...
+
+    def start_scorer(self, scorer: Scorer) -> RunningScorer: ...
+
+    def start_model(self, model: LanguageModel) -> RunningModel: ...

@@ -1,0 +1,38 @@
+"""Two halves of a job's work at the same time, in two threads; whichever fails first has the other stopped."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from r2med_ray.errors import StoppedError
+
+T = TypeVar("T")
+
+
+def side_by_side(here: Callable[[], T], beside: Callable[[], object], stop: threading.Event) -> T:
+    """Do one thing in this thread and another in a second one, which has ended when this returns or raises.
+
+    Args:
+        here: what this thread does; an interruption of the process reaches it alone.
+        beside: what the second thread does.
+        stop: heeded by both, which raise `StoppedError` soon after it is set.
+
+    Returns:
+        What `here` returned.
+
+    Raises:
+        BaseException: whatever ended the first half that failed.
+    """
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        try:
+            other = pool.submit(beside)
+            other.add_done_callback(lambda done: stop.set() if done.exception() else None)
+            result = here()
+            other.result()
+        except StoppedError as stopped:
+            raise other.exception() or stopped from None
+        except BaseException:
+            stop.set()
+            raise
+    return result

@@ -1,0 +1,122 @@
+"""Texts of language models as artefacts: one per prompt and seed, made once and the same ever after.
+
+What is kept is what the model wrote and why it ended. Answer and flag are worked out anew by whoever reads it, so
+that a better rule of `rewriting.answers` never asks a model again.
+"""
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
+from functools import partial
+
+from r2med_ray.errors import ContextError
+from r2med_ray.protocols import ChatPrompt, Completion, LanguageModel, Message, TextGenerator
+from r2med_ray.storage.artifacts import ArtifactKey, ArtifactStore, Json, fingerprint
+
+logger = logging.getLogger(__name__)
+
+KIND = "generation"
+FILE = "completion.json"
+
+READERS = 16
+"""Texts that are looked up at once: they are small, and an object store takes its time."""
+
+
+class Texts:
+    """The texts in a store.
+
+    Args:
+        store: where they are kept.
+    """
+
+    def __init__(self, store: ArtifactStore) -> None:
+        self._store = store
+
+    def keys(self, model: LanguageModel, prompts: Sequence[ChatPrompt]) -> list[ArtifactKey]:
+        """Return a key per prompt, which depends on no prompt beside it, nor on their order or number."""
+        generator = dict(model.generation_inputs())
+        return [
+            ArtifactKey(
+                KIND,
+                {
+                    "generator": generator,
+                    "seed": prompt.seed,
+                    "stop": list(prompt.stop),
+                    "prompt": fingerprint([_plain(messages) for messages in (prompt.messages, *prompt.shorter)]),
+                },
+            )
+            for prompt in prompts
+        ]
+
+    def find(self, keys: Sequence[ArtifactKey]) -> dict[str, Completion]:
+        """Return the stored texts by the digest of their key.
+
+        Raises:
+            ArtifactError: a stored text is damaged.
+        """
+        by_digest = {key.digest: key for key in keys}
+        with ThreadPoolExecutor(READERS) as pool:
+            found = zip(by_digest, pool.map(self._find_one, by_digest.values()), strict=True)
+            return {digest: completion for digest, completion in found if completion is not None}
+
+    def write(
+        self, model: LanguageModel, generator: TextGenerator, asked: Mapping[str, tuple[ArtifactKey, ChatPrompt]]
+    ) -> dict[str, Completion | None]:
+        """Have texts written, and keep each as soon as it is there.
+
+        Args:
+            model: whose name stands beside each text.
+            generator: writes them.
+            asked: digest of a text's key → the key, and the prompt; no two prompts have one unit.
+
+        Returns:
+            The text by the digest of its key; None for a prompt that is too long in its shortest version.
+
+        Raises:
+            StageError: prompts failed for good; names their units. What was written until then is kept.
+        """
+        written: dict[str, Completion | None] = {}
+        while waiting := {digest: item for digest, item in asked.items() if digest not in written}:
+            items = list(waiting.values())
+
+            try:
+                generator.generate([prompt for _, prompt in items], keep=partial(self._keep, model, items, written))
+            except ContextError as error:
+                too_long = {key.digest: None for key, prompt in items if prompt.unit in error.units}
+                if not too_long:
+                    raise
+                logger.warning("%s has no room for %d prompts: %s", model.name, len(too_long), error)
+                written.update(too_long)
+        return written
+
+    def _keep(
+        self,
+        model: LanguageModel,
+        items: Sequence[tuple[ArtifactKey, ChatPrompt]],
+        written: dict[str, Completion | None],
+        place: int,
+        completion: Completion,
+    ) -> None:
+        key, prompt = items[place]
+        content = json.dumps(asdict(completion), ensure_ascii=False, indent=1)
+        with self._store.create(key) as writer:
+            writer.attributes.update(model=model.name, unit=prompt.unit)
+            writer.write(FILE, content.encode("utf-8", "surrogatepass"))
+        written[key.digest] = completion
+
+    def _find_one(self, key: ArtifactKey) -> Completion | None:
+        artifact = self._store.find(key)
+        if artifact is None:
+            return None
+        return Completion(**json.loads(artifact.read(FILE).to_pybytes().decode("utf-8", "surrogatepass")))
+
+
+def named(part: str, prompts: Sequence[ChatPrompt]) -> list[ChatPrompt]:
+    """Return prompts whose units begin with the name of the part that asks, so that no two of a batch are alike."""
+    return [replace(prompt, unit=f"{part}, {prompt.unit}") for prompt in prompts]
+
+
+def _plain(messages: Sequence[Message]) -> list[Json]:
+    return [dict(message) for message in messages]

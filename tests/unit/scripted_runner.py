@@ -1,0 +1,135 @@
+"""A runner in this process that reserves whole numbers of CPUs and remembers what it was told to do; no model."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from r2med_ray.errors import NotAtHand
+from r2med_ray.models.catalog.load import load_catalog
+from r2med_ray.protocols import LanguageModel, Scorer, ShardedStage, TextGenerator
+from r2med_ray.settings.resources import ResourcesConfig
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.types import Task
+from r2med_ray.workbench.in_process import PlainIndex
+from r2med_ray.workbench.ledger import Need
+from r2med_ray.workbench.local_runner import LocalRunner
+from r2med_ray.workbench.runner import Corpora, QuerySet
+from r2med_ray.workbench.worklog import Worklog
+from tests.fakes import ScriptedGenerator, SharedWords
+
+
+class ScriptedModel:
+    """The row of a language model."""
+
+    def __init__(self, name: str = "script") -> None:
+        self.name = name
+        self.answer_format = "plain"
+
+    def generation_inputs(self) -> Mapping[str, Any]:
+        return {"model": self.name}
+
+
+class ScriptedScorer:
+    """The row of a scorer."""
+
+    name = "shared words"
+
+
+class Closing(SharedWords):
+    """A scorer that is closed in the end."""
+
+    def close(self) -> None:
+        """Hold nothing."""
+
+
+class Answering:
+    """A language model that runs."""
+
+    def __init__(self, generator: TextGenerator) -> None:
+        self._generator = generator
+
+    def generator(self, model: LanguageModel) -> TextGenerator:
+        return self._generator
+
+    def close(self) -> None:
+        """Hold nothing."""
+
+
+class ScriptedRunner(LocalRunner):
+    """Searches in this process; its language model and its scorer are scripted.
+
+    Args:
+        store: where artefacts are kept.
+        worklog: gets what was done.
+        cpus: that there are.
+        needs: what is reserved for `preparing`, `searching`, `scoring`, `writing`; 1 where it is left out.
+        generator: of the language model.
+        not_at_hand: rows that are not.
+    """
+
+    def __init__(
+        self,
+        store: ArtifactStore,
+        worklog: Worklog,
+        *,
+        cpus: int = 8,
+        needs: Mapping[str, int] | None = None,
+        generator: TextGenerator | None = None,
+        not_at_hand: Sequence[object] = (),
+    ) -> None:
+        super().__init__(load_catalog(), store, ResourcesConfig(), worklog)
+        self.capacity = Need(cpus=cpus)
+        self.calls: list[str] = []
+        self.threads: dict[str, int] = {}
+        self._needs = needs or {}
+        self._generator = generator or ScriptedGenerator({})
+        self._not_at_hand = not_at_hand
+
+    def preparing(self, stage: ShardedStage) -> Need:
+        return self._need("preparing")
+
+    def searching(self, stage: ShardedStage) -> Need:
+        return self._need("searching")
+
+    def scoring(self, scorer: Scorer) -> Need:
+        return self._need("scoring")
+
+    def writing(self, model: LanguageModel) -> Need:
+        return self._need("writing")
+
+    def engine(self, model: LanguageModel) -> str:
+        return model.name
+
+    def scoring_inputs(self, scorer: Scorer) -> Mapping[str, Any]:
+        return {"scorer": scorer.name}
+
+    def require(self, row: object) -> None:
+        if row in self._not_at_hand:
+            raise NotAtHand("a model")
+
+    def prepare_corpora(self, corpora: Corpora) -> None:
+        if corpora:
+            self._note(f"prepare {', '.join(task.name for task, _ in corpora)}")
+        super().prepare_corpora(corpora)
+
+    def prepare_queries(self, sets: Sequence[QuerySet]) -> None:
+        super().prepare_queries(sets)
+
+    def open_index(self, task: Task, stage: ShardedStage) -> PlainIndex:
+        self._note(f"open {task.name}")
+        return super().open_index(task, stage)
+
+    def start_scorer(self, scorer: Scorer) -> Any:
+        self._note("start scorer")
+        return Closing()
+
+    def start_model(self, model: LanguageModel) -> Any:
+        self._note(f"start {model.name}")
+        return Answering(self._generator)
+
+    def _need(self, what: str) -> Need:
+        return Need(cpus=self._needs.get(what, 1))
+
+    def _note(self, call: str) -> None:
+        self.calls.append(call)
+        self.threads[call] = threading.get_ident()

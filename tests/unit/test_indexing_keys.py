@@ -1,0 +1,71 @@
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from r2med_ray.indexing import keys
+from r2med_ray.storage.artifacts import ArtifactKey
+
+VECTORS = ArtifactKey("vectors", {"shard": "a"})
+
+
+@pytest.fixture(autouse=True)
+def asked_anew() -> Iterator[None]:
+    keys.faiss_version.cache_clear()
+    yield
+    keys.faiss_version.cache_clear()
+
+
+def only_installed(monkeypatch: pytest.MonkeyPatch, folder: Path, *, distribution: str | None, version: str) -> None:
+    """Have Python see one folder, with a module `faiss` that may say which distribution it came with."""
+    (folder / "faiss").mkdir()
+    (folder / "faiss" / "__init__.py").write_text(f"__version__ = {version!r}\n")
+    if distribution:
+        about = folder / f"{distribution.replace('-', '_')}-{version}.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
+        (about / "RECORD").write_text("faiss/__init__.py,,\n")
+    monkeypatch.setattr(sys, "path", [str(folder)])
+    monkeypatch.setitem(sys.modules, "faiss", ModuleType("faiss"))  # so that the end of the test undoes an import
+    monkeypatch.delitem(sys.modules, "faiss")
+
+
+def test_with_faiss_cpu_the_key_holds_the_version_of_its_distribution() -> None:
+    inputs = dict(keys.ann_key(VECTORS, "HNSW32", unit_length=True).inputs)
+
+    assert inputs == {
+        "vectors": VECTORS.digest,
+        "factory": "HNSW32",
+        "unit_length": True,
+        "faiss": metadata.version("faiss-cpu"),
+    }
+
+
+@pytest.mark.parametrize("distribution", ["faiss-cpu", "faiss-gpu", "faiss-gpu-cu12", "faiss"])
+def test_every_distribution_of_faiss_names_its_version_without_being_imported(
+    distribution: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only_installed(monkeypatch, tmp_path, distribution=distribution, version="9.8.7")
+    (tmp_path / "faiss" / "__init__.py").write_text("raise AssertionError('imported')")
+
+    assert keys.ann_key(VECTORS, "HNSW32", unit_length=False).inputs["faiss"] == "9.8.7"
+
+
+def test_a_build_from_source_is_asked_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only_installed(monkeypatch, tmp_path, distribution=None, version="9.8.6")
+
+    assert keys.ann_key(VECTORS, "HNSW32", unit_length=False).inputs["faiss"] == "9.8.6"
+
+
+def test_a_build_from_source_that_is_imported_already_is_not_imported_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = ModuleType("faiss")
+    loaded.__dict__["__version__"] = "9.8.5"
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    monkeypatch.setitem(sys.modules, "faiss", loaded)
+
+    assert keys.ann_key(VECTORS, "HNSW32", unit_length=False).inputs["faiss"] == "9.8.5"

@@ -1,0 +1,257 @@
+import copy
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from sentence_transformers import SentenceTransformer
+
+from r2med_ray.errors import ConfigError, DataError
+from r2med_ray.models.catalog.encoders import EncoderRow, Prompts
+from r2med_ray.models.catalog.load import load_catalog
+from r2med_ray.models.networks.encoders import TransformerEncoder, build_encoder
+from r2med_ray.types import Document
+from tests.unit import tiny_checkpoints
+
+MINILM = load_catalog().encoders["all-MiniLM-L6-v2"].model_copy(update={"dtype": "float32"})
+WORDS = ["fever", "cough", "rash", "heart", "renal", "acute", "chronic", "dose", "trial", "lesion", "nerve"]
+MIXED = ["fever", "", "acute renal failure after contrast " * 80, "naïve β-blocker, HbA1c=7.2 %", "rash"]
+"""From 2 tokens to more than MiniLM's 256."""
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return build_encoder(MINILM, task="Biology", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return SentenceTransformer(str(tiny_checkpoints.MINILM), device="cpu")
+
+
+def row(folder, **changes):
+    values = {"name": "tiny", "model": str(folder), "pooling": "mean", "max_length": 64, "dtype": "float32"}
+    return EncoderRow.model_validate(values | {"similarity": "dot"} | changes)
+
+
+def watched(seen, *, prompts=("", ""), max_length=64, end=None, **changes):
+    """An encoder that notes the tokens of every text, and whose vectors are (number of tokens, sum of ids)."""
+    tokens = tiny_checkpoints.tokenizer(max_length=max_length, end=end)
+
+    def see(features):
+        for ids, mask in zip(features["input_ids"], features["attention_mask"], strict=True):
+            seen.append(ids[mask.bool()].tolist())
+
+    network = tiny_checkpoints.watched_network(see, tokens)
+    return TransformerEncoder(row("unused", max_length=max_length, **changes), network, Prompts(*prompts), 1000)
+
+
+def cosines(left, right):
+    return (left * right).sum(axis=1) / np.linalg.norm(left, axis=1) / np.linalg.norm(right, axis=1)
+
+
+def test_vectors_are_those_of_sentence_transformers(encoder, reference):
+    vectors = encoder.encode_plain(MIXED)
+
+    assert vectors.dtype == np.float32
+    assert vectors.flags["C_CONTIGUOUS"]
+    assert cosines(vectors, reference.encode(MIXED)).min() >= 0.9999
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-6)
+
+
+def test_bfloat16_stays_close_to_float32(reference):
+    texts = ["fever", "acute renal failure after contrast", "naïve β-blocker, HbA1c=7.2 %"]
+
+    vectors = build_encoder(MINILM, task="Biology", device="cpu", dtype="bfloat16").encode_plain(texts)
+
+    assert vectors.dtype == np.float32
+    assert cosines(vectors, reference.encode(texts)).min() >= 0.999
+
+
+def test_the_best_hundred_are_those_of_sentence_transformers_outside_ties(encoder, reference):
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.choice(WORDS, size=rng.integers(1, 6))) for _ in range(150)]
+    expected = reference.encode(texts)
+    vectors = encoder.encode_plain(texts)
+
+    for ours, theirs in zip(vectors[:10] @ vectors.T, expected[:10] @ expected.T, strict=True):
+        hundredth = np.sort(theirs)[-100]
+        assert set(np.flatnonzero(theirs > hundredth + 1e-5)) <= set(np.argsort(-ours)[:100])
+        assert theirs[np.argsort(-ours)[:100]].min() >= hundredth - 1e-5
+
+
+@pytest.mark.parametrize(
+    ("make", "model_class", "pooling", "pool"),
+    [
+        pytest.param(tiny_checkpoints.bert, "BertModel", "mean", lambda states: states.mean(dim=0), id="mean"),
+        pytest.param(tiny_checkpoints.bert, "BertModel", "cls", lambda states: states[0], id="cls"),
+        pytest.param(tiny_checkpoints.llama, "LlamaModel", "last", lambda states: states[-1], id="last"),
+    ],
+)
+def test_en01_a_batch_gives_what_each_text_gives_alone(tmp_path, make, model_class, pooling, pool):
+    folder = make(tmp_path)
+    model = getattr(transformers, model_class).from_pretrained(folder).eval()
+    tokens = tiny_checkpoints.tokenizer()
+    texts = ["a", "fever " * 30, "acute renal failure", "rash " * 500]
+
+    def alone(text):
+        ids = tokens(text, truncation=True, max_length=64, return_tensors="pt")["input_ids"]
+        with torch.inference_mode():
+            return pool(model(ids).last_hidden_state[0]).numpy()
+
+    vectors = build_encoder(row(folder, pooling=pooling), task="t", device="cpu").encode_plain(texts)
+
+    assert cosines(vectors, np.stack([alone(text) for text in texts])).min() >= 0.9999
+    assert vectors == pytest.approx(np.stack([alone(text) for text in texts]), abs=1e-4)
+
+
+@pytest.mark.parametrize(("make", "pooling"), [(tiny_checkpoints.bert, "mean"), (tiny_checkpoints.llama, "last")])
+def test_en01_a_short_text_beside_a_long_one_is_finite_in_half_precision(tmp_path, make, pooling):
+    encoder = build_encoder(row(make(tmp_path), pooling=pooling), task="t", device="cpu", dtype="bfloat16")
+
+    together = encoder.encode_plain(["a", "fever " * 500])
+
+    assert np.isfinite(together).all()
+    assert cosines(together[:1], encoder.encode_plain(["a"]))[0] >= 0.999
+
+
+@pytest.mark.parametrize("num_words", [1, 61, 62, 63, 640], ids=["1", "max-1", "max", "max+1", "10 x max"])
+def test_en03_the_last_kept_token_is_the_end_token(num_words):
+    seen = []
+    encoder = watched(seen, end="[unused0]", append_eos=True)
+
+    encoder.encode_plain(["fever " * num_words])
+
+    end = tiny_checkpoints.tokenizer().convert_tokens_to_ids("[unused0]")
+    assert seen[0].count(end) == 1
+    assert seen[0][-1] == end
+    # [CLS], the words, [SEP], the end token; 64 at most
+    assert len(seen[0]) == min(num_words + 3, 64)
+
+
+def test_en03_an_end_token_that_the_tokenizer_writes_is_not_written_twice():
+    seen = []
+    watched(seen, end="[SEP]", append_eos=True).encode_plain(["fever", "fever " * 640])
+
+    separator = tiny_checkpoints.tokenizer().sep_token_id
+    assert [(row.count(separator), row[-1], len(row)) for row in sorted(seen, key=len)] == [
+        (1, separator, 3),
+        (1, separator, 64),
+    ]
+
+
+def test_en03_a_row_cannot_append_what_its_tokenizer_lacks():
+    with pytest.raises(ConfigError, match=r"'tiny'.*has no end token"):
+        watched([], append_eos=True)
+
+
+def test_en05_no_texts_give_no_rows_of_the_right_width(encoder):
+    assert encoder.encode_queries([]).shape == (0, 384)
+    assert encoder.encode_documents([]).shape == (0, 384)
+    assert encoder.encode_plain([]).dtype == np.float32
+    assert encoder.token_vectors([]) == []
+
+
+def test_en07_each_side_has_its_prompt_exactly_once():
+    seen = []
+    encoder = watched(seen, prompts=("fever ", "cough "))
+
+    encoder.encode_queries(["pain"])
+    encoder.encode_documents([Document(doc_id="d", text="pain"), Document(doc_id="t", title="Rash", text="heart")])
+    encoder.encode_plain(["pain"])
+
+    decode = tiny_checkpoints.tokenizer().decode
+    texts = [decode(ids, skip_special_tokens=True) for ids in seen]
+    assert texts == ["fever pain", "cough rash heart", "cough pain", "pain"]
+
+
+def test_queries_may_be_cut_shorter_than_documents():
+    seen = []
+    encoder = watched(seen, query_max_length=8)
+
+    encoder.encode_queries(["fever " * 100])
+    encoder.encode_documents([Document(doc_id="d", text="fever " * 100)])
+
+    assert [len(ids) for ids in seen] == [8, 64]
+
+
+def test_rows_stand_in_the_order_of_the_texts_whatever_their_lengths():
+    texts = ["fever", "fever " * 40, "", "fever " * 7, "fever " * 40]
+
+    # number of tokens: the words, [CLS] and [SEP]
+    assert watched([]).encode_plain(texts)[:, 0].tolist() == [3.0, 42.0, 2.0, 9.0, 42.0]
+
+
+def test_the_same_list_of_texts_gives_the_same_bytes(encoder):
+    assert encoder.encode_plain(MIXED).tobytes() == encoder.encode_plain(MIXED).tobytes()
+
+
+def test_vectors_for_dot_products_keep_their_length():
+    assert watched([]).encode_plain(["fever"])[0, 0] == 3.0
+    assert np.linalg.norm(watched([], similarity="cosine").encode_plain(["fever"])) == pytest.approx(1)
+
+
+def test_running_out_of_memory_costs_time_and_no_vector():
+    sizes = []
+
+    def see(features):
+        if features["input_ids"].numel() > 100:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        sizes.append(features["input_ids"].shape[0])
+
+    network = tiny_checkpoints.watched_network(see, tiny_checkpoints.tokenizer())
+    encoder = TransformerEncoder(row("unused"), network, Prompts("", ""), 1000)
+
+    # 8 texts of 32 tokens are planned as one batch of 256, and three of them fit into 100.
+    assert encoder.encode_plain(["fever " * 30] * 8)[:, 0].tolist() == [32.0] * 8
+    assert sizes == [2, 2, 2, 2]
+    with pytest.raises(DataError, match="position 1 "):
+        TransformerEncoder(row("unused", max_length=200), network, Prompts("", ""), 1000).encode_plain(
+            ["fever", "fever " * 150]
+        )
+
+
+def test_a_text_without_any_token_is_named():
+    tokens = copy.deepcopy(tiny_checkpoints.tokenizer())
+    tokens.backend_tokenizer.post_processor = None
+    encoder = TransformerEncoder(
+        row("unused"), tiny_checkpoints.watched_network(lambda features: None, tokens), Prompts("", ""), 1000
+    )
+
+    with pytest.raises(DataError, match=r"position 1 .*no tokens: ''"):
+        encoder.encode_plain(["fever", ""])
+
+
+def test_rk01_more_tokens_than_positions_are_cut(tmp_path):
+    folder = tiny_checkpoints.bert(tmp_path, positions=16, max_length=int(1e30))
+    encoder = build_encoder(row(folder, max_length=512), task="t", device="cpu")
+
+    # [CLS], 14 words and [SEP] fill 16 positions.
+    assert encoder.encode_plain(["fever " * 100]) == pytest.approx(encoder.encode_plain(["fever " * 14]), abs=1e-5)
+
+
+def test_token_vectors_are_those_of_sentence_transformers(encoder, reference):
+    expected = reference.encode(MIXED, output_value="token_embeddings")
+
+    for ours, theirs in zip(encoder.token_vectors(MIXED), expected, strict=True):
+        unit = theirs / theirs.norm(dim=1, keepdim=True)
+        assert ours.dtype == np.float32
+        assert ours == pytest.approx(unit.numpy(), abs=1e-4)
+
+
+def test_token_vectors_see_their_prompt(encoder):
+    (with_prompt,) = encoder.token_vectors(["fever"], prompt="acute ")
+
+    assert with_prompt == pytest.approx(encoder.token_vectors(["acute fever"])[0], abs=1e-5)
+
+
+def test_a_checkpoint_folder_becomes_an_encoder_by_a_row_of_ones_own(tmp_path):
+    tiny_checkpoints.bert(tmp_path / "weights")
+    (tmp_path / "models.yaml").write_text(
+        "encoders: [{name: mine, model: ./weights, pooling: mean, max_length: 64, dtype: float32}]"
+    )
+
+    encoder = build_encoder(load_catalog(tmp_path / "models.yaml").encoders["mine"], task="Biology", device="cpu")
+
+    assert encoder.dim == 32
+    assert np.linalg.norm(encoder.encode_queries(["fever", "rash"]), axis=1) == pytest.approx(1, abs=1e-6)

@@ -1,0 +1,135 @@
+"""Sparse vectors are those of sentence-transformers and of the formula, whatever goes through the model together."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sentence_transformers
+import torch
+import transformers
+from sentence_transformers.base.modules import Router, Transformer
+from sentence_transformers.sparse_encoder.modules import SparseStaticEmbedding, SpladePooling
+
+from r2med_ray.errors import NotAtHand
+from r2med_ray.models.catalog.checkpoints import SparseRow
+from r2med_ray.models.networks.sparse_encoders import SparseEncoder
+from r2med_ray.types import Document, FloatMatrix
+from tests.unit.tiny_checkpoints import SMALL, save, tokenizer
+
+TEXTS = [
+    "aspirin after a heart attack",
+    "fever",
+    "a cough in winter, with fever and a sore throat that has lasted for eleven days",
+    "insulin lowers glucose",
+]
+DOCUMENTS = [Document(doc_id=str(number), text=text) for number, text in enumerate(TEXTS)]
+
+
+@pytest.fixture(scope="module")
+def splade(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    config = transformers.BertConfig(**SMALL, max_position_embeddings=64)
+    return save(tmp_path_factory.mktemp("splade"), "BertForMaskedLM", config, tokenizer(max_length=64))
+
+
+@pytest.fixture(scope="module")
+def documents_only(splade: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint whose queries are looked up: every token weighs its id / 1000."""
+    table = SparseStaticEmbedding(tokenizer(max_length=64), torch.arange(SMALL["vocab_size"]) / 1000)
+    read = [Transformer(str(splade), transformer_task="fill-mask"), SpladePooling("max", "log1p_relu")]
+    folder = tmp_path_factory.mktemp("documents_only")
+    router = Router.for_query_document(query_modules=[table], document_modules=read)
+    sentence_transformers.SparseEncoder(modules=[router], device="cpu").save_pretrained(str(folder))
+    (folder / "config.json").write_bytes((splade / "config.json").read_bytes())
+    return folder
+
+
+def encoder(folder: Path, token_budget: int = 2048, **changes: object) -> SparseEncoder:
+    row = SparseRow.model_validate(
+        {"name": "s", "model": str(folder), "max_length": 512, "dtype": "float32"} | changes
+    )
+    return SparseEncoder(row, device="cpu", token_budget=token_budget)
+
+
+def by_formula(folder: Path, text: str) -> FloatMatrix:
+    model = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
+    with torch.inference_mode():
+        logits_TV = model(**tokenizer(max_length=64)(text, return_tensors="pt")).logits[0]
+    weights: FloatMatrix = torch.log1p(torch.relu(logits_TV)).amax(dim=0).numpy()
+    return weights
+
+
+def test_a_weight_is_the_greatest_log_of_one_plus_relu_over_the_tokens(splade: Path) -> None:
+    weights_NV = encoder(splade).encode_documents(DOCUMENTS)
+
+    expected_NV = np.stack([by_formula(splade, text) for text in TEXTS])
+    assert weights_NV.dtype == np.float32
+    assert weights_NV.indices.dtype == np.int32
+    assert np.abs(weights_NV.toarray() - expected_NV).max() < 1e-5
+
+
+@pytest.mark.parametrize("name", ["splade", "documents_only"])
+def test_vectors_are_those_of_sentence_transformers(name: str, request: pytest.FixtureRequest) -> None:
+    folder = request.getfixturevalue(name)
+    theirs = sentence_transformers.SparseEncoder(str(folder), device="cpu", local_files_only=True)
+    ours = encoder(folder)
+
+    for weights_NV, expected in (
+        (ours.encode_queries(TEXTS), theirs.encode_query(TEXTS, convert_to_sparse_tensor=False)),
+        (ours.encode_documents(DOCUMENTS), theirs.encode_document(TEXTS, convert_to_sparse_tensor=False)),
+    ):
+        assert np.abs(weights_NV.toarray() - torch.as_tensor(expected).numpy()).max() < 1e-5
+
+
+def test_a_query_that_is_looked_up_has_an_entry_per_different_token(documents_only: Path) -> None:
+    weights_NV = encoder(documents_only).encode_queries(["fever fever", "insulin"])
+
+    # In MiniLM's vocabulary `fever` is 9016 and `insulin` 22597; no special token takes part.
+    assert weights_NV.indices.tolist() == [9016, 22597]
+    assert weights_NV.data.tolist() == pytest.approx([9.016, 22.597])
+
+
+def test_only_the_entries_of_greatest_weight_are_kept(splade: Path) -> None:
+    whole = encoder(splade).encode_documents(DOCUMENTS).toarray()
+    cut = encoder(splade, max_active_dims=5, query_max_active_dims=2)
+
+    for weights_V, kept_V in zip(whole, cut.encode_documents(DOCUMENTS).toarray(), strict=True):
+        assert set(np.flatnonzero(kept_V)) == set(np.argsort(-weights_V)[:5])
+    assert np.diff(cut.encode_queries(TEXTS).indptr).tolist() == [2, 2, 2, 2]
+
+
+def test_en03_length_is_cut_on_each_side_as_its_row_says(splade: Path) -> None:
+    short = encoder(splade, max_length=4, query_max_length=3)
+    whole = encoder(splade)
+
+    # [CLS] insulin lowers [SEP], and [CLS] insulin [SEP].
+    for cut, expected in (
+        (short.encode_documents(DOCUMENTS[3:]), whole.encode_queries(["insulin lowers"])),
+        (short.encode_queries(TEXTS[3:]), whole.encode_queries(["insulin"])),
+    ):
+        assert abs(cut - expected).max() < 1e-5
+
+
+def test_a_prompt_stands_before_each_text_of_its_side(splade: Path) -> None:
+    prompted = encoder(splade, query_prompt="query: ")
+    plain = encoder(splade)
+
+    assert abs(prompted.encode_queries(["fever"]) - plain.encode_queries(["query: fever"])).max() < 1e-5
+    assert (prompted.encode_documents(DOCUMENTS) != plain.encode_documents(DOCUMENTS)).nnz == 0
+
+
+def test_en01_padding_changes_no_weight(splade: Path) -> None:
+    alone, together = encoder(splade, token_budget=1), encoder(splade)
+
+    difference = alone.encode_documents(DOCUMENTS) - together.encode_documents(DOCUMENTS)
+    assert abs(difference).max() < 1e-5
+
+
+def test_no_texts_give_no_rows(splade: Path) -> None:
+    assert encoder(splade).encode_queries([]).shape == (0, SMALL["vocab_size"])
+
+
+def test_a_model_of_the_hub_without_revision_is_refused_with_what_to_give() -> None:
+    row = SparseRow(name="s", model="prithivida/Splade_PP_en_v2", max_length=512)
+
+    with pytest.raises(NotAtHand, match=r"has no revision.*give `revision:`"):
+        SparseEncoder(row, device="cpu", token_budget=2048)

@@ -1,0 +1,316 @@
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from r2med_ray.demands import Ask, Demand, Keep, Recall
+from r2med_ray.errors import ConfigError
+from r2med_ray.protocols import Candidates, ChatPrompt, Completion
+from r2med_ray.reranking.llm_prompts import LlmReranking
+from r2med_ray.reranking.llm_reranking import LlmReranker, Read, build_llm_reranker
+from r2med_ray.settings.templates import Template
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.types import Document, Query, Repairs, Reranking
+from tests.fakes import answer, kept_in
+
+TEMPLATE = Template(version="1", text="Q {query}\n{passages}\nn={count}")
+
+
+class Reader:
+    """A language model that reads the prompt's passages, whose texts are grades, and answers like an obedient one.
+
+    Args:
+        says: makes the answer out of the ids and grades of a prompt; None where the model has no room for the prompt.
+        model: what names its texts.
+    """
+
+    name = "reader"
+    answer_format = "plain"
+
+    def __init__(self, says: Callable[[dict[int, float]], str | None], model: str = "reader") -> None:
+        self.prompts: list[list[ChatPrompt]] = []
+        self._says = says
+        self._model = model
+
+    def generation_inputs(self) -> Mapping[str, str]:
+        return {"model": self._model}
+
+    def answer(self, demand: Ask) -> list[Completion | None]:
+        assert demand.model is self
+        self.prompts.append(list(demand.prompts))
+        said = [self._says(_grades(prompt)) for prompt in demand.prompts]
+        return [None if text is None else Completion(text=text, reasoning="", finish_reason="stop") for text in said]
+
+
+def _grades(prompt: ChatPrompt) -> dict[int, float]:
+    lines = re.findall(r"^\[(\d+)\] (?:\(score \S+\) )?(\S+)", prompt.messages[0]["content"], re.MULTILINE)
+    return {int(number): float(grade) for number, grade in lines}
+
+
+def best_first(grades: dict[int, float]) -> str:
+    return " > ".join(f"[{number}]" for number in sorted(grades, key=lambda number: -grades[number]))
+
+
+def one_line_each(grades: dict[int, float]) -> str:
+    return "\n".join(f"[{number}]: {grade}" for number, grade in grades.items())
+
+
+def candidates(query_id: str, *grades: float) -> Candidates:
+    documents = [Document(doc_id=f"d{i}", text=f"{grade}") for i, grade in enumerate(grades)]
+    scores = [float(len(grades) - i) for i in range(len(grades))]
+    return Candidates(Query(query_id=query_id, text="rash"), documents, scores)
+
+
+def read(completion: Completion) -> tuple[str, str]:
+    return completion.text, ""
+
+
+def reranker(model: Reader, read: Read = read, **settings: object) -> LlmReranker:
+    return LlmReranker(model, read, TEMPLATE, LlmReranking(**settings))  # type: ignore[arg-type]
+
+
+def nothing_kept(demand: Recall) -> list[None]:
+    return [None for _ in demand.keys]
+
+
+def rerank(model: Reader, work: Sequence[Candidates], read: Read = read, **settings: object) -> Reranking:
+    """Rerank with a model that has never been asked."""
+    steps = reranker(model, read, **settings).score_all(work)
+    return answer(steps, {Ask: model.answer, Recall: nothing_kept, Keep: lambda _: None})[0]
+
+
+def test_what_is_good_rises_from_the_end_to_the_head() -> None:
+    # windows of 3 by 1 over grades 1 2 3 4 9: [3 4 9] → 9 4 3; then [2 9 4] → 9 4 2; then [1 9 4] → 9 4 1
+    # order: 9 4 1 2 3, that is d4 d3 d0 d1 d2; of 5 candidates the first has score 5
+    scores = rerank(Reader(best_first), [candidates("q", 1, 2, 3, 4, 9)], window=3, step=1).scores
+
+    assert scores == {"q": [3.0, 2.0, 1.0, 4.0, 5.0]}
+
+
+def test_the_same_turn_of_all_queries_and_passes_is_one_demand() -> None:
+    model = Reader(best_first)
+    rerank(model, [candidates("a", 1, 2, 3), candidates("b", 1, 2)], window=2, step=1, passes=2)
+
+    # a has two windows in each of two passes, b one: turns of 2 + 2 and 2 prompts
+    assert [len(prompts) for prompts in model.prompts] == [4, 2]
+
+
+def test_groups_are_graded_at_once_and_compared_over_groups() -> None:
+    model = Reader(one_line_each)
+    # groups (5 0) and (9 5): 9 first, then both fives in the first stage's order, then 0
+    scores = rerank(model, [candidates("q", 5, 0, 9, 5)], strategy="groupwise", window=2).scores
+
+    assert scores == {"q": [3.0, 1.0, 4.0, 2.0]}
+    assert [len(prompts) for prompts in model.prompts] == [2]
+
+
+def test_who_is_not_graded_gets_the_lowest_grade_of_its_group() -> None:
+    model = Reader(lambda grades: "[1]: 4\n[3]: 7")
+
+    # d0 4, d1 no grade → 4, d2 7
+    assert rerank(model, [candidates("q", 0, 0, 0)], strategy="groupwise") == Reranking(
+        scores={"q": [2.0, 1.0, 3.0]}, repairs=Repairs(rules={"q": {"id missing": 1}})
+    )
+
+
+@pytest.mark.parametrize("strategy", ["listwise", "groupwise"])
+@pytest.mark.parametrize("said", ["", "I cannot rank these.", "[99] > [98]", "[2] > [2]", "[1]: x"])
+def test_whatever_is_answered_every_candidate_keeps_a_rank_of_its_own(strategy: str, said: str) -> None:
+    work = [candidates("q", 1, 2, 3, 4, 5, 6, 7)]
+    scores = rerank(Reader(lambda _: said), work, strategy=strategy, window=3, step=2, passes=3).scores
+
+    assert sorted(scores["q"]) == [1, 2, 3, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize(
+    ("flaw", "reason"),
+    [pytest.param("", "no list", id="whole"), pytest.param("cut at limit", "cut at limit", id="cut")],
+)
+def test_an_unreadable_answer_keeps_the_order_and_says_why(flaw: str, reason: str) -> None:
+    model = Reader(lambda _: "no idea")
+
+    assert rerank(model, [candidates("q", 1, 2, 3)], lambda completion: (completion.text, flaw)) == Reranking(
+        scores={"q": [3.0, 2.0, 1.0]}, repairs=Repairs(unreadable={"q": {reason: 1}})
+    )
+
+
+@pytest.mark.parametrize("strategy", ["listwise", "groupwise"])
+def test_a_prompt_without_room_in_the_model_changes_nothing_and_is_counted(strategy: str) -> None:
+    def says(grades: dict[int, float]) -> str | None:
+        if 9 in grades.values():
+            return None
+        return one_line_each(grades) if strategy == "groupwise" else best_first(grades)
+
+    # windows (1 2) and (9 8): the second isn't answered, so it keeps its order, and its group has grade 0
+    made = rerank(Reader(says), [candidates("q", 1, 2, 9, 8)], strategy=strategy, window=2, step=2)
+
+    assert made == Reranking(
+        scores={"q": [3.0, 4.0, 2.0, 1.0]}, repairs=Repairs(unreadable={"q": {"context limit": 1}})
+    )
+
+
+@pytest.mark.parametrize("strategy", ["listwise", "groupwise"])
+def test_repairs_are_counted_per_query_over_windows_and_passes(strategy: str) -> None:
+    """A query of two candidates is answered without a list, one of three about its first two, one of four well."""
+
+    def says(grades: dict[int, float]) -> str:
+        shown = {number: 5.0 for number in grades if len(grades) != 3 or number < 3}
+        if len(grades) == 2:
+            return "no idea"
+        return one_line_each(shown) if strategy == "groupwise" else best_first(shown)
+
+    work = [candidates("a", 1, 2), candidates("b", 1, 2, 3), candidates("c", 1, 2, 3, 4)]
+    repairs = rerank(Reader(says), work, strategy=strategy, passes=2).repairs
+
+    # two passes of one window each
+    assert repairs == Repairs(rules={"b": {"id missing": 2}}, unreadable={"a": {"no list": 2}})
+
+
+def test_shuffled_passes_take_away_what_a_place_gives() -> None:
+    """A model that always prefers the place shown first has no say once places are shuffled often enough."""
+    first_shown = Reader(lambda grades: " > ".join(f"[{number}]" for number in grades))
+    shown = set()
+    rerank(first_shown, [candidates("q", *range(6))], passes=30)
+    for prompt in first_shown.prompts[0]:
+        shown.add(_grades(prompt)[1])
+
+    assert len(shown) == 6
+
+
+def test_passes_are_seeded_by_query_and_number() -> None:
+    def texts(seed: int) -> list[str]:
+        model = Reader(best_first)
+        rerank(model, [candidates("q", *range(8))], passes=3, seed=seed)
+        return [prompt.messages[0]["content"] for prompt in model.prompts[0]]
+
+    assert texts(1) == texts(1)
+    assert texts(1)[0] == texts(2)[0]  # the first pass keeps the first stage's order
+    assert texts(1)[1:] != texts(2)[1:]
+
+
+def test_passes_are_fused_by_reciprocal_rank() -> None:
+    # pass 1 says d1 d0 d2, pass 2 (whatever is shown) is unreadable and keeps its shuffled order
+    answers = iter(["[2] > [1] > [3]", "?"])
+    model = Reader(lambda _: next(answers))
+    scores = rerank(model, [candidates("q", 10, 20, 30)], passes=2, seed=42).scores
+    second = [int(grade) // 10 - 1 for grade in _grades(model.prompts[0][1]).values()]
+    fused = dict.fromkeys(range(3), 0.0)
+    for order in ([1, 0, 2], second):
+        for rank, position in enumerate(order, start=1):
+            fused[position] += 1 / (60 + rank)
+    expected = sorted(fused, key=lambda position: (-fused[position], position))
+
+    assert [scores["q"][position] for position in expected] == [3.0, 2.0, 1.0]
+
+
+def test_passages_are_numbered_cut_and_may_show_the_first_stages_scores() -> None:
+    query = Query(query_id="q", text="Why {count}?")
+    work = [Candidates(query, [Document(doc_id="a", title="7", text="one two three\nfour")], [12.34567])]
+    two = [work[0]._replace(documents=work[0].documents * 2, scores=[12.34567, 0.5])]
+    model = Reader(lambda _: "[1] > [2]")
+    rerank(model, two, show_scores=True, passage_words=3)
+
+    prompt = model.prompts[0][0]
+    assert prompt.messages == (
+        {"role": "user", "content": "Q Why {count}?\n[1] (score 12.35) 7 one two\n[2] (score 0.5) 7 one two\nn=2"},
+    )
+    assert prompt.unit == "query 'q', pass 1, window 1"
+
+
+@pytest.mark.parametrize("strategy", ["listwise", "groupwise"])
+def test_one_candidate_or_none_asks_nothing(strategy: str) -> None:
+    model = Reader(best_first)
+
+    assert rerank(model, [candidates("a", 7), candidates("b")], strategy=strategy) == Reranking(
+        scores={"a": [1.0], "b": []}
+    )
+    assert model.prompts == []
+
+
+def test_a_finished_order_is_kept_and_read_again_without_asking(tmp_path: Path) -> None:
+    """With its repairs, which both times come in the order of a stored file."""
+    store = ArtifactStore(str(tmp_path))
+    model = Reader(lambda grades: "no idea" if len(grades) == 2 else "[9] > [2]")
+    work = [candidates("c", 1, 2, 3), candidates("b", 1, 2), candidates("a", 1, 2), candidates("d", 1, 2, 3)]
+
+    first, demanded = answer(reranker(model).score_all(work), {Ask: model.answer, **kept_in(store)})
+    again, repeated = answer(reranker(model).score_all(work), kept_in(store))
+
+    assert types(demanded) == [Recall, Ask, Keep]
+    assert types(repeated) == [Recall]
+    assert again == first
+    assert [*again.repairs.rules] == [*first.repairs.rules] == ["c", "d"]
+    assert [*again.repairs.unreadable] == [*first.repairs.unreadable] == ["a", "b"]
+    assert [*again.repairs.rules["c"].items()] == [*first.repairs.rules["c"].items()]
+
+
+def types(demanded: Sequence[Demand]) -> list[type]:
+    return [type(demand) for demand in demanded]
+
+
+def key(asked: LlmReranker, work: Sequence[Candidates]) -> str:
+    """Return the name of the artefact that a reranker looks for."""
+    recall = next(asked.score_all(work))
+    assert isinstance(recall, Recall)
+    [only] = recall.keys
+    return only.name
+
+
+@pytest.mark.parametrize("show_scores", [False, True])
+def test_other_scores_of_the_first_stage_matter_where_they_are_shown(show_scores: bool) -> None:
+    one = candidates("q", 1, 2)
+    asked = reranker(Reader(best_first), show_scores=show_scores)
+
+    assert (key(asked, [one]) != key(asked, [one._replace(scores=[9.0, 1.0])])) is show_scores
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"strategy": "groupwise"}, {"window": 3}, {"step": 1}, {"passes": 2}, {"passage_words": 1}, {"seed": 1}],
+)
+def test_every_setting_is_part_of_the_key(change: dict[str, object]) -> None:
+    work, model = [candidates("q", 1, 2)], Reader(best_first)
+
+    assert key(reranker(model, **change), work) != key(reranker(model), work)
+
+
+def test_orders_that_were_kept_by_earlier_versions_are_found() -> None:
+    """The name is that of commit f41411a, for the shipped listwise prompt in its version 1."""
+    documents = [Document(doc_id="d1", text="rash"), Document(doc_id="d2", text="fever", title="T")]
+    work = [Candidates(Query(query_id="q1", text="rash"), documents, (2.0, 1.0))]
+    asked = build_llm_reranker(Reader(best_first, model="m"), read, LlmReranking())
+
+    assert key(asked, work) == "rerank/d2196a6733f16e0fd415dd2f5a71aab9"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "think", "ending"),
+    [
+        pytest.param("listwise", False, "each once, in this form: [2] > [1] > ...", id="an order"),
+        pytest.param("listwise", True, "to the least useful, in this form: [2] > [1] > ...", id="thoughts, an order"),
+        pytest.param("groupwise", False, "nothing else, in this form:\n[1]: grade", id="grades"),
+        pytest.param("groupwise", True, "one line per passage, in this form:\n[1]: grade", id="thoughts, grades"),
+    ],
+)
+def test_each_strategy_has_its_prompt_with_and_without_thoughts(strategy: str, think: bool, ending: str) -> None:
+    model = Reader(best_first)
+    settings = LlmReranking(strategy=strategy)  # type: ignore[arg-type]
+    steps = build_llm_reranker(model, read, settings, think=think).score_all([candidates("q", 1, 2)])
+    answer(steps, {Ask: model.answer, Recall: nothing_kept, Keep: lambda _: None})
+
+    [[prompt]] = model.prompts
+    assert prompt.messages[0]["content"].endswith(ending)
+
+
+def test_a_prompt_file_of_ones_own_takes_the_shipped_ones_place(tmp_path: Path) -> None:
+    own, wrong = tmp_path / "own.txt", tmp_path / "wrong.txt"
+    own.write_text("version: 1\nOurs: {query}\n{passages}\n{count}\n")
+    wrong.write_text("version: 1\nOurs: {query}\n{passages}\n")
+    model = Reader(best_first)
+    steps = build_llm_reranker(model, read, LlmReranking(), prompt=str(own)).score_all([candidates("q", 1, 2)])
+    answer(steps, {Ask: model.answer, Recall: nothing_kept, Keep: lambda _: None})
+
+    assert model.prompts[0][0].messages[0]["content"] == "Ours: rash\n[1] 1\n[2] 2\n2"
+    with pytest.raises(ConfigError, match=r"wrong\.txt: the prompt has no place \{count\}"):
+        build_llm_reranker(model, read, LlmReranking(), prompt=str(wrong))

@@ -1,0 +1,47 @@
+from dataclasses import replace
+
+import pytest
+
+from r2med_ray.errors import DataError
+from r2med_ray.reranking.readability import CONTEXT_LIMIT, require_readable
+from r2med_ray.types import Repairs, Reranking
+
+
+def reranked(*unreadable: str, asked: int, **reasons: int) -> Reranking:
+    """Return what came of `asked` queries with two candidates and one that had nothing to order."""
+    scores = {**{f"q{number}": [2.0, 1.0] for number in range(asked)}, "alone": [1.0]}
+    return Reranking(scores=scores, repairs=Repairs(unreadable=dict.fromkeys(unreadable, reasons)))
+
+
+def test_answers_may_be_unreadable_up_to_the_limit() -> None:
+    # 29 of 100 is the limit; as a product, 0.29 × 100 is below 29
+    within = reranked(*(f"q{number}" for number in range(29)), asked=100, empty=1)
+
+    require_readable(within, max_unusable=0.29, unit="s on T")
+    require_readable(reranked(asked=0), max_unusable=0.0, unit="s on T")
+    repaired = replace(within, repairs=Repairs(rules={"q1": {"id missing": 3}}))
+    require_readable(repaired, max_unusable=0.0, unit="s on T")
+
+
+def test_too_many_unreadable_answers_are_refused_with_queries_reasons_and_a_way_out() -> None:
+    with pytest.raises(DataError) as raised:
+        require_readable(reranked("q1", "q3", asked=4, empty=1, refusal=2), max_unusable=0.4, unit="s on T")
+
+    # two queries, each with one empty answer and two refusals; the fifth query was not asked about
+    assert str(raised.value) == (
+        "s on T: 2 of 4 queries have answers of the reranker that nothing can be read from (refusal: 4, empty: 2), "
+        "40% may: q1, q3. Answers are kept, so the same settings give the same ones: set another `seed` in the "
+        "reranker's row, a larger `max_tokens` in its language model's, or a larger `max_unusable` of the reranker"
+    )
+
+
+def test_a_refusal_names_ten_queries_and_counts_the_others() -> None:
+    with pytest.raises(DataError, match=r"0% may: q0, .*, q9 and 2 more\."):
+        require_readable(reranked(*(f"q{n}" for n in range(12)), asked=12, empty=1), max_unusable=0, unit="s on T")
+
+
+def test_where_prompts_were_too_long_the_way_out_is_a_shorter_prompt() -> None:
+    repairs = Repairs(unreadable={"q0": {CONTEXT_LIMIT: 2}})
+
+    with pytest.raises(DataError, match=r"\(context limit: 2\).*: set a smaller `window` or `passage_words`"):
+        require_readable(replace(reranked(asked=4), repairs=repairs), max_unusable=0, unit="s on T")

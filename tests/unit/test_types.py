@@ -1,0 +1,33 @@
+"""Values that travel along the flow."""
+
+import pytest
+
+from r2med_ray.storage.artifacts import fingerprint_queries
+from r2med_ray.types import Expansion, Query, Use
+
+
+def fingerprinted(*expansions: Expansion) -> str:
+    return fingerprint_queries([Query(query_id="1", text="rash", expansions=expansions)])
+
+
+@pytest.mark.parametrize(("method", "use"), [("query2doc", "joined"), ("hyde", "averaged"), ("my-own", "averaged")])
+def test_a_text_is_used_as_its_method_implies_unless_it_is_told(method: str, use: Use) -> None:
+    assert Expansion(text="a", method=method).use == use
+    assert Expansion(text="a", method=method) == Expansion(text="a", method=method, use=use)
+    assert Expansion(text="a", method=method, use="alone").use == "alone"
+
+
+def test_a_use_that_the_method_implies_leaves_the_keys_of_old_stores() -> None:
+    # sha256 of [["1","rash",[["a","hyde",false],["b","query2doc",true]]]], the first 32 digits: no use stands in it
+    old = "2fd4fbe0e49a47d2aea47113296e1e08"
+
+    assert (
+        fingerprinted(Expansion(text="a", method="hyde"), Expansion(text="b", method="query2doc", reasoning=True))
+        == old
+    )
+
+
+def test_every_other_use_is_another_key() -> None:
+    uses: tuple[Use, ...] = ("joined", "averaged", "alone", "replaces", "subtracted")
+
+    assert len({fingerprinted(Expansion(text="a", method="hyde", use=use)) for use in uses}) == 5

@@ -1,0 +1,324 @@
+"""One driver answers the demands of all parts: in few large batches, once, and never more at a time than fits."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from r2med_ray.corpus.convert import convert_documents, load_corpus
+from r2med_ray.demands import Ask, Expect, Find, Read, Score, Steps
+from r2med_ray.errors import ContextError, DataError, NotAtHand, StageError
+from r2med_ray.indexing.bm25 import BM25_ROWS
+from r2med_ray.protocols import Candidates, ChatPrompt, Completion, FirstStage
+from r2med_ray.settings.compat import Rules
+from r2med_ray.stages.lexical import LexicalStage
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.types import Document, Query, Reranking, Run, Task
+from r2med_ray.workbench.driver import Driver
+from r2med_ray.workbench.parts import Ended
+from r2med_ray.workbench.worklog import Worklog
+from tests.fakes import ScriptedGenerator
+from tests.unit.scripted_runner import ScriptedModel, ScriptedRunner, ScriptedScorer
+
+DOCUMENTS = {"d1": "measles brings fever and a rash", "d2": "asthma narrows the airways", "d3": "fever alone"}
+QUERIES = (Query(query_id="q1", text="fever"), Query(query_id="q2", text="airways"))
+MODEL, SCORER = ScriptedModel(), ScriptedScorer()
+
+
+BM25 = LexicalStage(row=BM25_ROWS["bm25"], rules=Rules())
+
+
+def fetch(task: Task, file: str) -> Path:
+    raise NotAtHand(file)
+
+
+def task_of(store: ArtifactStore, name: str) -> Task:
+    documents = [Document(doc_id=doc_id, text=f"{text} {name}") for doc_id, text in DOCUMENTS.items()]
+    corpus = load_corpus(convert_documents(documents, store, name=name, documents_per_shard=2, shards=None))
+    return Task(name=name, suite=name, revision="1", corpus=corpus, queries=QUERIES, qrels={}, folder="")
+
+
+@pytest.fixture
+def task(store: ArtifactStore) -> Task:
+    return task_of(store, "one")
+
+
+def prompt(text: str) -> ChatPrompt:
+    return ChatPrompt(unit=f"query {text!r}", messages=({"role": "user", "content": text},), seed=1)
+
+
+def finding(task: Task, queries: Sequence[Query] = QUERIES, stage: FirstStage = BM25) -> Steps[Run]:
+    run: Run = yield Find(task=task, stage=stage, queries=tuple(queries), k=2)
+    return run
+
+
+def asking(*texts: str) -> Steps[list[str | None]]:
+    completions = yield Ask(model=MODEL, prompts=tuple(map(prompt, texts)))
+    return [completion.text if completion else None for completion in completions]
+
+
+def writing_then_finding(task: Task, text: str) -> Steps[Run]:
+    yield Expect(searches=((task, BM25),), models=(MODEL,))
+    [written] = yield from asking(text)
+    yield Expect()
+    return (yield from finding(task, [Query(query_id="q1", text=written or "")]))
+
+
+def conversation(task: Task, turns: int) -> Steps[int]:
+    """Asks and searches in turn, as an agent does; answers in the end."""
+    yield Expect(searches=((task, BM25),), models=(MODEL,))
+    for turn in range(turns):
+        [request] = yield from asking(f"{task.name} turn {turn}")
+        yield Find(task=task, stage=BM25, queries=(Query(query_id="request", text=request or ""),), k=1)
+    yield from asking(f"{task.name} answer")
+    yield Expect()
+    return turns
+
+
+class Echo(ScriptedGenerator):
+    """Answers every prompt with its own text."""
+
+    def __init__(self) -> None:
+        super().__init__(_Echoes())
+
+
+class _Echoes(Mapping[str, str]):
+    def __getitem__(self, text: str) -> str:
+        return text
+
+    def __iter__(self) -> Any:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+def run(
+    store: ArtifactStore, parts: Mapping[str, Steps[Any]], **settings: Any
+) -> tuple[dict[str, Any], ScriptedRunner, Worklog]:
+    """Return what became of each part, the runner, and its log."""
+    worklog = Worklog()
+    runner = ScriptedRunner(store, worklog, **settings)
+    outcomes = dict(Driver(store, runner, worklog, fetch).run(parts))
+    results = {name: ended.result if isinstance(ended, Ended) else ended for name, ended in outcomes.items()}
+    return results, runner, worklog
+
+
+def ids(run: Run) -> dict[str, list[str]]:
+    return {query_id: [hit.doc_id for hit in ranking] for query_id, ranking in run.rankings.items()}
+
+
+def test_a_search_is_made_once_and_read_afterwards(store: ArtifactStore, task: Task) -> None:
+    first, _, log = run(store, {"a": finding(task)})
+    again, runner, _ = run(store, {"b": finding(task)})
+
+    assert ids(first["a"])["q2"] == ["d2"]
+    assert again["b"] == first["a"]
+    assert runner.calls == []
+    assert [(entry.stage, entry.report.documents) for entry in log.entries] == [("tokenize", 3)]
+
+
+def test_two_parts_that_search_alike_are_one_search(store: ArtifactStore, task: Task) -> None:
+    results, runner, _ = run(store, {"a": finding(task), "b": finding(task)})
+
+    assert results["a"] == results["b"]
+    assert runner.calls == ["prepare one", "open one"]
+    assert len(store.names_of("run")) == 1
+
+
+def test_a_run_that_is_not_to_be_kept_is_not_stored(store: ArtifactStore, task: Task) -> None:
+    def steps() -> Steps[Run]:
+        found: Run = yield Find(task=task, stage=BM25, queries=QUERIES, k=2, keep=False)
+        return found
+
+    results, _, _ = run(store, {"a": steps()})
+
+    assert ids(results["a"])["q2"] == ["d2"]
+    assert store.names_of("run") == []
+
+
+def test_several_demands_at_once_are_answered_in_their_order(store: ArtifactStore, task: Task) -> None:
+    def steps() -> Steps[tuple[Run, list[Completion], Mapping[str, Document]]]:
+        found, texts, documents = yield (
+            Find(task=task, stage=BM25, queries=QUERIES, k=2),
+            Ask(model=MODEL, prompts=(prompt("x"),)),
+            Read(task=task, doc_ids=frozenset({"d3"})),
+        )
+        return found, texts, documents
+
+    results, _, _ = run(store, {"a": steps()}, generator=Echo())
+    found, texts, documents = results["a"]
+
+    assert ids(found)["q2"] == ["d2"]
+    assert [text.text for text in texts] == ["x"]
+    assert documents["d3"].text == "fever alone one"
+
+
+def test_prompts_of_all_parts_are_one_batch_and_equal_ones_are_asked_once(store: ArtifactStore) -> None:
+    model = Echo()
+    results, _, _ = run(store, {"a": asking("x", "y"), "b": asking("y", "z")}, generator=model)
+
+    assert results == {"a": ["x", "y"], "b": ["y", "z"]}
+    [call] = model.calls
+    assert sorted(item.messages[-1]["content"] for item in call) == ["x", "y", "z"]
+    assert {item.unit for item in call} == {"a, query 'x'", "b, query 'y'", "b, query 'z'"}
+
+
+class NoRoomForY(Echo):
+    """Has no room for one prompt, whatever it is asked beside."""
+
+    def generate(self, prompts, *, keep=None):  # type: ignore[no-untyped-def]
+        long = [item.unit for item in prompts if item.messages[-1]["content"] == "y"]
+        if long:
+            super().generate(prompts[:1], keep=keep)
+            raise ContextError("generate", "1 prompt", "too long", tuple(long))
+        return super().generate(prompts, keep=keep)
+
+
+def test_a_prompt_that_is_too_long_is_answered_with_none_and_the_others_with_texts(store: ArtifactStore) -> None:
+    model = NoRoomForY()
+    results, _, _ = run(store, {"a": asking("x", "y", "z")}, generator=model)
+
+    assert results["a"] == ["x", None, "z"]
+    # x was written before the trouble, so only z is asked for again.
+    assert [[item.messages[-1]["content"] for item in call] for call in model.calls] == [["x"], ["z"]]
+
+
+def test_pairs_are_scored_once_whatever_the_first_stages_scores_are(store: ArtifactStore) -> None:
+    def steps(first: float) -> Steps[Reranking]:
+        documents = (Document(doc_id="d1", text="fever and rash"), Document(doc_id="d2", text="airways"))
+        work = Candidates(QUERIES[0], documents, (first, 0.0))
+        scored: Reranking = yield Score(scorer=SCORER, candidates=(work,))
+        return scored
+
+    results, runner, _ = run(store, {"a": steps(2.0)})
+    again, idle, _ = run(store, {"b": steps(3.0)})
+
+    # "fever" is the only word that the query shares with a document.
+    assert results["a"].scores == {"q1": [1.0, 0.0]}
+    assert again["b"] == results["a"]
+    assert (runner.calls, idle.calls) == (["start scorer"], [])
+
+
+def test_what_is_not_at_hand_ends_the_part_that_needs_it_and_no_other(store: ArtifactStore, task: Task) -> None:
+    parts = {"a": writing_then_finding(task, "fever"), "b": finding(task)}
+    results, runner, _ = run(store, parts, generator=Echo(), not_at_hand=[MODEL])
+
+    assert isinstance(results["a"], NotAtHand)
+    assert ids(results["b"])["q2"] == ["d2"]
+    assert "start script" not in runner.calls
+
+
+def test_nothing_is_paid_for_before_all_that_follows_is_known_to_be_at_hand(store: ArtifactStore, task: Task) -> None:
+    model = Echo()
+    results, runner, _ = run(
+        store, {"a": writing_then_finding(task, "fever")}, generator=model, not_at_hand=[BM25.row]
+    )
+
+    assert isinstance(results["a"], NotAtHand)
+    assert model.calls == []
+    assert runner.calls == []
+
+
+def test_an_error_is_raised_where_the_demand_was_yielded(store: ArtifactStore, task: Task) -> None:
+    def steps() -> Steps[str]:
+        try:
+            yield Read(task=task, doc_ids=frozenset({"nowhere"}))
+        except DataError as error:
+            return str(error)
+        return "found"
+
+    results, _, _ = run(store, {"a": steps()})
+
+    assert "'nowhere'" in results["a"]
+
+
+class Fails(ScriptedGenerator):
+    """A model that fails for good."""
+
+    def generate(self, prompts, *, keep=None):  # type: ignore[no-untyped-def]
+        raise StageError("generate", prompts[0].unit, "HTTP 500")
+
+
+def test_whatever_ends_a_run_all_that_was_started_is_ended(store: ArtifactStore, task: Task) -> None:
+    worklog = Worklog()
+    runner = ScriptedRunner(store, worklog, generator=Fails({}))
+    parts = {"a": conversation(task, 1), "b": finding(task)}
+
+    with pytest.raises(StageError, match="a, query 'one turn 0': HTTP 500"):
+        list(Driver(store, runner, worklog, fetch).run(parts))
+
+    assert worklog.started == worklog.ended
+    assert worklog.started["model script"] == 1
+
+
+def test_the_final_searches_wait_for_the_texts_so_every_index_is_opened_once(store: ArtifactStore) -> None:
+    tasks = [task_of(store, name) for name in ("one", "two")]
+    parts = {
+        f"{system} on {task.name}": steps
+        for task in tasks
+        for system, steps in {
+            "bm25": finding(task),
+            "hyde": writing_then_finding(task, "fever"),
+            "query2doc": writing_then_finding(task, "rash"),
+        }.items()
+    }
+    _, runner, log = run(store, parts, generator=Echo())
+
+    # Both corpora are prepared beside the writing; two texts for two tasks are one batch of two.
+    assert sorted(runner.calls) == ["open one", "open two", "prepare one, two", "start script"]
+    assert log.started == log.ended
+    assert sum(log.started.values()) == 3
+
+
+@pytest.mark.parametrize(("cpus", "beside"), [(2, True), (1, False)])
+def test_corpora_are_prepared_beside_the_writing_where_both_fit(
+    store: ArtifactStore, cpus: int, beside: bool
+) -> None:
+    task = task_of(store, "one")
+    _, runner, _ = run(store, {"a": writing_then_finding(task, "fever")}, generator=Echo(), cpus=cpus)
+
+    assert (runner.threads["prepare one"] != runner.threads["start script"]) is beside
+    assert runner.threads["prepare one"] == threading.get_ident()
+
+
+def test_agents_over_more_tasks_than_fit_open_each_index_once(store: ArtifactStore) -> None:
+    tasks = [task_of(store, f"task {number}") for number in range(8)]
+    # The model takes 2 of 6 CPUs, so four indexes of 1 fit beside it.
+    _, runner, log = run(
+        store,
+        {task.name: conversation(task, turns=5) for task in tasks},
+        cpus=6,
+        needs={"writing": 2},
+        generator=Echo(),
+    )
+
+    opened = [call for call in runner.calls if call.startswith("open")]
+    assert len(opened) == len(set(opened)) == 8
+    assert runner.calls.count("start script") == 1
+    assert log.started == log.ended
+
+
+def test_a_model_and_an_index_that_never_fit_together_take_turns(store: ArtifactStore) -> None:
+    tasks = [task_of(store, name) for name in ("one", "two")]
+    model = Echo()
+    results, _, log = run(store, {task.name: conversation(task, turns=2) for task in tasks}, cpus=1, generator=model)
+
+    assert results == {"one": 2, "two": 2}
+    # Both conversations take each of their three turns together.
+    assert [len(call) for call in model.calls] == [2, 2, 2]
+    assert log.started == log.ended
+
+
+def test_counting_does_no_work_and_says_what_is_missing(store: ArtifactStore, task: Task, tmp_path: Path) -> None:
+    runner = ScriptedRunner(store, Worklog())
+    before = store.names()
+    driver = Driver(store, runner, Worklog(), fetch)
+    counted = driver.count({"a": writing_then_finding(task, "fever"), "b": finding(task)})
+
+    assert [len(counted[name].lacks) for name in ("a", "b")] == [1, 1]
+    assert (counted["a"].is_rewriting, counted["b"].is_rewriting) == (True, False)
+    assert runner.calls == []
+    assert store.names() == before

@@ -1,0 +1,137 @@
+"""The ledger in whole numbers: room, who ends, who goes first, and that everybody is served in the end."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from r2med_ray.errors import CapacityError
+from r2med_ray.workbench.ledger import Group, Holder, Need, choose, ends_for, fits_beside, idle
+
+
+def group(
+    name: str, cpus: int, *, waiting: str = "a", coming: str = "", rank: int = 0, passed_over: int = 0
+) -> Group:
+    return Group(
+        name=name,
+        need=Need(cpus=cpus),
+        waiting=frozenset(waiting),
+        coming=frozenset(coming),
+        start_rank=rank,
+        passed_over=passed_over,
+    )
+
+
+def holders(*items: tuple[str, int, str]) -> dict[str, Holder]:
+    return {name: Holder(name=name, need=Need(cpus=cpus), wanted_by=frozenset(by)) for name, cpus, by in items}
+
+
+def test_what_runs_already_is_asked_before_something_starts() -> None:
+    choice = choose(Need(cpus=4), holders(("model", 2, "a")), [group("index", 1), group("model", 2, rank=4)])
+
+    assert (choice.group.name, choice.end) == ("model", ())
+
+
+def test_a_model_waits_for_the_parts_that_are_still_on_their_way_to_it() -> None:
+    choice = choose(Need(cpus=4), {}, [group("model", 2, coming="bc"), group("index", 1, rank=1)])
+
+    assert choice.group.name == "index"
+
+
+def test_where_all_wait_for_each_other_the_quickest_start_goes_first() -> None:
+    choice = choose(Need(cpus=4), {}, [group("model", 2, coming="b", rank=4), group("index", 1, coming="c", rank=1)])
+
+    assert choice.group.name == "index"
+
+
+def test_nothing_that_is_needed_ends_while_something_else_can_be_done() -> None:
+    # Index 1 is needed by b, who now waits for the model; index 2 would have to take its place.
+    running = holders(("index 1", 2, "b"), ("model", 2, "b"))
+    choice = choose(Need(cpus=4), running, [group("index 2", 2), group("model", 2, waiting="b", coming="a")])
+
+    assert (choice.group.name, choice.end) == ("model", ())
+
+
+def test_as_little_ends_as_possible_and_what_nobody_needs_ends_first() -> None:
+    running = holders(("needed", 2, "b"), ("idle", 1, ""), ("wanted by two", 2, "bc"))
+
+    # 5 of 6 CPUs are held. 2 need 1 more: the idle one is enough. 3 need 2 more: of the one that b alone needs.
+    assert ends_for(Need(cpus=6), running, group("new", 2)) == ("idle",)
+    assert ends_for(Need(cpus=6), running, group("new", 3)) == ("needed",)
+    assert ends_for(Need(cpus=6), running, group("new", 1)) == ()
+
+
+def test_gpus_are_counted_beside_cpus() -> None:
+    running = {"engine": Holder(name="engine", need=Need(cpus=1, gpus=1), wanted_by=frozenset("a"))}
+
+    assert not fits_beside(Need(cpus=8, gpus=1), running.values(), Need(cpus=1, gpus=1))
+    assert fits_beside(Need(cpus=8, gpus=1), running.values(), Need(cpus=7))
+
+
+def test_what_nobody_needs_is_idle() -> None:
+    assert idle(holders(("index", 1, ""), ("model", 1, "a"))) == ("index",)
+
+
+def test_what_never_fits_is_refused_with_both_numbers() -> None:
+    with pytest.raises(CapacityError, match=r"model reserves 9 CPU and 0 GPU; the cluster has 4 and 0"):
+        choose(Need(cpus=4), {}, [group("model", 9)])
+
+
+def test_a_group_that_was_passed_over_often_enough_goes_first() -> None:
+    impatient = group("model", 2, coming="bc", rank=4, passed_over=3)
+
+    assert choose(Need(cpus=4), {}, [impatient, group("index", 1)], patience=4).group.name == "index"
+    assert choose(Need(cpus=4), {}, [impatient, group("index", 1)], patience=3).group.name == "model"
+
+
+PLACES = [f"p{number}" for number in range(6)]
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> tuple[int, dict[str, int], list[list[str]]]:
+    """A number of CPUs, what each place reserves, and for each part the places that it goes to, in its order."""
+    cpus = draw(st.integers(1, 8))
+    needs = {place: draw(st.integers(0, cpus)) for place in PLACES}
+    routes = draw(st.lists(st.lists(st.sampled_from(PLACES), min_size=1, max_size=6), min_size=1, max_size=8))
+    return cpus, needs, routes
+
+
+@settings(max_examples=300)
+@given(clusters(), st.integers(1, 5))
+def test_every_part_comes_to_its_end_and_never_more_is_reserved_than_there_is(
+    cluster: tuple[int, dict[str, int], list[list[str]]], patience: int
+) -> None:
+    cpus, needs, routes = cluster
+    left = {f"part {number}": list(route) for number, route in enumerate(routes)}
+    running: dict[str, Holder] = {}
+    passed_over: dict[str, int] = {}
+    demands = sum(map(len, routes))
+    turns = 0
+    while left:
+        turns += 1
+        groups = []
+        for place in PLACES:
+            waiting = frozenset(part for part, route in left.items() if route[0] == place)
+            coming = frozenset(part for part, route in left.items() if place in route[1:]) - waiting
+            if waiting:
+                over = passed_over.get(place, 0)
+                need = Need(cpus=needs[place])
+                groups.append(Group(name=place, need=need, waiting=waiting, coming=coming, passed_over=over))
+        wanted = {place: frozenset(part for part, route in left.items() if place in route) for place in PLACES}
+        running = {name: replace(holder, wanted_by=wanted[name]) for name, holder in running.items()}
+        choice = choose(Need(cpus=cpus), running, groups, patience)
+
+        for name in choice.end:
+            del running[name]
+        chosen = choice.group
+        running[chosen.name] = Holder(name=chosen.name, need=chosen.need)
+        assert sum(holder.need.cpus for holder in running.values()) <= cpus
+        for each in groups:
+            passed_over[each.name] = 0 if each.name == chosen.name else passed_over.get(each.name, 0) + 1
+            # Whoever has run out of patience goes before those that haven't; at most all other places go before.
+            assert passed_over[each.name] <= patience + len(PLACES)
+        for part in chosen.waiting:
+            left[part].pop(0)
+        left = {part: route for part, route in left.items() if route}
+        assert turns <= demands

@@ -1,0 +1,76 @@
+"""What a cluster reserves for the parts of a benchmark, worked out before anything is started."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from r2med_ray.errors import NotAtHand
+from r2med_ray.models.catalog.language_models import LanguageModelRow
+from r2med_ray.models.catalog.load import load_catalog
+from r2med_ray.models.services.chat import ChatModel
+from r2med_ray.settings.pools import ClusterCapacity
+from r2med_ray.settings.resources import ResourcesConfig
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.workbench.ledger import Holder, Need, fits_beside
+from r2med_ray.workbench.on_cluster import ClusterRunner
+from r2med_ray.workbench.worklog import Worklog
+
+LAPTOP = ClusterCapacity(num_nodes=1, cpus=2, gpus=0, cpus_of_largest_node=2)
+ONE_GPU = ClusterCapacity(num_nodes=1, cpus=16, gpus=1, cpus_of_largest_node=16)
+
+
+def runner(folder: Path, capacity: ClusterCapacity) -> ClusterRunner:
+    store = ArtifactStore(str(folder / "store"))
+    return ClusterRunner("test", load_catalog(), store, ResourcesConfig(), capacity, Worklog())
+
+
+def row(folder: Path, **values: Any) -> LanguageModelRow:
+    (folder / "config.json").write_text("{}")
+    return LanguageModelRow.model_validate({"name": "m", "model": str(folder), **values})
+
+
+def has_room(asked: ClusterRunner, model: LanguageModelRow, need: Need) -> bool:
+    return fits_beside(asked.capacity, [Holder(name="model", need=asked.writing(model))], need)
+
+
+def test_there_is_room_for_what_the_engine_and_its_ingress_leave(tmp_path: Path) -> None:
+    asked, model = runner(tmp_path, LAPTOP), row(tmp_path)
+
+    # 2 CPUs less 1 of the engine and a quarter of the ingress.
+    assert has_room(asked, model, Need(cpus=0.75))
+    assert not has_room(asked, model, Need(cpus=1.0))
+
+
+def test_an_encoder_waits_for_the_only_gpu(tmp_path: Path) -> None:
+    asked, encoder = runner(tmp_path, ONE_GPU), Need(cpus=1.5, gpus=1)
+
+    assert fits_beside(asked.capacity, [], encoder)
+    assert not has_room(asked, row(tmp_path), encoder)
+
+
+def test_a_model_that_the_cluster_can_never_hold_is_not_at_hand(tmp_path: Path) -> None:
+    asked = runner(tmp_path, ONE_GPU)
+    with pytest.raises(NotAtHand, match=r"reserves 2 × 1 GPU, 2 in all; the cluster has 1") as failure:
+        asked.require(row(tmp_path, engine={"tensor_parallel_size": 2}))
+
+    assert failure.value.what == "2 × 1 GPU for m"
+
+
+def test_a_model_with_an_address_reserves_nothing(tmp_path: Path) -> None:
+    asked = runner(tmp_path, LAPTOP)
+    elsewhere = row(tmp_path, base_url="http://127.0.0.1:1/v1", engine={"tensor_parallel_size": 8})
+    asked.require(elsewhere)
+
+    assert asked.writing(elsewhere) == Need()
+    assert isinstance(asked.start_model(elsewhere).generator(elsewhere), ChatModel)
+
+
+def test_two_rows_of_one_model_share_an_engine_unless_they_start_it_otherwise(tmp_path: Path) -> None:
+    asked = runner(tmp_path, LAPTOP)
+    first = row(tmp_path, served_name="x")
+    cooler = row(tmp_path, served_name="x", sampling={"temperature": 0})
+    shorter = row(tmp_path, served_name="x", engine={"max_model_len": 512})
+
+    assert asked.engine(first) == asked.engine(cooler)
+    assert asked.engine(first) != asked.engine(shorter)

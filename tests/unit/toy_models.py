@@ -1,0 +1,75 @@
+"""Classes as a user may name them in a models file, right ones and wrong ones."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from r2med_ray.models.catalog.encoders import EncoderRow
+from r2med_ray.models.catalog.rerankers import RerankerRow
+from r2med_ray.types import Document, FloatMatrix
+
+
+class LetterCounts:
+    """Component i is how often the i-th letter of "abc" is in the text, its prompt included."""
+
+    dim = 3
+    built: ClassVar[list[tuple[str, int]]] = []
+    """The device and token budget of each object."""
+
+    def __init__(self, row: EncoderRow, *, device: str, token_budget: int) -> None:
+        self.built.append((device, token_budget))
+        self.row = row
+
+    def encode_plain(self, texts: Sequence[str]) -> FloatMatrix:
+        return np.array([[text.count(letter) for letter in "abc"] for text in texts], np.float32)
+
+    def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
+        return self.encode_plain([self.row.query_prompt + text for text in texts])
+
+    def encode_documents(self, documents: Sequence[Document]) -> FloatMatrix:
+        return self.encode_plain([self.row.document_prompt + document.content for document in documents])
+
+
+class SameLetters:
+    """Scores a pair by the number of different letters that both texts have."""
+
+    built: ClassVar[list[tuple[str, str, int]]] = []
+    """The row, device and token budget of each object."""
+
+    def __init__(self, row: RerankerRow, *, device: str, token_budget: int) -> None:
+        self.built.append((row.name, device, token_budget))
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        return [float(len({*query} & {*document})) for query, document in pairs]
+
+
+class OneVectorForAll(LetterCounts):
+    def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
+        return np.ones((1, 3), np.float32)
+
+
+class OneScoreForAll(SameLetters):
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        return [1.0]
+
+
+class MisnamedMethod:
+    def __init__(self, row: EncoderRow, *, device: str, token_budget: int) -> None: ...
+
+    dim = 3
+    encode_query = encode_documents = encode_plain = LetterCounts.encode_plain
+
+
+class NoSize:
+    def __init__(self, row: EncoderRow, *, device: str, token_budget: int) -> None:
+        self.dimension = 3
+
+    encode_queries = encode_documents = encode_plain = LetterCounts.encode_plain
+
+
+class NoSettings(SameLetters):
+    def __init__(self, row: RerankerRow) -> None: ...
+
+
+FUNCTION = len
