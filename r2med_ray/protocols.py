@@ -111,8 +111,11 @@ class Maker(Protocol):
         """
         ...
 
-    def make_queries(self, task: str, queries: Sequence[Query]) -> Mapping[str, pa.Table]:
-        """Return file name → table for queries, one row per query in their order; no file where nothing is stored."""
+    def make_queries(self, task: str, queries: Sequence[Query], rules: Rules) -> Mapping[str, pa.Table]:
+        """Return file name → table for queries, one row per query in their order; no file where nothing is stored.
+
+        The rules are those of whoever asks: stages that share a maker may differ in them.
+        """
         return {}
 
     def take_usage(self) -> Mapping[str, int]:

@@ -13,6 +13,7 @@ from r2med_ray.models.networks.late_interaction import LateInteractionEncoder
 from r2med_ray.models.networks.sparse_encoders import SparseEncoder
 from r2med_ray.protocols import Index, Maker
 from r2med_ray.retrieval.query_parts import encode_parts
+from r2med_ray.settings.compat import Rules
 from r2med_ray.types import Document, Query
 
 
@@ -70,7 +71,7 @@ class CheckpointMaker(Maker):
         ids = [document.doc_id for document in documents]
         return {VECTORS_FILE: self._form.document_table(rows, ids, self._encoder.encode_documents(documents))}
 
-    def make_queries(self, task: str, queries: Sequence[Query]) -> Mapping[str, pa.Table]:
+    def make_queries(self, task: str, queries: Sequence[Query], rules: Rules) -> Mapping[str, pa.Table]:
         """Return the vectors of queries, one row per query: those of its parts together."""
         parts = encode_parts(
             queries,

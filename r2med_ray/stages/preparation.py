@@ -14,6 +14,7 @@ import pyarrow as pa
 from r2med_ray.corpus.loading import ShardRows
 from r2med_ray.errors import R2MedError, StageError
 from r2med_ray.protocols import MadeBy, Maker, ShardedStage
+from r2med_ray.settings.compat import Rules
 from r2med_ray.storage.artifacts import ArtifactKey, ArtifactStore
 from r2med_ray.types import CorpusShard, Query, Task
 
@@ -82,6 +83,9 @@ class QueryWork:
 
     task: str
     queries: tuple[Query, ...]
+    rules: Rules
+    """The rules of the stage that asks, which may differ from those of others with the same model."""
+
     key: ArtifactKey
 
     @property
@@ -114,8 +118,8 @@ def queries_left(store: ArtifactStore, questions: Questions, device: str) -> Lef
     """Return the queries whose artefact isn't stored, each artefact once; None where nothing is made of queries."""
     keys = [stage.queries_key(task.name, queries, device) for task, stage, queries in questions]
     work = [
-        QueryWork(task=task.name, queries=tuple(queries), key=key)
-        for (task, _, queries), key in zip(questions, keys, strict=True)
+        QueryWork(task=task.name, queries=tuple(queries), rules=stage.rules, key=key)
+        for (task, stage, queries), key in zip(questions, keys, strict=True)
         if key is not None
     ]
     return _left(store, work) if work else None
@@ -143,7 +147,7 @@ def make_queries(store: ArtifactStore, maker: Maker, work: QueryWork) -> dict[st
     Raises:
         DataError: a number is not finite; names the query.
     """
-    _store(store, work.key, maker.make_queries(work.task, work.queries))
+    _store(store, work.key, maker.make_queries(work.task, work.queries, work.rules))
     return {"documents": len(work.queries), **maker.take_usage()}
 
 

@@ -22,13 +22,11 @@ class VectorMaker(Maker):
 
     Args:
         row: says what a generated text is embedded as, and what the vectors are compared by.
-        rules: say how a query and its generated texts become one vector.
         encoder_for: gives the encoder with the prompts of a task.
     """
 
-    def __init__(self, row: EncoderRow | ApiEncoderRow, rules: Rules, encoder_for: Callable[[str], Encoder]) -> None:
+    def __init__(self, row: EncoderRow | ApiEncoderRow, encoder_for: Callable[[str], Encoder]) -> None:
         self._row = row
-        self._rules = rules
         self._encoder_for = encoder_for
 
     def make_shard(
@@ -37,14 +35,17 @@ class VectorMaker(Maker):
         """Return columns row, doc_id, vector."""
         return {VECTORS_FILE: embed_documents(self._encoder_for(task), documents, rows)}
 
-    def make_queries(self, task: str, queries: Sequence[Query]) -> Mapping[str, pa.Table]:
-        """Return columns row, doc_id, vector, where row counts the queries and doc_id is a query's id."""
+    def make_queries(self, task: str, queries: Sequence[Query], rules: Rules) -> Mapping[str, pa.Table]:
+        """Return columns row, doc_id, vector, where row counts the queries and doc_id is a query's id.
+
+        The rules say how a query and its generated texts become one vector.
+        """
         vectors_QD = prepare_dense(
             queries,
             self._encoder_for(task),
-            rules=self._rules,
+            rules=rules,
             expansion_prompt=self._row.expansion_prompt,
-            cosine=self._row.similarity == "cosine" or self._rules.cosine_for_all,
+            cosine=self._row.similarity == "cosine" or rules.cosine_for_all,
         )
         query_ids = [query.query_id for query in queries]
         return {QUERY_VECTORS_FILE: vectors_table(range(len(query_ids)), query_ids, vectors_QD)}
@@ -53,8 +54,8 @@ class VectorMaker(Maker):
 class ServiceMaker(VectorMaker):
     """Has a service embed documents and queries, with the same prompts for every task."""
 
-    def __init__(self, row: ApiEncoderRow, rules: Rules, encoder: ApiEncoder) -> None:
-        super().__init__(row, rules, lambda task: encoder)
+    def __init__(self, row: ApiEncoderRow, encoder: ApiEncoder) -> None:
+        super().__init__(row, lambda task: encoder)
         self._encoder = encoder
 
     def take_usage(self) -> Mapping[str, int]:

@@ -112,7 +112,7 @@ class DenseStage(VectorStage[EncoderRow]):
         """Load the model."""
         prepare_worker(computing.threads)
         encoders = TaskEncoders(self.row, device=computing.device, token_budget=computing.token_budget)
-        return VectorMaker(self.row, self.rules, encoders.for_task)
+        return VectorMaker(self.row, encoders.for_task)
 
 
 class ApiStage(VectorStage[ApiEncoderRow]):
@@ -123,7 +123,7 @@ class ApiStage(VectorStage[ApiEncoderRow]):
 
     def load(self, store: ArtifactStore, computing: Computing) -> Maker:
         """Load the service's tokenizer; every answer of the service is kept in the store."""
-        return ServiceMaker(self.row, self.rules, ApiEncoder(self.row, store))
+        return ServiceMaker(self.row, ApiEncoder(self.row, store))
 
     def cost(self, usage: Mapping[str, int]) -> str:
         return cost_line(self.row, usage) if usage else ""

@@ -1,26 +1,25 @@
 """An embedding service through Ray: one actor asks it, every answer is kept, and the cost is added up."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from r2med_ray.distributed.api_vectors import ApiParts
-from r2med_ray.distributed.stage_parts import Asked, Workplace
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
-from r2med_ray.settings.pools import ClusterCapacity, Pool
-
-from r2med_ray.workbench.sizing import size_pools
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task, read_shard
+from r2med_ray.distributed.preparing import prepare_queries, prepare_shards
+from r2med_ray.distributed.progress import StageReport
+from r2med_ray.distributed.searching import open_index
 from r2med_ray.errors import StageError
 from r2med_ray.models.catalog.call_policy import CallPolicy
 from r2med_ray.models.catalog.services import ApiEncoderRow
 from r2med_ray.models.services.embeddings import ApiEncoder
-from r2med_ray.settings.resources import ResourcesConfig
+from r2med_ray.protocols import Computing
+from r2med_ray.settings.compat import Rules
+from r2med_ray.settings.pools import ClusterCapacity, Pool
 from r2med_ray.stages.vectors import ApiStage
 from r2med_ray.storage.artifacts import ArtifactStore
 from tests.http_services import Reply, Request, Service, embeddings, refuse
@@ -62,19 +61,22 @@ def test_a_failed_stage_keeps_its_answers_and_the_next_run_pays_for_the_rest_alo
         return refuse(500, "broken")(request) if last in request.body["input"] else SERVING(request)
 
     with Service(not_the_last) as service:
-        stage = ApiStage(row=row(service, tmp_path), index="Flat", compat="none", drop_identical_ids=False)
-        resources = ResourcesConfig()
-        pools = replace(size_pools(resources, cluster), encode=SMALL, search=SMALL)
-        parts = ApiParts(Workplace(store=store, pools=pools, resources=resources))
-        asked = [Asked(task=task, stage=stage, queries=task.queries)]
+        stage = ApiStage(row=row(service, tmp_path), rules=Rules())
+
+        def prepare() -> tuple[StageReport, StageReport]:
+            corpora = prepare_shards(store, [(task, stage)], Computing(), SMALL, no_progress_timeout_s=120)
+            queries = prepare_queries(store, [(task, stage, task.queries)], Computing(), SMALL)
+            assert queries is not None
+            return corpora, queries
+
         with pytest.raises(StageError, match="HTTP 500: broken"):
-            parts.prepare(asked)
+            prepare()
         # 80 documents, 10 to a request: the last of 8 requests fails, twice.
         assert len(service.requests) == 9
 
         service.forget()
         service.answer = SERVING
-        (_, _, corpora), (_, _, queries) = parts.prepare(asked)
+        corpora, queries = prepare()
         tokens = sum(map(len, service.requests[0].body["input"]))
         assert corpora.usage == {"sent": 10, "stored": 30, "tokens": tokens, "requests": 1, "repeated": 0}
         # 1000 dollars a million tokens.
@@ -83,8 +85,8 @@ def test_a_failed_stage_keeps_its_answers_and_the_next_run_pays_for_the_rest_alo
         assert service.most_at_once <= 2
 
         service.forget()
-        assert [report.cost for _, _, report in parts.prepare(asked)] == ["", ""]
-        retriever = parts.open(task, stage)
+        assert [report.cost for report in prepare()] == ["", ""]
+        retriever = open_index(store, task, stage, "cpu", SMALL)
         run = retriever.retrieve(task.queries, k=80)
         retriever.close()
         assert service.requests == []

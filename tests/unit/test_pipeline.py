@@ -1,32 +1,23 @@
-"""The flow in one function, with fakes that a person can work out by hand."""
+"""The flow as steps, answered by fakes that a person can work out by hand."""
 
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from r2med_ray.errors import DataError
+from r2med_ray.demands import Ask, Demand, Expect, Find, Read, Score
+from r2med_ray.errors import DataError, StageError
 from r2med_ray.evaluation.measures import Measure
-from r2med_ray.pipeline import System, run_system
-from r2med_ray.protocols import Candidates
+from r2med_ray.pipeline import Ranked, measure, rank
+from r2med_ray.protocols import Candidates, Completion
 from r2med_ray.ranking import best
-from r2med_ray.settings.config import FusionConfig
-from r2med_ray.types import (
-    Corpus,
-    DocId,
-    Document,
-    Expansion,
-    Query,
-    Repairs,
-    Reranking,
-    Rewriting,
-    Run,
-    ScoredDoc,
-    Task,
-)
-from tests.fakes import SharedWords
+from r2med_ray.settings.config_files import parse_config
+from r2med_ray.systems import ResolvedSystem, resolve
+from r2med_ray.types import Corpus, Document, Query, Ranking, Repairs, Reranking, Run, ScoredDoc, Task
+from tests.fakes import SharedWords, answer
 
 DOCUMENTS = {
     doc_id: Document(doc_id=doc_id, text=text)
@@ -45,51 +36,78 @@ TASK = Task(
     qrels={"q1": {"d1": 1}, "q2": {"d2": 1}, "q3": {"d4": 1}},
     folder="",
 )
-
-
-class Fixed:
-    """A retriever that gives every query with a known word the same documents."""
-
-    def __init__(self, **scores: float) -> None:
-        self._hits = [ScoredDoc(doc_id, score) for doc_id, score in scores.items()]
-
-    def retrieve(self, queries: Iterable[Query], *, k: int) -> Run:
-        return Run(
-            tag="fixed",
-            rankings={query.query_id: () if query.text == "zzz" else best(self._hits, k) for query in queries},
-        )
-
-
-def fetch(doc_ids: Iterable[DocId]) -> Mapping[DocId, Document]:
-    return {doc_id: DOCUMENTS[doc_id] for doc_id in doc_ids}
-
-
-def system(*retrievers: Fixed, **parts: object) -> System:
-    return System(name="s", depth=3, retrievers=retrievers, **parts)  # type: ignore[arg-type]
-
-
 MEASURES = [Measure.parse("RR"), Measure.parse("R@3")]
 
 
+def system(**parts: Any) -> ResolvedSystem:
+    """A system as a benchmark file writes it, of depth 3."""
+    values = {"name": "x", "tasks": ["Demo-Posts"], "depth": 3}
+    retriever = {} if "retrievers" in parts else {"retriever": "bm25"}
+    return resolve(parse_config({**values, "systems": [{"name": "s", **retriever, **parts}]})).systems[0]
+
+
+def fixed(**scores: float) -> Callable[[Find], Run]:
+    """A search that gives every query with a known word the same documents."""
+    hits = [ScoredDoc(doc_id, score) for doc_id, score in scores.items()]
+
+    def found(find: Find) -> Run:
+        rankings = {query.query_id: () if query.text == "zzz" else best(hits, find.k) for query in find.queries}
+        return Run(tag=find.stage.label, rankings=rankings)
+
+    return found
+
+
+def ranked(
+    parts: ResolvedSystem,
+    find: Callable[[Find], Run],
+    score: Callable[[Sequence[Candidates]], Reranking] | None = None,
+    ask: Callable[[Ask], list[Completion]] = lambda _: [],
+) -> tuple[Ranked, list[Demand]]:
+    answers = {
+        Expect: lambda _: None,
+        Find: find,
+        Read: lambda read: {doc_id: DOCUMENTS[doc_id] for doc_id in read.doc_ids},
+        Score: lambda demand: (score or SharedWords().score_all)(demand.candidates),
+        Ask: ask,
+    }
+    return answer(rank(TASK, parts), answers)
+
+
+def ids(result: Ranked, query_id: str) -> list[str]:
+    return [hit.doc_id for hit in result.run.rankings[query_id]]
+
+
 def test_a_first_stage_alone_is_evaluated_over_every_judged_query() -> None:
-    outcome = run_system(TASK, system(Fixed(d1=3, d2=2, d3=1)), MEASURES, fetch)
+    result, _ = ranked(system(), fixed(d1=3, d2=2, d3=1))
+    evaluation = measure(result.run, TASK, MEASURES)
 
     # RR: d1 first (1), d2 second (1/2), q3 unanswered (0); recall: 1, 1, 0.
-    assert outcome.evaluation.means == pytest.approx({"RR": (1 + 1 / 2 + 0) / 3, "R@3": 2 / 3})
-    assert outcome.evaluation.num_unanswered == 1
+    assert evaluation.means == pytest.approx({"RR": (1 + 1 / 2 + 0) / 3, "R@3": 2 / 3})
+    assert evaluation.num_unanswered == 1
 
 
 def test_fusion_and_reranking_come_in_this_order() -> None:
-    parts = system(
-        Fixed(d4=3, d1=2), Fixed(d4=3, d2=2), fusion=FusionConfig(), reranker=SharedWords(), rerank_depth=3
-    )
-    outcome = run_system(TASK, parts, MEASURES, fetch)
+    parts = system(retrievers=["bm25", "bm25-r2med"], fusion={}, reranker={"model": "maxsim-minilm", "depth": 3})
+    searches = {"bm25": fixed(d4=3, d1=2), "bm25-r2med": fixed(d4=3, d2=2)}
+    result, demands = ranked(parts, lambda find: searches[find.stage.label](find))
 
     # RRF: d4 2/61; d1 and d2 1/62 each, d2 before d1 by its id. Reranking by shared words: q1 d1 (2), then d4 and d2
     # (0 each) by id; q2 d2 (1), then d4 and d1.
-    assert [hit.doc_id for hit in outcome.run.rankings["q1"]] == ["d1", "d4", "d2"]
-    assert [hit.doc_id for hit in outcome.run.rankings["q2"]] == ["d2", "d4", "d1"]
-    assert outcome.run.tag == "s"
+    assert ids(result, "q1") == ["d1", "d4", "d2"]
+    assert ids(result, "q2") == ["d2", "d4", "d1"]
+    assert result.run.tag == "s"
+    assert [type(demand).__name__ for demand in demands] == ["Expect", "Expect", "Find", "Find", "Read", "Score"]
+
+
+def test_a_part_says_what_it_is_going_to_need_before_it_asks_for_anything() -> None:
+    rewriter = {"method": "lamer", "llm": "qwen-7b", "candidates": {"retriever": "bm25-r2med"}}
+    parts = system(rewriter=rewriter, reranker={"model": "listwise-qwen-7b"})
+    first = next(rank(TASK, parts))
+
+    assert isinstance(first, Expect)
+    assert [stage.label for _, stage in first.searches] == ["bm25", "bm25-r2med"]
+    assert [model.name for model in first.models] == ["qwen-7b", "qwen-7b"]
+    assert first.scorers == ()
 
 
 def test_importing_the_flow_loads_neither_ray_nor_torch() -> None:
@@ -101,70 +119,83 @@ def test_importing_the_flow_loads_neither_ray_nor_torch() -> None:
     )
 
 
-class Reversed:
-    """A reranker that turns the head around, and that had an unreadable answer for the first query."""
+def reranked_system(max_unusable: float, **parts: Any) -> ResolvedSystem:
+    """A system with a reranker of depth 2, of whose answers this share may be unreadable."""
+    resolved = system(reranker={"model": "maxsim-minilm", "depth": 2}, **parts)
+    assert resolved.config.reranker is not None
+    reranker = resolved.config.reranker.model_copy(update={"max_unusable": max_unusable})
+    return replace(resolved, config=resolved.config.model_copy(update={"reranker": reranker}))
 
-    REPAIRS = Repairs(rules={"q1": {"id missing": 2}}, unreadable={"q1": {"cut at limit": 1}})
 
-    def score_all(self, work: Sequence[Candidates]) -> Reranking:
-        scores = {item.query.query_id: [float(rank) for rank in range(len(item.documents))] for item in work}
-        return Reranking(scores=scores, repairs=self.REPAIRS)
+REPAIRS = Repairs(rules={"q1": {"id missing": 2}}, unreadable={"q1": {"cut at limit": 1}})
+
+
+def turned_around(work: Sequence[Candidates]) -> Reranking:
+    """Turn every head around; the answer for the first query was unreadable."""
+    scores = {item.query.query_id: [float(rank) for rank in range(len(item.documents))] for item in work}
+    return Reranking(scores=scores, repairs=REPAIRS)
 
 
 @pytest.mark.parametrize("keep_below", [True, False])
 def test_reranking_never_changes_recall_at_its_depth(keep_below: bool) -> None:
-    first = Fixed(d1=3, d2=2, d3=1)
-    parts = system(first, reranker=Reversed(), rerank_depth=2, keep_below=keep_below)
+    find = fixed(d1=3, d2=2, d3=1)
+    parts = reranked_system(1.0, compat="none" if keep_below else "r2med")
     measures = [Measure.parse("R@2"), Measure.parse("R@3")]
 
-    before = run_system(TASK, system(first), measures, fetch).evaluation.means
-    after = run_system(TASK, parts, measures, fetch)
+    before, _ = ranked(system(), find)
+    after, _ = ranked(parts, find, turned_around)
 
-    assert after.evaluation.means["R@2"] == before["R@2"]
-    assert [hit.doc_id for hit in after.run.rankings["q1"]] == ["d2", "d1", *(["d3"] if keep_below else [])]
+    recall = [measure(result.run, TASK, measures).means["R@2"] for result in (before, after)]
+    assert recall[0] == recall[1]
+    assert ids(after, "q1") == ["d2", "d1", *(["d3"] if keep_below else [])]
 
 
-def test_repairs_come_with_the_outcome_up_to_the_limit_of_the_system() -> None:
-    parts = system(Fixed(d1=3, d2=2), reranker=Reversed(), rerank_depth=2, max_unusable=0.5)
+def test_repairs_come_with_the_result_up_to_the_limit_of_the_system() -> None:
+    find = fixed(d1=3, d2=2)
+
+    def reranked(max_unusable: float) -> Ranked:
+        return ranked(reranked_system(max_unusable), find, turned_around)[0]
 
     # q1 and q2 have candidates, and one of them an unreadable answer
-    assert run_system(TASK, parts, MEASURES, fetch).repairs == Reversed.REPAIRS
+    assert reranked(0.5).repairs == REPAIRS
     with pytest.raises(DataError, match=r"^s on tiny: 1 of 2 queries .*\(cut at limit: 1\), 40% may: q1\."):
-        run_system(TASK, replace(parts, max_unusable=0.4), MEASURES, fetch)
-    assert run_system(TASK, system(Fixed(d1=3)), MEASURES, fetch).repairs == Repairs()
+        reranked(0.4)
+    assert ranked(system(), fixed(d1=3))[0].repairs == Repairs()
 
 
-class Samples:
-    """A rewriter that writes the same two texts for every query."""
+RANKINGS: Mapping[tuple[str, ...], Ranking] = {
+    ("mat",): (ScoredDoc("d1", 2.0), ScoredDoc("d3", 1.0)),
+    ("dog",): (ScoredDoc("d3", 9.0), ScoredDoc("d2", 8.0)),
+    ("mat", "dog"): (ScoredDoc("d2", 1.0),),
+}
 
-    def rewrite(self, queries: Sequence[Query]) -> Rewriting:
-        texts = (Expansion(text="mat", method="hyde"), Expansion(text="dog", method="hyde"))
-        return Rewriting(queries=tuple(replace(query, expansions=texts) for query in queries))
+
+def by_text(find: Find) -> Run:
+    """Give each written text its own ranking, and several texts together a third one."""
+    texts = {query.query_id: tuple(expansion.text for expansion in query.expansions) for query in find.queries}
+    return Run(tag="x", rankings={query_id: RANKINGS[asked][: find.k] for query_id, asked in texts.items()})
 
 
-class ByText:
-    """A retriever that gives each written text its own ranking, and several texts together a third one."""
-
-    RANKINGS: Mapping[tuple[str, ...], tuple[ScoredDoc, ...]] = {
-        ("mat",): (ScoredDoc("d1", 2.0), ScoredDoc("d3", 1.0)),
-        ("dog",): (ScoredDoc("d3", 9.0), ScoredDoc("d2", 8.0)),
-        ("mat", "dog"): (ScoredDoc("d2", 1.0),),
-    }
-
-    def retrieve(self, queries: Sequence[Query], *, k: int) -> Run:
-        texts = {query.query_id: tuple(expansion.text for expansion in query.expansions) for query in queries}
-        return Run(tag="x", rankings={query_id: self.RANKINGS[asked][:k] for query_id, asked in texts.items()})
+def two_texts(ask: Ask) -> list[Completion]:
+    """Write "mat" as the first text of every query, and "dog" as the second."""
+    texts = ["mat" if prompt.seed == 42 else "dog" for prompt in ask.prompts]
+    return [Completion(text=text, reasoning="", finish_reason="stop") for text in texts]
 
 
 def test_samples_are_one_search_or_are_fused_by_reciprocal_rank() -> None:
-    together = run_system(TASK, system(ByText(), rewriter=Samples()), MEASURES, fetch)  # type: ignore[arg-type]
-    apart = run_system(
-        TASK,
-        system(ByText(), rewriter=Samples(), combine="rrf"),
-        MEASURES,
-        fetch,  # type: ignore[arg-type]
-    )
+    hyde = {"method": "hyde", "llm": "qwen-7b", "samples": 2}
+    together, _ = ranked(system(rewriter=hyde), by_text, ask=two_texts)
+    apart, _ = ranked(system(rewriter=hyde | {"combine": "rrf"}), by_text, ask=two_texts)
 
-    assert [hit.doc_id for hit in together.run.rankings["q1"]] == ["d2"]
+    assert ids(together, "q1") == ["d2"]
     # d3 1/62 + 1/61, d1 1/61, d2 1/62
-    assert [hit.doc_id for hit in apart.run.rankings["q1"]] == ["d3", "d1", "d2"]
+    assert ids(apart, "q1") == ["d3", "d1", "d2"]
+
+
+def test_a_document_that_reranking_lost_fails_the_stage() -> None:
+    class Loses(SharedWords):
+        def score_all(self, work: Sequence[Candidates]) -> Reranking:
+            return Reranking(scores={item.query.query_id: [1.0] for item in work})
+
+    with pytest.raises((StageError, DataError), match="q1"):
+        ranked(system(reranker={"model": "maxsim-minilm", "depth": 2}), fixed(d1=3, d2=2), Loses().score_all)

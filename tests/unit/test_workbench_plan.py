@@ -1,19 +1,24 @@
 """A plan reads; it fetches, converts and starts nothing, and shows what is missing as missing."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from r2med_ray.settings.pools import ClusterCapacity
-
-from r2med_ray.workbench.sizing import size_pools
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task, read_task_queries
-from r2med_ray.plan import make_plan
+from r2med_ray.protocols import LanguageModel, Scorer, ShardedStage
 from r2med_ray.settings.config_files import parse_config
+from r2med_ray.settings.pools import ClusterCapacity
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import resolve
+from r2med_ray.types import Task
+from r2med_ray.workbench.on_cluster import ClusterRunner
+from r2med_ray.workbench.plan import make_plan
+from r2med_ray.workbench.plan_text import reservations
+from r2med_ray.workbench.runner import Corpora, QuerySet
+from r2med_ray.workbench.worklog import Worklog
 
 LAPTOP = ClusterCapacity(num_nodes=1, cpus=2, gpus=0, cpus_of_largest_node=2)
 
@@ -27,7 +32,28 @@ def plan(store: ArtifactStore, *tasks: str, **changes: Any) -> str:
         **changes,
     }
     benchmark = resolve(parse_config(values))
-    return make_plan(benchmark, store, size_pools(benchmark.config.resources, LAPTOP), LAPTOP).text()
+    runner = OnlyCounts("x", benchmark.names.catalog, store, benchmark.config.resources, LAPTOP, Worklog())
+    lines = reservations(benchmark, runner.pools)
+    return make_plan(benchmark, store, runner, cluster=LAPTOP.describe(), reserved=lines).text()
+
+
+class OnlyCounts(ClusterRunner):
+    """A cluster that fails on any use."""
+
+    def prepare_corpora(self, corpora: Corpora) -> None:
+        raise AssertionError("a plan encodes nothing")
+
+    def prepare_queries(self, sets: Sequence[QuerySet]) -> None:
+        raise AssertionError("a plan encodes nothing")
+
+    def open_index(self, task: Task, stage: ShardedStage) -> Any:
+        raise AssertionError("a plan searches nothing")
+
+    def start_scorer(self, scorer: Scorer) -> Any:
+        raise AssertionError("a plan scores nothing")
+
+    def start_model(self, model: LanguageModel) -> Any:
+        raise AssertionError("a plan asks no model anything")
 
 
 def test_a_task_of_the_hub_that_is_not_here_is_not_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
