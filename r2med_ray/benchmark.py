@@ -259,5 +259,6 @@ def _system_record(resolved: ResolvedSystem) -> SystemRecord:
         description=resolved.describe(),
         settings={stage.label: stage.settings() for stage in resolved.first_stages},
         compat=resolved.rules.compat,
+        differences=tuple(row.id for row in resolved.differences),
         published_key=resolved.published_key,
     )

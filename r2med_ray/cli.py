@@ -31,6 +31,8 @@ mteb_app = typer.Typer(
     help="MTEB: its result files in and out, its tasks through our retrieval.", no_args_is_help=True
 )
 app.add_typer(mteb_app, name="mteb")
+texts_app = typer.Typer(help="What language models wrote for queries.", no_args_is_help=True)
+app.add_typer(texts_app, name="texts")
 nano_app = typer.Typer(help="Nano sets: collections cut down in NanoR2MED's layout.", no_args_is_help=True)
 app.add_typer(nano_app, name="nano")
 
@@ -233,6 +235,24 @@ def artifacts_gc(
         _store(store), older_than_s=older_than_hours * 3600, now=time.time(), damaged=damaged, dry_run=dry_run
     ):
         typer.echo(f"{'would remove' if dry_run else 'removed'} {path}")
+
+
+@texts_app.command("export")
+def texts_export(
+    config: ConfigArgument,
+    system: Annotated[str, typer.Option("--system", help="A system of the file whose rewriter has an `llm`.")],
+    output: Annotated[Path, typer.Option(help="Gets one folder per task.")],
+    sample: Annotated[int, typer.Option(min=0, help="Which text of each query.")] = 0,
+    store: StoreOption = None,
+    overrides: SetOption = None,
+) -> None:
+    """Write stored texts in R2MED's layout, so that others can replay them as `generations`."""
+    from r2med_ray.interop.written_texts import export_texts
+
+    for path in export_texts(
+        config, system, output, sample=sample, store=store or "store", overrides=overrides or []
+    ):
+        typer.echo(path)
 
 
 @mteb_app.command("export")

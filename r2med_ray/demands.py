@@ -1,12 +1,12 @@
-"""What a part of a system may need, as plain values: a part yields them and is sent the answers; it starts nothing.
+"""Demands of the parts of a system, as plain values: a part yields a demand and is sent the answer.
 
     found = yield Find(task=task, stage=stage, queries=queries, k=10)        -> Run
     texts = yield Ask(model=model, prompts=prompts)                          -> list[Completion | None]
     graded = yield Score(scorer=scorer, candidates=candidates)               -> Reranking
 
-A part is a generator (`Steps`): it yields one demand, or several at once as a tuple, and ends in its result. Whoever
-drives it (`workbench.driver`) answers what the store holds and has the rest done, for all parts together. A demand
-that can't be answered is an error raised where it was yielded.
+A part is a generator (`Steps`). It yields one demand, or several at once as a tuple, and returns its result. A part
+starts nothing itself. The driver (`workbench.driver`) runs all parts together: it answers a demand from the store if
+it can, and has the other work done. If a demand can't be answered, an error is raised at its `yield`.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -34,7 +34,7 @@ class Find:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """Texts of documents. The answer is a mapping of id to `Document`; an id that the corpus lacks is an error."""
+    """Texts of documents. The answer is a mapping from id to `Document`. An id that the corpus lacks is an error."""
 
     task: Task
     doc_ids: frozenset[DocId]
@@ -44,7 +44,7 @@ class Read:
 class Ask:
     """A language model's texts. The answer is a list with one `Completion` per prompt, in their order.
 
-    A prompt that the model has no room for, in its shortest version, is answered with None.
+    The answer to a prompt is None if even its shortest version is too long for the model.
     """
 
     model: LanguageModel
@@ -69,14 +69,14 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recall:
-    """What a part kept before. The answer is a list with one `Artifact` per key, or None where there is none."""
+    """What a part kept before. The answer is a list: for each key its `Artifact`, or None if there is none."""
 
     keys: tuple[ArtifactKey, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep:
-    """A result that a part made out of answers and wants to find again. The answer is None."""
+    """A result that a part made from answers and wants to find again later. The answer is None."""
 
     key: ArtifactKey
     files: Mapping[str, bytes]
@@ -84,10 +84,10 @@ class Keep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expect:
-    """What a part is going to need after the demand that follows. The answer is None.
+    """What a part will need after its next demand. The answer is None.
 
-    It replaces what the part expected before. The driver prepares corpora meanwhile, asks whether models are at hand
-    before anything is paid for, and puts off what others are still on their way to.
+    A new `Expect` replaces the part's earlier one. The driver uses it for three things: it prepares corpora early, it
+    checks that models are at hand before anything is paid for, and it puts off a batch that more parts will join.
     """
 
     searches: tuple[tuple[Task, FirstStage], ...] = ()
@@ -98,14 +98,14 @@ class Expect:
 Demand: TypeAlias = Find | Read | Ask | Score | Fetch | Recall | Keep | Expect
 
 Steps: TypeAlias = Generator[Demand | tuple[Demand, ...], Any, T]
-"""A part at work: yields demands, is sent their answers (a list of them for a tuple), and returns a T."""
+"""A part at work: it yields demands, is sent their answers (for a tuple, a list of answers), and returns a T."""
 
 
 class QueryRewriter(Protocol):
     """Changes the queries of one task."""
 
     def rewrite(self, queries: Sequence[Query]) -> Steps[Rewriting]:
-        """Fill in expansions: same ids, texts and order."""
+        """Return the queries with expansions filled in. Ids, texts and order stay the same."""
         ...
 
 
@@ -113,5 +113,5 @@ class Reranker(Protocol):
     """Scores what a first stage found."""
 
     def score_all(self, work: Sequence[Candidates]) -> Steps[Reranking]:
-        """Score the candidates of every query. All queries at once, so that a server can batch across them."""
+        """Score the candidates of every query. All queries come in one call, so that a server can batch them."""
         ...

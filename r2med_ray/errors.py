@@ -8,7 +8,7 @@ R2MedError
 ├── CapacityError    the cluster can't ever run what the plan asks for
 ├── StageError       a stage failed on a worker; names the stage and the unit (shard, query, replica)
 │   └── ContextError conversations are too long for a language model; names them
-└── StoppedError     work was ended because what ran beside it failed, which is the error to tell
+└── StoppedError     work was ended because other work beside it failed; the other error is the one to report
 
 `ConfigError`, `DataError`, `ArtifactError` and `CapacityError` are for the user and are printed without a
 traceback. All of them survive pickling, because they travel between Ray processes.
@@ -21,7 +21,7 @@ NAMED = 10
 
 
 class R2MedError(Exception):
-    """Base class: whoever catches it catches what this package raises on purpose."""
+    """Base class of every error that this package raises on purpose."""
 
 
 class ConfigError(R2MedError):
@@ -32,12 +32,13 @@ class DataError(R2MedError):
     """An input is wrong. The message gives the file and line, or the id, and what would be right."""
 
 
-class NotAtHand(DataError):  # noqa: N818  (what it says, not that it is an error)
+class NotAtHand(DataError):  # noqa: N818  (the name says what is wrong, without the word "error")
     """What a result needs is not here: data, weights, generated texts, an API key or a device.
 
     Args:
         what: the thing in a few words, e.g. "BAAI/bge-large-en-v1.5 at d4aa6901d3a4".
-        how: the whole message: where it was looked for and how to get it. `needs WHAT` where it is left out.
+        how: the whole message: where the thing was looked for, and how to get it. If left out, the message is
+            `needs WHAT`.
     """
 
     def __init__(self, what: str, how: str = "") -> None:
@@ -49,7 +50,7 @@ class NotAtHand(DataError):  # noqa: N818  (what it says, not that it is an erro
 
 
 class ArtifactError(R2MedError):
-    """A stored artefact is damaged, half there, or not the one its key promises."""
+    """A stored artefact is damaged, incomplete, or not the one that its key promises."""
 
 
 class CapacityError(R2MedError):
@@ -57,7 +58,7 @@ class CapacityError(R2MedError):
 
 
 class StoppedError(R2MedError):
-    """Work was ended because what ran beside it failed; that other error is the one to tell."""
+    """Work was ended because other work beside it failed. The other error is the one to report."""
 
 
 class StageError(R2MedError):
@@ -65,7 +66,7 @@ class StageError(R2MedError):
 
     Args:
         stage: the arrow of the flow, e.g. "encode".
-        unit: what it failed on, e.g. "shard 3 of 8".
+        unit: what the stage failed on, e.g. "shard 3 of 8".
         cause: the failure, as text.
     """
 
@@ -80,11 +81,11 @@ class StageError(R2MedError):
 
 
 class ContextError(StageError):
-    """Conversations are too long for a language model, in the shortest of their versions.
+    """Conversations are too long for a language model, even in their shortest versions.
 
     Args:
-        stage: as of a `StageError`.
-        unit: as of a `StageError`; says how long they are.
+        stage: see `StageError`.
+        unit: see `StageError`; says how long the conversations are.
         cause: what the service said.
         units: the `unit` of each prompt that is too long.
     """
@@ -98,6 +99,6 @@ class ContextError(StageError):
 
 
 def named(ids: Sequence[str]) -> str:
-    """Return the first ids of several, and how many others there are."""
+    """Return a text with the first `NAMED` ids and the number of the others."""
     others = f" and {len(ids) - NAMED} more" if len(ids) > NAMED else ""
     return f"{', '.join(ids[:NAMED])}{others}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from r2med_ray.corpus.catalog import fetcher
-from r2med_ray.demands import Expect, Find, Read, Reranker, Steps
+from r2med_ray.demands import Expect, Find, QueryRewriter, Read, Reranker, Steps
 from r2med_ray.evaluation.evaluate import Evaluation, evaluate
 from r2med_ray.evaluation.invariants import require_possible, require_same_head
 from r2med_ray.evaluation.measures import Measure
@@ -54,7 +54,9 @@ def rank(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Steps[Ra
         StageError: reranking changed which documents are in the head.
     """
     yield _everything_ahead(task, system)
-    rewriting = yield from _rewrite(task, system, device)
+    rewriting = Rewriting(queries=task.queries)
+    if rewriter := rewriter_of(task, system, device=device):
+        rewriting = yield from rewriter.rewrite(task.queries)
     yield _reranking_ahead(system)
     run = yield from _search(task, system, rewriting.queries)
     repairs = Repairs()
@@ -75,10 +77,11 @@ def measure(run: Run, task: Task, measures: Sequence[Measure]) -> Evaluation:
     return evaluation
 
 
-def _rewrite(task: Task, system: ResolvedSystem, device: str) -> Steps[Rewriting]:
+def rewriter_of(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> QueryRewriter | None:
+    """Return what changes a system's queries; None for a system that asks them as they are. See `rank`."""
     if system.method is None or system.config.rewriter is None:
-        return Rewriting(queries=task.queries)
-    rewriter = build_rewriter(
+        return None
+    return build_rewriter(
         system.config.rewriter,
         task=task,
         method=system.method,
@@ -91,7 +94,6 @@ def _rewrite(task: Task, system: ResolvedSystem, device: str) -> Steps[Rewriting
         can_fetch=fetcher(task) is not None,
         system=system.name,
     )
-    return (yield from rewriter.rewrite(task.queries))
 
 
 def _search(task: Task, system: ResolvedSystem, queries: Sequence[Query]) -> Steps[Run]:

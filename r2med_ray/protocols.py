@@ -1,4 +1,6 @@
-"""The seams between the parts of a retrieval system. There is none over Ray.
+"""The protocols between the parts of a retrieval system, and the values that they pass.
+
+No protocol wraps Ray: `distributed` and `serving` use Ray directly.
 
 Shape letters: Q queries, B texts of a batch, D embedding size, T tokens of a text.
 """
@@ -19,28 +21,31 @@ PreparedQueries = TypeVar("PreparedQueries", contravariant=True)
 
 
 class Encoder(Protocol):
-    """Texts to vectors."""
+    """Turns texts into vectors."""
 
     @property
     def dim(self) -> int: ...
 
     def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
-        """Return float32 of shape (Q, D), row i for texts[i], with the row's query prompt."""
+        """Return float32 of shape (Q, D): row i is the vector of texts[i] after the encoder's query prompt."""
         ...
 
     def encode_documents(self, documents: Sequence[Document]) -> FloatMatrix:
-        """Return float32 of shape (B, D), row i for documents[i], with the row's document prompt."""
+        """Return float32 of shape (B, D): row i is the vector of documents[i] after the encoder's document prompt."""
         ...
 
     def encode_plain(self, texts: Sequence[str]) -> FloatMatrix:
-        """Return float32 of shape (B, D) without any prompt: some published protocols embed expansions so."""
+        """Return float32 of shape (B, D): row i is the vector of texts[i] without a prompt.
+
+        Some published protocols embed expansions in this way.
+        """
         ...
 
 
 class Index(Protocol[PreparedQueries]):
-    """One shard, ready to be searched.
+    """The index of one shard, ready to be searched.
 
-    What a query is prepared into belongs to the kind of index: strings for BM25, a (Q, D) matrix for vectors.
+    Each kind of index takes queries in its own form: strings for BM25, a (Q, D) matrix for vectors.
     """
 
     def search(self, queries: PreparedQueries, k: int) -> list[Ranking]:
@@ -49,10 +54,10 @@ class Index(Protocol[PreparedQueries]):
 
 
 class Retriever(Protocol):
-    """What answers queries with ranked documents."""
+    """Answers queries with ranked documents."""
 
     def retrieve(self, queries: Sequence[Query], *, k: int) -> Run:
-        """Return a ranking for every query; an empty one where nothing matches."""
+        """Return a ranking for every query. The ranking is empty if no document matches."""
         ...
 
 
@@ -60,24 +65,25 @@ class PairScorer(Protocol):
     """Scores (query, document) pairs: a cross-encoder, or late interaction over token vectors."""
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """Return one score per pair, in order; higher is more relevant. [] for no pairs."""
+        """Return one score per pair, in the order of the pairs; higher is more relevant. No pairs give []."""
         ...
 
 
 class Candidates(NamedTuple):
-    """What a reranker orders for one query, in the order of the first stage."""
+    """The documents that a reranker orders for one query, in the order of the first stage."""
 
     query: Query
     documents: Sequence[Document]
     scores: Sequence[float]
-    """The first stage's, one per document."""
+    """Scores of the first stage, one per document."""
 
 
 MadeBy: TypeAlias = Literal["encode", "tokenize", "ask a service"]
-"""What makes the artefacts of a first stage: a model on the machine, processor time, or a service elsewhere."""
+"""How the artefacts of a first stage are made: `encode` takes a model on the cluster, `tokenize` takes CPU time, and
+`ask a service` takes a service elsewhere."""
 
 Work: TypeAlias = MadeBy | Literal["nothing"]
-"""What preparing a first stage takes; nothing where it answers by itself."""
+"""How a first stage is prepared; `nothing` if it answers without preparation."""
 
 Ties: TypeAlias = Literal["doc id", "file row"]
 """What decides among equal scores at the cut of a ranking; see `retrieval.file_order`."""
@@ -85,7 +91,7 @@ Ties: TypeAlias = Literal["doc id", "file row"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Computing:
-    """What a worker computes with."""
+    """The device and the limits that a worker computes with."""
 
     device: str = "cpu"
     """`cpu` or `cuda`."""
@@ -96,15 +102,15 @@ class Computing:
 
 
 class Maker(Protocol):
-    """What turns documents and queries into stored tables: loaded once per worker, then called for many shards.
+    """Turns documents and queries into tables that are stored. A worker loads it once and calls it for many shards.
 
-    A maker that inherits from this class makes nothing of queries and counts nothing, unless it says otherwise.
+    A class that inherits from this one makes no tables of queries and counts nothing, unless it overrides this.
     """
 
     def make_shard(
         self, task: str, documents: Sequence[Document], rows: Sequence[int] | npt.NDArray[np.int64]
     ) -> Mapping[str, pa.Table]:
-        """Return file name → table for the documents of one shard, which stand in these rows of the corpus.
+        """Return file name → table for the documents of one shard; `rows` are their row numbers in the corpus.
 
         Raises:
             DataError: a number is not finite; names the documents.
@@ -112,14 +118,14 @@ class Maker(Protocol):
         ...
 
     def make_queries(self, task: str, queries: Sequence[Query], rules: Rules) -> Mapping[str, pa.Table]:
-        """Return file name → table for queries, one row per query in their order; no file where nothing is stored.
+        """Return file name → table for queries: one row per query, in their order. No file if nothing is stored.
 
-        The rules are those of whoever asks: stages that share a maker may differ in them.
+        The rules are those of the stage that asks, because stages that share a maker may have different rules.
         """
         return {}
 
     def take_usage(self) -> Mapping[str, int]:
-        """Return what a service counted since the last call; nothing for a model that runs here."""
+        """Return the counts of a service since the last call; an empty mapping for a model that runs here."""
         return {}
 
 
@@ -128,7 +134,7 @@ class StageFacts(Protocol):
 
     @property
     def row(self) -> object:
-        """Its entry in the catalogue."""
+        """The stage's row in the catalogue."""
         ...
 
     @property
@@ -136,22 +142,25 @@ class StageFacts(Protocol):
 
     @property
     def label(self) -> str:
-        """What tables and logs call it."""
+        """The stage's name in tables and logs."""
         ...
 
     @property
     def published(self) -> str | None:
-        """The key of R2MED's published results; None where it has none."""
+        """The stage's key in R2MED's published results; None if it has no published results."""
         ...
 
     @property
     def artifact_group(self) -> str:
-        """Stages of one kind that agree in it share what is made of a corpus, so one model serves them all."""
+        """The name of a group of stages. Stages of one kind and one group share the artefacts of a corpus.
+
+        So one model serves all stages of the group.
+        """
         ...
 
     @property
     def artifact_label(self) -> str:
-        """What its artefacts hold, e.g. `vectors`."""
+        """What the stage's artefacts hold, e.g. `vectors`."""
         ...
 
     @property
@@ -160,7 +169,7 @@ class StageFacts(Protocol):
         ...
 
     def settings(self) -> Mapping[str, Json]:
-        """Return what a reader of the report wants to know about it."""
+        """Return the settings of the stage that a report shows."""
         ...
 
     def inputs(self, task: Task, device: str) -> Mapping[str, Json]:
@@ -169,9 +178,10 @@ class StageFacts(Protocol):
 
 
 class ShardedStage(StageFacts, Protocol):
-    """A first stage that is prepared, indexed and searched shard by shard; with the pure callables of its kind.
+    """A first stage that is prepared, indexed and searched shard by shard. It has the pure callables of its kind.
 
-    No callable knows a cluster: `distributed` calls them in workers, `workbench.in_process` in its own process.
+    No callable knows a cluster: `distributed` calls them in workers, `workbench.in_process` calls them in its own
+    process.
     """
 
     @property
@@ -181,37 +191,37 @@ class ShardedStage(StageFacts, Protocol):
     def ties(self) -> Ties: ...
 
     def skip_rows(self, corpus: Corpus, shard: CorpusShard) -> tuple[int, ...]:
-        """Return the rows of a shard that it doesn't read."""
+        """Return the rows of a shard that the stage doesn't read."""
         ...
 
     def shard_key(self, task: str, corpus: Corpus, shard: CorpusShard, device: str) -> ArtifactKey:
-        """Return the key of what is made of a shard before the first search."""
+        """Return the key of the artefact that is made of a shard before the first search."""
         ...
 
     def queries_key(self, task: str, queries: Sequence[Query], device: str) -> ArtifactKey | None:
-        """Return the key of what is made of queries before a search; None where nothing is."""
+        """Return the key of the artefact that is made of queries before a search; None if nothing is made."""
         ...
 
     def load(self, store: ArtifactStore, computing: Computing) -> Maker:
-        """Load what makes the tables of shards and queries into this process."""
+        """Load the maker of the tables of shards and queries into this process."""
         ...
 
     def gather(self, store: ArtifactStore, task: Task, device: str) -> Any:
-        """Return what every shard's index needs to know of the whole corpus; None where that is nothing."""
+        """Return what the index of each shard needs to know about the whole corpus; None if it needs nothing."""
         ...
 
     def load_index(
         self, store: ArtifactStore, task: Task, shard: CorpusShard, gathered: Any, device: str
     ) -> Index[Any]:
-        """Build or load the index of one shard out of what was made of it."""
+        """Build or load the index of one shard from the artefact of that shard."""
         ...
 
     def prepare(self, store: ArtifactStore, task: Task, queries: Sequence[Query], device: str) -> Any:
-        """Return what its indexes are asked, out of what was made of the queries."""
+        """Return queries in the form that the indexes take, made from the artefact of the queries."""
         ...
 
     def cost(self, usage: Mapping[str, int]) -> str:
-        """Return what a service's work cost, for people; empty where nothing was counted.
+        """Return the cost of a service's work as a text for people; an empty text if nothing was counted.
 
         Args:
             usage: sums of `Maker.take_usage`.
@@ -220,7 +230,7 @@ class ShardedStage(StageFacts, Protocol):
 
 
 class DirectStage(StageFacts, Protocol):
-    """A first stage that answers by itself: nothing is made of the corpus, and nothing is opened."""
+    """A first stage that answers without preparation: nothing is made of the corpus, and no index is opened."""
 
     @property
     def work(self) -> Literal["nothing"]: ...
@@ -235,7 +245,7 @@ class DirectStage(StageFacts, Protocol):
 
 
 FirstStage: TypeAlias = ShardedStage | DirectStage
-"""A retriever with all its settings. `stage.work == "nothing"` tells a type checker which of the two it is."""
+"""A retriever with all its settings. `stage.work == "nothing"` tells a type checker which of the two a stage is."""
 
 
 Message: TypeAlias = Mapping[str, str]
@@ -247,15 +257,15 @@ class ChatPrompt:
     """A conversation that a language model is to continue."""
 
     unit: str
-    """What it is about, for errors, e.g. "query '7'"."""
+    """What the prompt is about, for errors, e.g. "query '7'"."""
 
     messages: tuple[Message, ...]
     seed: int
     stop: tuple[str, ...] = ()
-    """Texts that end the answer; none of them is part of it."""
+    """Texts that end the answer. They are not part of the answer."""
 
     shorter: tuple[tuple[Message, ...], ...] = ()
-    """What is sent in its place, in turn, where the conversation is too long for the model."""
+    """Shorter versions of the conversation. They are tried in turn if `messages` is too long for the model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,36 +273,36 @@ class Completion:
     """What a language model wrote."""
 
     text: str
-    """All of it, or what follows the reasoning where the server took them apart. May be empty."""
+    """The whole text, or the text after the reasoning if the server separates the two. It may be empty."""
 
     reasoning: str
-    """What the server called reasoning; empty where it doesn't take them apart."""
+    """The reasoning as the server marked it; empty if the server doesn't separate reasoning and text."""
 
     finish_reason: str
-    """`stop`, `length`, ... as the server said it."""
+    """Why the text ended, as the server said it: `stop`, `length`, ..."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     shortened: int = 0
-    """Which of the conversations was answered: 0 the whole one, i the i-th of `shorter`."""
+    """Which version of the conversation was answered: 0 for the whole one, i for the i-th of `shorter`."""
 
     seconds: float = field(default=0.0, compare=False)
-    """From the request that was answered to its last word."""
+    """Seconds from the request that was answered to the last word of its answer."""
 
 
 class LanguageModel(Protocol):
-    """A row of the catalogue as a part sees it: what it is asked about, and what names its texts."""
+    """A language model's row of the catalogue, as a part sees it."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def answer_format(self) -> str:
-        """How its reasoning and its answer are told apart; a name of `rewriting.answers.FORMATS`."""
+        """How the model's reasoning and answer are told apart: a name in `rewriting.answers.FORMATS`."""
         ...
 
     def generation_inputs(self) -> Mapping[str, Any]:
-        """Return everything about model and sampling, except seeds, that changes a text, for artefact keys."""
+        """Return everything about model and sampling that changes a text, without seeds, for artefact keys."""
         ...
 
 
@@ -304,10 +314,10 @@ class Scorer(Protocol):
 
 
 class TextGenerator(Protocol):
-    """A language model. Live rewriters are built over it; replayed ones need none."""
+    """A language model that answers prompts. A runner of the workbench answers `demands.Ask` with it."""
 
     def inputs(self) -> Mapping[str, Any]:
-        """Return everything about model and sampling, except seeds, that changes a text, for artefact keys."""
+        """Return everything about model and sampling that changes a text, without seeds, for artefact keys."""
         ...
 
     def generate(
@@ -317,8 +327,8 @@ class TextGenerator(Protocol):
 
         Args:
             prompts: the conversations.
-            keep: gets each completion with its prompt's position as soon as it is there, from any thread, several at
-                once; what it has got isn't lost when another prompt fails.
+            keep: is called with the position of a prompt and its completion, as soon as the completion is there. The
+                calls come from any thread, several at once. A kept completion isn't lost when another prompt fails.
 
         Raises:
             StageError: prompts failed for good; names their units.

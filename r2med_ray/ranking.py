@@ -19,9 +19,9 @@ from r2med_ray.types import FloatVector, Ranking, ScoredDoc
 
 
 def best(hits: Iterable[ScoredDoc], k: int) -> Ranking:
-    """Return the k best hits, best first; all of them where there are fewer.
+    """Return the k best hits, best first; all hits if there are fewer than k.
 
-    Scores come back as the float32 values they were compared by.
+    The scores that come back are the float32 values that were compared.
     """
     hits = list(hits)
     return _ordered([hit.score for hit in hits], [hit.doc_id for hit in hits], k)
@@ -33,7 +33,7 @@ def merge(rankings: Iterable[Ranking], k: int) -> Ranking:
 
 
 def best_of_scores(scores_N: FloatVector, doc_ids: Sequence[str], k: int) -> Ranking:
-    """Return the k best of all N documents of a shard; every tie at the cut is looked at.
+    """Return the k best of all N documents of a shard. All documents with the score at the cut are compared.
 
     Args:
         scores_N: float32, shape (N,); document i is `doc_ids[i]`. -inf marks a document that is not a hit.

@@ -1,4 +1,4 @@
-"""Plain values that travel along the flow. Frozen; standard library and numpy only.
+"""Plain values that travel along the flow. They are frozen, and need the standard library and numpy only.
 
 Ids are text everywhere. Scores are compared as float32 (see `ranking`).
 """
@@ -24,13 +24,13 @@ Compat: TypeAlias = Literal["none", "r2med"]
 """`r2med` reproduces the published protocol of R2MED, oddities included; `none` is the right way."""
 
 Combine: TypeAlias = Literal["mean", "rrf"]
-"""How several texts that were written for one query are used: in one search, or in one search each."""
+"""How several texts that were written for one query are used: `mean` in one search, `rrf` in one search each."""
 
 Use: TypeAlias = Literal["joined", "averaged", "alone", "replaces", "subtracted"]
 """How a generated text is used.
 
-- `joined`: behind the text of the query, both as one text.
-- `averaged`: embedded on its own, and its vector averaged with the query's; for BM25 behind the text of the query.
+- `joined`: put behind the text of the query, both as one text.
+- `averaged`: embedded on its own, and its vector averaged with the query's. BM25 puts it behind the query's text.
 - `alone`: searched on its own beside the query, and the rankings fused.
 - `replaces`: searched in place of the query.
 - `subtracted`: searched on its own, and its scores taken away from the query's.
@@ -39,7 +39,7 @@ Use: TypeAlias = Literal["joined", "averaged", "alone", "replaces", "subtracted"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """One retrievable text. `title` is empty where the collection has none (R2MED)."""
+    """One retrievable text. `title` is empty if the collection has no titles, as in R2MED."""
 
     doc_id: DocId
     text: str
@@ -47,7 +47,7 @@ class Document:
 
     @property
     def content(self) -> str:
-        """What is indexed: title, blank, text, or the text alone where there is no title."""
+        """The text that is indexed: title, space, text; or the text alone if there is no title."""
         return f"{self.title} {self.text}" if self.title else self.text
 
 
@@ -57,13 +57,15 @@ class Expansion:
 
     text: str
     method: str
-    """`hyde`, `query2doc`, `lamer`, ...: the published method that wrote it, or that it is like."""
+    """The published method that wrote the text, or the published method most like the one that did: `hyde`,
+    `query2doc`, `lamer`, ..."""
 
     reasoning: bool = False
-    """Whether the writer thinks before it answers; the published protocol treats those alike."""
+    """Whether the writer thinks before it answers. The published protocol uses the texts of such writers like hyde's,
+    whatever the method."""
 
     use: Use = None  # type: ignore[assignment]  # filled in below, so that it is never None
-    """Where it is left out, it is the use that the method implies, see `implied_use`."""
+    """How the text is used. If left out, it is the use that the method implies, see `implied_use`."""
 
     def __post_init__(self) -> None:
         if self.use is None:
@@ -83,7 +85,8 @@ class Query:
     text: str
     expansions: tuple[Expansion, ...] = ()
     excluded: frozenset[DocId] = frozenset()
-    """Documents that must not be in its ranking, e.g. where the question was found (BRIGHT's `excluded_ids`)."""
+    """Documents that must not be in the query's ranking, e.g. those that the question was taken from (BRIGHT's
+    `excluded_ids`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,10 +95,10 @@ class Rewriting:
 
     queries: tuple[Query, ...]
     flagged: Mapping[str, tuple[QueryId, ...]] = field(default_factory=dict)
-    """Reason (`empty`, `cut at limit`, `no closing tag`, ...) → the ids that it concerns."""
+    """Reason (`empty`, `cut at limit`, `no closing tag`, ...) → ids of the queries that have it."""
 
     unchanged: tuple[QueryId, ...] = ()
-    """The ids of those that got no usable text and are used as they are."""
+    """Ids of the queries that got no usable text and are used as they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,25 +106,25 @@ class Repairs:
     """What had to be repaired in a language model's answers about the candidates of each query."""
 
     rules: Mapping[QueryId, Mapping[str, int]] = field(default_factory=dict)
-    """query_id → rule (`id missing`, `id repeated`, ...) → how often it was applied, over all answers."""
+    """query_id → rule (`id missing`, `id repeated`, ...) → how often the rule was applied, over all answers."""
 
     unreadable: Mapping[QueryId, Mapping[str, int]] = field(default_factory=dict)
-    """query_id → why (`cut at limit`, `no list`, ...) → answers that nothing could be read from."""
+    """query_id → reason (`cut at limit`, `no list`, ...) → number of answers that nothing could be read from."""
 
     @property
     def query_ids(self) -> frozenset[QueryId]:
-        """The queries that it concerns."""
+        """Ids of the queries that have a repaired or an unreadable answer."""
         return frozenset([*self.rules, *self.unreadable])
 
     @property
     def unreadable_answers(self) -> Counter[str]:
-        """Why → answers that nothing could be read from, over all queries."""
+        """Reason → number of answers that nothing could be read from, over all queries."""
         return sum((Counter(reasons) for reasons in self.unreadable.values()), Counter[str]())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reranking:
-    """What a reranker made of the candidates of several queries."""
+    """A reranker's scores for the candidates of several queries."""
 
     scores: Mapping[QueryId, Sequence[float]]
     """query_id → one score per candidate, in their order; higher is more relevant."""
@@ -175,7 +178,8 @@ class Corpus:
     digest: str
     shards: tuple[CorpusShard, ...]
     duplicate_rows: tuple[int, ...] = ()
-    """Rows whose id stood in an earlier row. Skipped, unless a published protocol indexes them."""
+    """Rows whose id another row has too: of each id, all rows but one. They are skipped, unless a published protocol
+    indexes them."""
 
     @property
     def num_rows(self) -> int:
@@ -197,20 +201,20 @@ class Task:
 
     name: str
     suite: str
-    """The suite whose average it belongs to, e.g. `R2MED`; its own name where there is none."""
+    """The suite whose average the task counts in, e.g. `R2MED`; the task's own name if it is in no suite."""
 
     revision: str
     corpus: Corpus
     queries: tuple[Query, ...]
     qrels: Qrels
     folder: str
-    """Where its files were read from; generated texts of earlier runs lie beside them."""
+    """The folder that the task's files were read from. Generated texts of earlier runs are in it too."""
 
     candidates: Mapping[str, str] = field(default_factory=dict)
     """Ranked lists that came with the collection: name → file."""
 
     warnings: tuple[str, ...] = ()
-    """What the loader accepted and had to say about it, e.g. "2 doc ids of the qrels are not in the corpus"."""
+    """Sentences on what the loader accepted but reports, e.g. "2 doc ids of the qrels are not in the corpus"."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
     """What was counted while loading: documents, queries, qrels, duplicates, ..."""

@@ -13,8 +13,8 @@ import ray
 from ray._private.services import canonicalize_bootstrap_address
 from ray.exceptions import AuthenticationError
 
-from r2med_ray.settings.pools import ClusterCapacity
 from r2med_ray.errors import CapacityError, ConfigError
+from r2med_ray.settings.pools import ClusterCapacity
 
 logger = logging.getLogger(__name__)
 

@@ -1,1 +1,1 @@
-"""REPORT: records of a benchmark, its tables, its page and the folder they are kept in."""
+"""REPORT: the record of a benchmark, its tables, its page and the folder that holds them."""

@@ -1,4 +1,4 @@
-"""A small table, column by column, and its forms: Markdown, plain text and CSV."""
+"""A small table as a list of columns, written as Markdown, plain text or CSV."""
 
 import csv
 import io
@@ -15,11 +15,11 @@ from rich.text import Text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column: what stands in it and how it is written."""
+    """One column: its title, its values and how they are written."""
 
     title: str
     values: Sequence[Any]
-    """One per row; None where there is none. Also what a sort goes by."""
+    """One value per row; None if the row has no value. A sort goes by these values."""
 
     write: Callable[[Any], str] = str
     is_number: bool = True
@@ -31,13 +31,16 @@ class Column:
 
     @property
     def best(self) -> frozenset[str]:
-        """The text of the highest value, where there is something to compare: what reads alike is equally good."""
+        """The text of the highest value, or nothing if fewer than two values can be compared.
+
+        Values with the same text are equally good.
+        """
         values = [value for value in self.values if value is not None] if self.highest_is_best else []
         return frozenset([self.write(max(values))] if len(values) > 1 else [])
 
 
 def markdown_table(columns: Sequence[Column]) -> str:
-    """Return a pipe table in which the best of a column is bold and no name can break a cell."""
+    """Return a pipe table. The best value of a column is bold, and no name can break a cell."""
     lines = [
         [escape_markdown(column.title) for column in columns],
         ["---:" if column.is_number else ":---" for column in columns],
@@ -60,7 +63,7 @@ def text_table(columns: Sequence[Column]) -> str:
 
 
 def csv_table(columns: Sequence[Column]) -> str:
-    """Return the table as RFC 4180 asks for, with \\n line ends; an absent value is an empty cell."""
+    """Return the table as RFC 4180 asks for, but with \\n line ends. An absent value is an empty cell."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(column.title for column in columns)
@@ -69,7 +72,7 @@ def csv_table(columns: Sequence[Column]) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Return a text that Markdown and the HTML inside it show as it is, on one line."""
+    """Return a text escaped so that Markdown, and HTML made from it, show it unchanged on one line."""
     return re.sub(r"([\\`*_\[\]<>#|~&$])", r"\\\1", " ".join(text.split()))
 
 

@@ -1,4 +1,4 @@
-"""Our figures beside published ones, as a table with a verdict per task and mean, and what the verdicts refer to."""
+"""A table of our figures beside published ones, with a verdict per task and mean, and its notes."""
 
 from collections import Counter
 from dataclasses import replace
@@ -12,7 +12,7 @@ from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.verdicts import KNOWN, OUTSIDE, WITHIN, Verdict, verdicts
 
 DECIMALS = 3
-"""Of a percentage: the five that R2MED's files have of a share."""
+"""Decimals of a percentage. R2MED's files give a share with five decimals, which is a percentage with three."""
 
 WHICH_COMPARES = (
     "Systems under `compat: r2med` stand beside R2MED's result files, or its leaderboard where no file is left; a "
@@ -33,7 +33,7 @@ def compare_with_published(record: BenchmarkRecord) -> str:
 
 
 def verdict_columns(judged: list[Verdict]) -> list[Column]:
-    """Return one row per verdict that is to be listed."""
+    """Return the columns of a table with one row per verdict that is to be listed."""
     judged = [row for row in judged if row.is_listed]
     return [
         Column(title="System", values=[row.system for row in judged], is_number=False),
@@ -57,7 +57,7 @@ def verdict_columns(judged: list[Verdict]) -> list[Column]:
 
 
 def verdict_notes(judged: list[Verdict]) -> list[str]:
-    """Return how many verdicts there are of each kind, what the reasons' names stand for, and what is comparable."""
+    """Return notes: the number of verdicts of each kind, what each reason means, and what is comparable."""
     counts = Counter(row.verdict if row.ours is not None else "not computed" for row in judged)
     kinds = [f"{counts[kind]} {kind}" for kind in (WITHIN, KNOWN, OUTSIDE, "not computed") if counts[kind]]
     reasons = dict.fromkeys(reason for row in judged for reason in row.reasons)
@@ -70,7 +70,10 @@ def verdict_notes(judged: list[Verdict]) -> list[str]:
 
 
 def _other_measures(judged: list[Verdict]) -> list[str]:
-    """Return one note that counts the tasks within per measure but the main one; none without such a measure."""
+    """Return one note: for each measure but the main one, how many tasks are within tolerance.
+
+    The list is empty if no other measure is published.
+    """
     total = Counter(row.detail_of for row in judged if row.detail_of)
     within = Counter(row.detail_of for row in judged if row.verdict == WITHIN)
     counts = [f"{measure}: {within[measure]} of {count} within" for measure, count in total.items()]

@@ -1,4 +1,4 @@
-"""File names for names of systems and tasks, which may hold anything: `org/model`, `..`, `A` beside `a`."""
+"""Safe file names for systems and tasks, whose names may be anything: `org/model`, `..`, `A` and `a`."""
 
 import hashlib
 import re
@@ -6,14 +6,15 @@ from collections import Counter
 from collections.abc import Iterable
 
 MAX_LENGTH = 80
-"""File systems take 255 bytes; what is left is room for a suffix."""
+"""The longest safe name, in bytes. File systems take 255 bytes; the rest is room for a suffix."""
 
 
 def file_names(names: Iterable[str]) -> dict[str, str]:
-    """Return one file name per name: ASCII, no separators, different on a disk that doesn't know upper case.
+    """Return name → file name. A file name is ASCII and has no separators.
 
-    A name that is safe stays as it is, `org/model` becomes `org_model`. Names that would meet get a digest behind
-    a `~`, which nothing else leaves in a file name.
+    The file names differ even on a disk that ignores upper and lower case. A safe name stays as it is; `org/model`
+    becomes `org_model`. Names that would get the same file name get a `~` and a digest at their end. No other file
+    name holds a `~`.
     """
     safe = {name: re.sub(r"[^A-Za-z0-9._+@-]+", "_", name).strip("._-") for name in names}
     taken = Counter(text.lower() for text in safe.values())

@@ -1,4 +1,4 @@
-"""Keeps account of results that are left out because something they need is not at hand."""
+"""A list of the results that are left out because something that they need is not at hand."""
 
 import contextlib
 import logging
@@ -12,10 +12,11 @@ logger = logging.getLogger(__name__)
 
 
 class Missing:
-    """The account of one benchmark.
+    """The results of one benchmark that are left out.
 
     Args:
-        when_missing: `error` keeps none: the first thing that is not at hand ends the benchmark.
+        when_missing: under `skip` results are left out and listed. Under `error` the first thing that is not at hand
+            ends the benchmark.
     """
 
     def __init__(self, when_missing: Literal["error", "skip"]) -> None:
@@ -24,10 +25,10 @@ class Missing:
 
     @contextlib.contextmanager
     def noted(self, task: str, systems: Iterable[str]) -> Iterator[None]:
-        """Note for these systems what the block doesn't find; every other error passes.
+        """Note that these systems are left out if the block raises `NotAtHand`. Other errors are raised as they are.
 
         Raises:
-            NotAtHand: under `error`.
+            NotAtHand: something is not at hand, and `when_missing` is `error`.
         """
         try:
             yield
@@ -37,10 +38,10 @@ class Missing:
             self.records += [MissingRecord(system=system, task=task, needs=error.what) for system in systems]
 
     def require_some(self, num_results: int) -> None:
-        """Refuse a benchmark in which nothing could be computed.
+        """Refuse a benchmark in which nothing could be computed; log what is left out of any other.
 
         Raises:
-            NotAtHand: lists what is needed.
+            NotAtHand: nothing could be computed. The message lists what is needed.
         """
         if num_results == 0 and self.records:
             lines = "".join(f"\n  {line}" for line in needs(self.records))
@@ -50,7 +51,10 @@ class Missing:
 
 
 def needs(records: Sequence[MissingRecord]) -> list[str]:
-    """Return one line per thing that is needed, with the systems and tasks that wait for it: a few by name."""
+    """Return one line per thing that is needed, with the systems and tasks that need it.
+
+    Up to three systems or tasks are named; more are counted.
+    """
     of_need: dict[str, list[MissingRecord]] = {}
     for record in records:
         of_need.setdefault(record.needs, []).append(record)

@@ -1,11 +1,11 @@
-"""Results as MTEB's result files: what its `TaskResult` and `ResultCache` load, as if mteb had written them.
+"""Writes results as MTEB's result files, which mteb's `TaskResult` and `ResultCache` load.
 
     results/<model>/<revision>/<task>.json     one system on one task
     results/<model>/<revision>/model_meta.json the system
 
-The shape is that of mteb 2.26. `mteb_version` is null, which mteb takes for a result that none of its releases made.
-Nothing was weighed, so `kg_co2_emissions` is null too; the `nauc_*` keys, which need mteb's confidence scores, and
-`accuracy`, which is `recall_at_1`, are left out.
+The files have the shape of mteb 2.26. `mteb_version` is null: mteb then knows that none of its releases made the
+result. `kg_co2_emissions` is null because emissions were not measured. The `nauc_*` keys are left out because they
+need mteb's confidence scores. `accuracy` is left out because it equals `recall_at_1`.
 """
 
 import json
@@ -21,15 +21,15 @@ from r2med_ray.storage.artifacts import Json, fingerprint
 CUTOFFS = (1, 3, 5, 10, 20, 100, 1000)
 DECIMALS = 5
 MAIN = Measure("nDCG", 10)
-"""The main score of MTEB's retrieval tasks, whatever the main measure of a benchmark here is."""
+"""The main score of MTEB's retrieval tasks. The main measure of a benchmark here may be another one."""
 
 MEASURE_OF_KEY: Mapping[str, str] = {
     "ndcg": "nDCG", "map": "AP", "recall": "R", "precision": "P", "mrr": "RR", "hit_rate": "Success",
 }  # fmt: skip
-"""What stands before `_at_<cutoff>` in MTEB's keys → the measure."""
+"""The part of MTEB's keys before `_at_<cutoff>` → the measure."""
 
 ORGANISATION = "r2med-ray"
-"""MTEB's model names have one; a system is no model of its encoder's authors."""
+"""The organisation in a model's name, as MTEB's names have one. It is ours: a system is not its encoder's authors'."""
 
 MODEL_META = "model_meta.json"
 
@@ -40,7 +40,8 @@ _NOT_KNOWN = (
 
 
 def export_mteb(record: BenchmarkRecord, folder: Path) -> list[Path]:
-    """Write every result into a folder that `mteb.ResultCache(folder)` reads, in place of an earlier export.
+    """Write every result into a folder that `mteb.ResultCache(folder)` reads. Files of an earlier
+    export are replaced.
 
     Returns:
         The files of results, in the order of the record.
@@ -62,7 +63,10 @@ def export_mteb(record: BenchmarkRecord, folder: Path) -> list[Path]:
 
 
 def mteb_result(record: BenchmarkRecord, task: TaskRecord, result: ResultRecord) -> dict[str, Json]:
-    """Return the content of one file; cut-offs stop at the depth of the runs, values are on the scale 0 to 1."""
+    """Return the content of one file of results, with values on the scale 0 to 1.
+
+    No cut-off is larger than the depth of the runs.
+    """
     measures = {
         f"{key}_at_{cutoff}": Measure(name, cutoff)
         for key, name in MEASURE_OF_KEY.items()
@@ -92,10 +96,12 @@ def mteb_result(record: BenchmarkRecord, task: TaskRecord, result: ResultRecord)
 def model_meta(system: SystemRecord, safe_name: str) -> dict[str, Json]:
     """Return the content of a `model_meta.json`: mteb's `ModelMeta`, with null for what a system doesn't have.
 
+    The revision is a digest of the system's parts and settings. So the results of a changed system don't replace its
+    earlier results.
+
     Args:
-        system: its revision is a digest of its parts and settings, so that a system that was changed keeps its
-            earlier results beside the new ones.
-        safe_name: its name as a file name.
+        system: the system that takes the place of MTEB's model.
+        safe_name: the system's name as a file name.
     """
     return {
         "name": f"{ORGANISATION}/{safe_name}",
@@ -107,7 +113,7 @@ def model_meta(system: SystemRecord, safe_name: str) -> dict[str, Json]:
 
 
 def mteb_task_name(name: str, suite: str) -> str:
-    """Return MTEB's name of an R2MED task, e.g. `R2MEDMedQADiagRetrieval`; any other task keeps its own."""
+    """Return MTEB's name of an R2MED task, e.g. `R2MEDMedQADiagRetrieval`. Any other task keeps its name."""
     return f"R2MED{name.replace('-', '')}Retrieval" if suite == "R2MED" else name
 
 

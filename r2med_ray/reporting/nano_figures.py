@@ -1,7 +1,7 @@
-"""NanoR2MED's published figures, each with ours where a system of a benchmark is one of its profiles.
+"""NanoR2MED's published figures, each beside our figure if a system of the benchmark is one of its profiles.
 
-A profile is BM25, Harrier-270M or their fusion, searched for here or read from the lists that come with the tasks.
-Only tasks of the suite itself are compared, never a collection of one's own in its layout.
+A profile is BM25, Harrier-270M or their fusion. It is either searched here or read from the lists that come with the
+tasks. Only tasks of the suite itself are compared. A user's own collection in the same layout is not compared.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ from r2med_ray.settings.config import FusionConfig, RetrieverConfig
 NUM_TASKS = sum(row.suite == SUITE for row in TASKS.values())
 
 LISTS_AGREE_WITHIN = 1e-9
-"""The published lists give the published figures, which have ten decimals."""
+"""Tolerance for a profile that is read from the published lists: they give the published figures, to ten decimals."""
 
 _BM25, _DENSE = "nano-bm25", "microsoft/harrier-oss-v1-270m"
 _HYBRID = f"rrf/{_BM25}+{_DENSE}"
@@ -32,26 +32,30 @@ _FUSION = FusionConfig(method="nano", k=RRF_K, depth=LIST_DEPTH)
 
 
 class NanoFigure(NamedTuple):
-    """A published figure, and what it is compared with."""
+    """A published figure and our figure for the same profile."""
 
     score: PublishedScore
     ours: float | None
     needs: str | None
-    """What was lacking where there is no figure of ours, if that is known."""
+    """What was lacking if there is no figure of ours. None if that is not known."""
 
     tolerance: float | None
-    """None for that of the profile."""
+    """How far our figure may be off. None means the tolerance that `known_deviations.yaml` gives."""
 
 
 class _Profile(NamedTuple):
     system: str
-    """As in `published.csv`."""
+    """The profile's name in `published.csv`."""
 
     is_list: bool
 
 
 def nano_figures(summary: Summary, system: str) -> Iterator[NanoFigure]:
-    """Yield what is published for a system: the tasks of the benchmark, and the whole suite if it has all of them."""
+    """Yield the figures that are published for a system.
+
+    They are the figures of the benchmark's tasks. The figures of the whole suite follow if the benchmark has all of
+    its tasks.
+    """
     record = summary.record
     tasks = suite_tasks(record).get(SUITE, [])
     configs: Any = record.config.get("systems", [])
@@ -75,7 +79,10 @@ def nano_figures(summary: Summary, system: str) -> Iterator[NanoFigure]:
 
 
 def _profile(system: Mapping[str, Any]) -> _Profile | None:
-    """Return what a system of a benchmark file is; None for none of the profiles, or one with other settings."""
+    """Return the profile that a system of a benchmark file is.
+
+    The answer is None if the system is none of the profiles, or has other settings than the profile.
+    """
     retrievers = system["retrievers"] or [system["retriever"]]
     stages = [stage for retriever in retrievers if (stage := _first_stage(RetrieverConfig(**retriever)))]
     if system["rewriter"] or system["reranker"] or len(stages) < len(retrievers):

@@ -1,4 +1,4 @@
-"""NanoR2MED's own averages for the leaderboard, under the names of its tables."""
+"""NanoR2MED's own averages for the leaderboard, named as in NanoR2MED's tables."""
 
 from r2med_ray.evaluation.nano_profile import MEASURES, SUITE, NanoProfile, group_figures
 from r2med_ray.reporting.columns import Column, markdown_table
@@ -7,9 +7,10 @@ from r2med_ray.reporting.summary import Summary, suite_tasks
 
 
 def nano_sections(summary: Summary) -> list[str]:
-    """Return Markdown sections for the suite: none where it wasn't run, or not with the measures of its tables.
+    """Return Markdown sections for the suite.
 
-    A system that lacks a task is left out: NanoR2MED's averages are over the same tasks for all.
+    There are none if the suite wasn't run, or was run without the measures of its tables. A system that lacks a task
+    is left out, because NanoR2MED's averages are over the same tasks for all systems.
     """
     record = summary.record
     tasks = suite_tasks(record).get(SUITE, [])
@@ -38,7 +39,11 @@ def nano_sections(summary: Summary) -> list[str]:
 
 
 def profiles_of(summary: Summary, system: str) -> dict[str, NanoProfile]:
-    """Return task → profile, for the tasks of the suite that a system has run with the measures of its tables."""
+    """Return task → profile for the tasks of the suite that a system has run.
+
+    Raises:
+        ConfigError: the benchmark lacks a measure of the suite's tables.
+    """
     tasks = suite_tasks(summary.record).get(SUITE, [])
     results = summary.record.results_of(system)
     return {task: NanoProfile.of(results[task].evaluation) for task in tasks if task in results}

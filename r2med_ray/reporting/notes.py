@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from r2med_ray.evaluation.measures import not_checked
 from r2med_ray.reporting.missing import needs
+from r2med_ray.reporting.published_rules import rule_notes
 from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord
 from r2med_ray.reporting.scales import measures_of
 
@@ -64,6 +65,7 @@ def _compat(record: BenchmarkRecord) -> Iterator[str]:
     published = [system.name for system in record.systems if system.compat == "r2med"]
     if published:
         yield f"{_listed(published)}: run by the published protocol of R2MED (compat: r2med), oddities included."
+    yield from rule_notes(record)
 
 
 def _baseline(record: BenchmarkRecord) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The place of a report: what may be replaced there, and how, so that it is there whole or not at all."""
+"""The folder of a report: what may be replaced there, and how a report appears whole or not at all."""
 
 import contextlib
 import json
@@ -12,7 +12,7 @@ from typing import Any
 from r2med_ray.errors import ConfigError
 
 FORMAT = "r2med_ray report 1"
-"""Stands in the manifest of every report; a folder without it is somebody else's."""
+"""The `format` entry in the manifest of every report. A folder without it is not a report of this package."""
 
 MANIFEST = "manifest.json"
 PER_QUERY = "per_query.parquet"
@@ -21,16 +21,16 @@ _ENTRIES = {MANIFEST, PER_QUERY, "index.html", "leaderboard.md", "leaderboard.cs
 
 
 def require_replaceable(output: Path, name: str) -> None:
-    """Check that the report of a benchmark may stand here.
+    """Check that the report of a benchmark may be written here.
 
-    The place is free, an empty folder, or holds an earlier report of that benchmark and nothing else.
+    The folder may be absent, be empty, or hold an earlier report of the same benchmark and nothing else.
 
     Args:
         output: the folder of the report.
-        name: the benchmark's.
+        name: the name of the benchmark.
 
     Raises:
-        ConfigError: names what is in the way.
+        ConfigError: something is in the way. The message names it.
     """
     output = output.expanduser().absolute()
     require_writable("output", output.parent)
@@ -52,7 +52,7 @@ def require_replaceable(output: Path, name: str) -> None:
 
 
 def require_writable(what: str, folder: Path) -> None:
-    """Check that a folder can be made, or written to where it is there, by making something in it for a moment.
+    """Check that a folder can be made, or can be written to if it exists. The check makes something for a moment.
 
     Raises:
         ConfigError: a file is in the way, or writing there is not allowed.
@@ -68,12 +68,12 @@ def require_writable(what: str, folder: Path) -> None:
 
 
 def is_report(folder: Path) -> bool:
-    """Tell whether the manifest in a folder is that of a report."""
+    """Return whether the manifest in a folder is that of a report."""
     return _manifest(folder) is not None
 
 
 def _manifest(folder: Path) -> Mapping[str, Any] | None:
-    """Return the manifest of a report; None where there is none, or somebody else's."""
+    """Return the manifest of a report; None if the folder has no manifest or one that this package didn't write."""
     try:
         manifest = json.loads((folder / MANIFEST).read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -83,14 +83,14 @@ def _manifest(folder: Path) -> Mapping[str, Any] | None:
 
 @contextlib.contextmanager
 def replacing(output: Path, name: str) -> Iterator[Path]:
-    """Give an empty folder that takes the place of `output` when the block ends well, and goes away when it doesn't.
+    """Yield an empty folder. It replaces `output` if the block ends without an error, and is removed otherwise.
 
     Args:
         output: the folder of a report.
-        name: the benchmark's.
+        name: the name of the benchmark.
 
     Raises:
-        ConfigError: as `require_replaceable`, before the block starts.
+        ConfigError: see `require_replaceable`. It is raised before the block starts.
     """
     require_replaceable(output, name)
     fresh = output.with_name(f".{output.name}.{uuid.uuid4().hex}.partial")

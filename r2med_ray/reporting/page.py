@@ -1,4 +1,4 @@
-"""The page: one file that sends no request, escapes every text, and can be read without its script."""
+"""The page: one HTML file that sends no request, escapes every text and is readable without its script."""
 
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -6,7 +6,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from r2med_ray.reporting import formats
 from r2med_ray.reporting.compare import verdict_columns, verdict_notes
 from r2med_ray.reporting.notes import reading_notes, warnings
-from r2med_ray.reporting.record import BenchmarkRecord
+from r2med_ray.reporting.published_rules import published_rules
+from r2med_ray.reporting.record import BenchmarkRecord, SystemRecord
 from r2med_ray.reporting.run_details import query_columns, result_columns, stage_columns, task_columns
 from r2med_ray.reporting.scales import scale_of
 from r2med_ray.reporting.summary import SIGNIFICANCE_LEVEL, Summary, SystemSummary
@@ -18,6 +19,7 @@ from r2med_ray.reporting.tables import (
     score_columns,
 )
 from r2med_ray.reporting.verdicts import verdicts
+from r2med_ray.storage.artifacts import Json
 
 _ENVIRONMENT = Environment(
     loader=PackageLoader("r2med_ray.reporting", ""),
@@ -57,9 +59,12 @@ def render_page(summary: Summary) -> str:
 
 
 def _settings(record: BenchmarkRecord) -> dict[str, str]:
-    """Return title → YAML of what was asked for and of what it came to."""
-    systems = {system.name: dict(system.settings) for system in record.systems if system.settings}
-    texts = {"Configuration": dict(record.config), "Settings of each system": systems}
+    """Return title → YAML, for the benchmark's configuration and for the settings of each system."""
+    systems = {system.name: _settings_of(system) for system in record.systems}
+    texts = {
+        "Configuration": dict(record.config),
+        "Settings of each system": {name: values for name, values in systems.items() if values},
+    }
     return {
         title: yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
         for title, values in texts.items()
@@ -67,19 +72,25 @@ def _settings(record: BenchmarkRecord) -> dict[str, str]:
     }
 
 
+def _settings_of(system: SystemRecord) -> dict[str, Json]:
+    """Return the settings of a system's parts, and the rules of the published protocol that the system follows."""
+    rules = published_rules(system)
+    return {**system.settings, **({"rules of the published protocol": rules} if rules else {})}
+
+
 def _best_first(summary: Summary, task: str) -> list[SystemSummary]:
     return sorted((row for row in summary.rows if task in row.scores), key=lambda row: -row.scores[task])
 
 
 def _highest_score(summary: Summary) -> float:
-    """Return where the bars of all tasks end, above every score of ours or published."""
+    """Return the end of the scale of all bars: the highest score, ours or published, and at least 0.01."""
     scores = [score for row in summary.rows for score in row.scores.values()]
     published = [score.value for row in summary.rows for score in row.published.values()]
     return max([0.01, *scores, *published])
 
 
 def _widest_interval(summary: Summary) -> float:
-    """Return the largest distance from no difference; 0 where nothing was compared."""
+    """Return the largest absolute value of a difference or of an interval's end; 0 if nothing was compared."""
     ends = [end for row in summary.rows if row.comparison for end in row.comparison.interval or ()]
     differences = [row.comparison.difference for row in summary.rows if row.comparison]
     return max(map(abs, [*ends, *differences]), default=0.0)

@@ -44,6 +44,10 @@ class SystemRecord:
     """What its parts were set to: revisions, prompts, lengths, k1 and b, ..."""
 
     compat: Compat = "none"
+    differences: tuple[str, ...] = ()
+    """Ids of `settings.compat.DIFFERENCES` that are in force because of `compat`. Empty in reports from before it was
+    recorded."""
+
     published_key: Mapping[str, Json] | None = None
     """Names the same system for `evaluation.published.published_score`; None where there is none to compare with."""
 

@@ -1,4 +1,4 @@
-"""What a report has to know of its measures: how their figures are written, and what trec_eval didn't check."""
+"""The measures of a benchmark and the scales on which a report writes their figures."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class Scale:
     """How the figures of a measure are written for people."""
 
     words: str
-    """Follows the measure's name."""
+    """Words about the scale, written after the measure's name."""
 
     value: Callable[[float | None], str]
     difference: Callable[[float | None], str]

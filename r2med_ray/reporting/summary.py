@@ -1,4 +1,4 @@
-"""The figures of a leaderboard: per task, averaged, against the baseline and against what was published."""
+"""The figures of a leaderboard: per task, averaged, beside the baseline and beside published figures."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -17,32 +17,35 @@ SIGNIFICANCE_LEVEL = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemSummary:
-    """One row of the leaderboard. Figures are on the scale of their measure, 0 to 1 for a share."""
+    """One row of the leaderboard. Figures are on the scale of their measure, which is 0 to 1 for a share."""
 
     system: SystemRecord
     scores: Mapping[str, float]
-    """Task → main measure, for the tasks that the system has run."""
+    """Task → value of the main measure, for the tasks that the system has run."""
 
     suite_means: Mapping[str, float]
-    """Suite → unweighted mean of the main measure over its tasks in this benchmark, where none is lacking."""
+    """Suite → unweighted mean of the main measure over its tasks in this benchmark, for suites that lack no task."""
 
     means: Mapping[str, float]
-    """Measure → unweighted mean over all tasks; like the next two, absent for a system that lacks one."""
+    """Measure → unweighted mean over all tasks; empty for a system that lacks a task."""
 
     query_weighted: float | None
-    """Mean of the main measure over the queries of all tasks."""
+    """Mean of the main measure over the queries of all tasks; None for a system that lacks a task."""
 
     micro_recall: Mapping[str, float]
-    """`R@k` → share of the positives of all tasks that is among the first k of their query."""
+    """`R@k` → share of the positives of all tasks that is among the first k of their query.
+
+    It is empty for a system that lacks a task.
+    """
 
     comparison: Comparison | None
-    """Against the baseline, in the mean over tasks; p-values are adjusted for the number of systems."""
+    """Comparison with the baseline, in the mean over tasks. P-values are adjusted for the number of systems."""
 
     published: Mapping[str, PublishedScore]
-    """Task → what others report for this system in the main measure, whether it has run there or not."""
+    """Task → what others report for this system in the main measure, whether or not the system has run here."""
 
     published_means: Mapping[str, float]
-    """Suite → mean of the published figures over its tasks in this benchmark, where each has one."""
+    """Suite → mean of the published figures over its tasks in this benchmark, for suites whose tasks all have one."""
 
     num_unanswered: int
     num_flagged: int
@@ -56,16 +59,16 @@ class SystemSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """A leaderboard: systems from the best mean of the main measure to the worst, those without one last."""
+    """A leaderboard. Systems are sorted by the mean of the main measure, best first; those without one are last."""
 
     record: BenchmarkRecord
     rows: tuple[SystemSummary, ...]
 
     @property
     def averaged_suites(self) -> dict[str, str]:
-        """The suites of several tasks, or the only one, each with what it is called: ` R2MED (3)` for 3 tasks of it.
+        """Suite → label of its mean, e.g. ` R2MED (3)` for 3 tasks, for each suite that has several tasks.
 
-        The only suite needs no name, since its mean is the mean.
+        If the benchmark has only one suite, the suite is included and its label is empty: its mean is the mean.
         """
         suites = suite_tasks(self.record)
         if len(suites) == 1:
@@ -74,7 +77,7 @@ class Summary:
 
 
 def suite_tasks(record: BenchmarkRecord) -> dict[str, list[str]]:
-    """Return suite → its tasks in this benchmark, in the benchmark's order."""
+    """Return suite → the names of its tasks in this benchmark, in the benchmark's order."""
     suites: dict[str, list[str]] = {}
     for task in record.tasks:
         suites.setdefault(task.suite, []).append(task.name)
@@ -139,7 +142,7 @@ def _suite_means(record: BenchmarkRecord, scores: Mapping[str, float]) -> dict[s
 
 
 def published_scores(record: BenchmarkRecord, system: SystemRecord, measure: str) -> dict[str, PublishedScore]:
-    """Return task → what is published, but not for a collection of one's own that has the name of one."""
+    """Return task → the published figure. A user's own collection with the name of a known task gets none."""
     if system.published_key is None:
         return {}
     found = {
@@ -153,7 +156,7 @@ def published_scores(record: BenchmarkRecord, system: SystemRecord, measure: str
 def _comparisons(
     record: BenchmarkRecord, evaluations: Mapping[str, Mapping[str, Evaluation]]
 ) -> Mapping[str, Comparison]:
-    """Compare every system that has run all tasks with the baseline, where that has run them too."""
+    """Compare every system that has run all tasks with the baseline, if the baseline has run them too."""
     values = {
         name: {task: evaluation.values(record.main_measure) for task, evaluation in found.items()}
         for name, found in evaluations.items()

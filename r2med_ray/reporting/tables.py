@@ -1,6 +1,6 @@
-"""The leaderboard for people: Markdown, CSV and plain text, and the columns that the page shows too.
+"""The leaderboard as Markdown, CSV and plain text, and the columns that the page shows too.
 
-Nothing here depends on when or how fast a benchmark ran: the same results give the same bytes.
+The same results give the same bytes: nothing here depends on when or how fast a benchmark ran.
 """
 
 import textwrap
@@ -49,7 +49,7 @@ def leaderboard_text(summary: Summary) -> str:
 
 
 def leaderboard_csv(summary: Summary) -> str:
-    """Return one row per system with every figure; a title says where the scale is 0 to 100."""
+    """Return one row per system with every figure. A column on the scale 0 to 100 says so in its title."""
     rows, scale = summary.rows, scale_of(summary.record, summary.record.main_measure)
     compared = [row.comparison for row in rows]
     intervals = [found.interval if found else None for found in compared]
@@ -83,7 +83,10 @@ def name_column(summary: Summary) -> Column:
 
 
 def score_columns(summary: Summary) -> list[Column]:
-    """Return the main measure: mean over tasks, mean over each suite where there are several, and each task."""
+    """Return the columns of the main measure: the mean over tasks, the mean over each suite, and each task.
+
+    If there is only one suite, its mean has no column.
+    """
     record, rows = summary.record, summary.rows
     suites = {suite: label for suite, label in summary.averaged_suites.items() if label}
     columns = {
@@ -98,7 +101,7 @@ def score_columns(summary: Summary) -> list[Column]:
 
 
 def measure_columns(summary: Summary) -> list[Column]:
-    """Return the mean of each measure over tasks, then the other ways to average."""
+    """Return the mean of each measure over tasks, then the mean over queries and the pooled recalls."""
     record, rows = summary.record, summary.rows
     pooled = list(dict.fromkeys(measure for row in rows for measure in row.micro_recall))
     return [
@@ -119,7 +122,7 @@ def measure_columns(summary: Summary) -> list[Column]:
 
 
 def side_columns(summary: Summary) -> list[Column]:
-    """Return what stands beside the scores: published means, the comparison with the baseline, and counts."""
+    """Return the columns after the scores: published means, the comparison with the baseline, and counts."""
     compared = [row.comparison for row in summary.rows]
     scale = scale_of(summary.record, summary.record.main_measure)
     columns = [
@@ -135,7 +138,7 @@ def side_columns(summary: Summary) -> list[Column]:
 
 
 def published_means(summary: Summary) -> list[Column]:
-    """Return the published mean of each suite for which a system has one."""
+    """Return the published means, one column for each suite that has a published mean for at least one system."""
     return [
         Column(
             title=f"Published{label}", values=[row.published_means.get(suite) for row in summary.rows], write=points
@@ -146,7 +149,7 @@ def published_means(summary: Summary) -> list[Column]:
 
 
 def count_columns(summary: Summary) -> list[Column]:
-    """Return the counts of queries that need a look, each where there are any."""
+    """Return the columns that count queries that need a look. A column of zeros is left out."""
     return [column for column in _counts(summary) if any(column.values)]
 
 

@@ -1,4 +1,4 @@
-"""Our figures judged by published ones: within tolerance, outside it, a known deviation, or what is needed first."""
+"""Judges our figures by published ones: within tolerance, outside, a known deviation, or not computed."""
 
 import math
 from collections.abc import Iterator
@@ -14,16 +14,16 @@ NOT_RUN = "not run"
 MEAN = "Mean"
 
 _ROUNDING = 1e-9
-"""Of binary fractions: 0.12029 − 0.12024 is not to be more than 0.00005."""
+"""Room for the rounding of binary fractions: 0.12029 − 0.12024 must not be more than 0.00005."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One figure of ours beside the published one, on the scale 0 to 1."""
+    """One figure of ours beside the published figure, both on the scale 0 to 1."""
 
     system: str
     task: str
-    """Or the mean over a suite; followed by the measure where it is not the main one."""
+    """The task, or the mean over a suite. The measure follows if it is not the main one."""
 
     ours: float | None
     published: float
@@ -32,12 +32,15 @@ class Verdict:
     """`within`, `outside`, `known deviation`, `not run`, or `needs …`."""
 
     reasons: tuple[Deviation, ...] = ()
-    """Why it may be off; empty where it is not."""
+    """Known reasons why our figure may be off; empty if it is within tolerance or absent."""
 
     source: str
 
     detail_of: str | None = None
-    """The measure, for one task in a measure other than the main one: what is within there is counted, not listed."""
+    """The measure, if this is the verdict of one task in a measure other than the main one; else None.
+
+    Such a verdict is counted and not listed if our figure is within tolerance.
+    """
 
     @property
     def is_listed(self) -> bool:
@@ -49,7 +52,7 @@ class Verdict:
 
 
 def verdicts(summary: Summary) -> list[Verdict]:
-    """Judge every system in every measure, on every task and suite that something comparable is published for."""
+    """Judge every system in every measure, on every task and suite that has a comparable published figure."""
     found = [verdict for row in summary.rows for verdict in _of_system(summary, row)]
     return [*found, *_out_of_reach(summary, found)]
 
@@ -68,7 +71,7 @@ def _of_system(summary: Summary, row: SystemSummary) -> Iterator[Verdict]:
 
 
 def _in_measure(summary: Summary, row: SystemSummary, measure: str) -> Iterator[Verdict]:
-    """Yield a verdict per task and per mean; what was not run is said in the main measure only."""
+    """Yield a verdict per task and per mean. A task that was not run has a verdict in the main measure only."""
     record, system = summary.record, row.system.name
     ours = {task: result.evaluation.means[measure] for task, result in record.results_of(system).items()}
     needs = record.needs_of(system)
@@ -112,7 +115,11 @@ def _of_task(
 
 
 def _of_mean(title: str, parts: list[Verdict]) -> Verdict:
-    """Judge a mean: it is there where all its tasks are, and a known deviation where no task is outside."""
+    """Judge a mean over tasks.
+
+    There is a mean only if all its tasks have a figure. A mean beyond the tolerance is a known deviation if no task
+    is outside.
+    """
     found = [part.ours for part in parts if part.ours is not None]
     missing = dict.fromkeys(part.verdict for part in parts if part.ours is None)
     ours = None if missing else math.fsum(found) / len(found)
@@ -140,7 +147,7 @@ def _of_mean(title: str, parts: list[Verdict]) -> Verdict:
 
 
 def _out_of_reach(summary: Summary, found: list[Verdict]) -> Iterator[Verdict]:
-    """Yield the means of published systems that files alone can't give, where a benchmark says what it leaves out."""
+    """Yield the means of published systems that need more than files, if the benchmark has `when_missing: skip`."""
     record, known = summary.record, known_deviations()
     if record.config.get("when_missing") != "skip" or not found:
         return

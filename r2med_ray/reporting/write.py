@@ -6,8 +6,8 @@
     runs/<system>/<task>.trec  qrels/<task>.trec      what trec_eval reads
     mteb/<system>/<task>.json                         what MTEB reads
 
-Run files and leaderboards are the same bytes for the same results. When a benchmark ran and how long it took stands
-in the manifest, the page and the `evaluation_time` of MTEB's files.
+The same results give the same bytes of run files and leaderboards. The manifest, the page and the `evaluation_time`
+of MTEB's files say when a benchmark ran and how long it took.
 """
 
 import json
@@ -49,11 +49,13 @@ _PER_QUERY_SCHEMA = pa.schema(
 
 
 def write_report(summary: Summary, output: Path) -> Path:
-    """Write a benchmark and its leaderboard into `output`, in place of an earlier report; return its absolute path.
+    """Write a benchmark and its leaderboard into `output`, and return the absolute path of `output`.
+
+    An earlier report of the same benchmark is replaced.
 
     Raises:
         ConfigError: something else is there; see `output_folder.require_replaceable`.
-        DataError: an id can't stand in a TREC file.
+        DataError: an id can't be written into a TREC file.
     """
     record, output = summary.record, output.expanduser().resolve()
     with replacing(output, record.name) as folder:
@@ -66,10 +68,10 @@ def write_report(summary: Summary, output: Path) -> Path:
 
 
 def load_results(output: Path) -> BenchmarkRecord:
-    """Return the record that a report was written from; queries without documents are left out of its runs.
+    """Return the record that a report was written from. Its runs lack the queries that have no documents.
 
     Raises:
-        DataError: the folder is no report, or a file of it is missing or damaged.
+        DataError: the folder is not a report, or one of its files is missing or damaged.
     """
     if not is_report(output):
         raise DataError(f"{output} is no report: expected a {MANIFEST} that r2med wrote")
@@ -87,7 +89,7 @@ def load_results(output: Path) -> BenchmarkRecord:
 
 
 def _write_results(record: BenchmarkRecord, folder: Path) -> None:
-    """Write runs, qrels, MTEB's files, and the manifest that says which is which."""
+    """Write runs, qrels and MTEB's files, and the manifest that says which file belongs to which task and system."""
     tasks = {task.name: task for task in record.tasks}
     task_files = file_names(tasks)
     system_files = file_names(system.name for system in record.systems)
@@ -105,7 +107,10 @@ def _write_results(record: BenchmarkRecord, folder: Path) -> None:
 
 
 def _manifest(record: BenchmarkRecord) -> dict[str, Json]:
-    """Return the record without what has files of its own, and with what a reader would have to work out."""
+    """Return the record for the manifest.
+
+    Parts that have files of their own are left out. Values that a reader would have to work out are added.
+    """
     values = _RECORD.dump_python(record, mode="json", exclude=_IN_OTHER_FILES)
     for result, entry in zip(record.results, values["results"], strict=True):
         entry["evaluation"]["num_queries"] = result.evaluation.num_queries
@@ -116,7 +121,7 @@ def _manifest(record: BenchmarkRecord) -> dict[str, Json]:
 
 
 def _per_query_table(record: BenchmarkRecord) -> pa.Table:
-    """Return one row per system, task, query and measure; `num_positives` is 0 where a query is not in the mean."""
+    """Return one row per system, task, query and measure; `num_positives` is 0 if the query is not in the mean."""
     rows = [
         {
             "system": result.system,
@@ -134,7 +139,7 @@ def _per_query_table(record: BenchmarkRecord) -> pa.Table:
 
 
 def _per_query_values(path: Path) -> Mapping[tuple[str, str], dict[str, Json]]:
-    """Return (system, task) → the two fields of `Evaluation` that are in the table."""
+    """Return (system, task) → the two fields of `Evaluation` that the table holds."""
     found: dict[tuple[str, str], dict[str, Json]] = {}
     for row in pq.read_table(path).to_pylist():
         fields = found.setdefault((row["system"], row["task"]), {"per_query": {}, "num_positives": {}})
@@ -145,7 +150,7 @@ def _per_query_values(path: Path) -> Mapping[tuple[str, str], dict[str, Json]]:
 
 
 def _read_run(path: Path, tag: str) -> Run:
-    """Return a run; one that found nothing at all is an empty file, which `read_run` refuses."""
+    """Return a run. An empty file is a run that found nothing; `read_run` would refuse it."""
     return read_run(path) if path.stat().st_size else Run(tag=tag, rankings={})
 
 

@@ -30,7 +30,7 @@ from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import Defaults, Names, ResolvedSystem
 from r2med_ray.types import Document, Qrels, Query, Run, Task
 from r2med_ray.workbench.driver import Driver
-from r2med_ray.workbench.parts import Ended
+from r2med_ray.workbench.parts import Ended, Part
 from r2med_ray.workbench.runner import Runner
 from r2med_ray.workbench.worklog import Worklog
 
@@ -64,6 +64,10 @@ class Workbench:
     def run(self, parts: Mapping[str, Steps[T]]) -> Iterator[tuple[str, Ended[T] | NotAtHand]]:
         """Lead parts of one's own, see `demands` and `driver.Driver.run`: all of them together, in large batches."""
         return self._driver.run(parts)
+
+    def stored(self, name: str, steps: Steps[T]) -> T | None:
+        """Return the result of a part that the store answers alone; None for one that work would be needed for."""
+        return self._driver.stored(Part(name, steps))
 
     def task(
         self,

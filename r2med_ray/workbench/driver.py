@@ -96,8 +96,35 @@ class Driver:
 
     def count(self, parts: Mapping[str, Steps[T]]) -> dict[str, Counted]:
         """Lead parts as far as the store answers, and return what each would wait for. No work is done for it."""
+        return {name: self._count(Part(name, steps)) for name, steps in parts.items()}
+
+    def stored(self, part: Part[T]) -> T | None:
+        """Return the result of a part that the store answers alone; None for one that work would be needed for.
+
+        Raises:
+            R2MedError: the part failed.
+        """
+        self._look_up_all(part)
+        part.close()
+        if isinstance(part.outcome, NotAtHand):
+            raise part.outcome
+        return part.outcome.result if part.outcome else None
+
+    def _count(self, part: Part[Any]) -> Counted:
+        error: DataError | None = None
+        try:
+            self._look_up_all(part)
+        except DataError as stopped:  # the run stops at it; a plan says so
+            error = stopped
+        if isinstance(part.outcome, NotAtHand):
+            error = part.outcome
+        part.close()
+        return Counted(lacks=tuple(part.lacks), is_rewriting=bool(part.expects.searches), error=error)
+
+    def _look_up_all(self, part: Part[Any]) -> None:
         answers = StoredAnswers(self._store, self._runner, self._fetch, may_write=False)
-        return {name: _count(Part(name, steps), answers) for name, steps in parts.items()}
+        part.start()
+        part.advance(answers.look_up)
 
     def _go_on(self, live: dict[str, Part[T]], names: list[str]) -> Iterator[tuple[str, Ended[T] | NotAtHand]]:
         for name in names:
@@ -186,17 +213,3 @@ class Driver:
         for batch in batches:
             self._runner.prepare_corpora(list(batch.corpora.values()))
             self._batches.note_prepared(batch.corpora)
-
-
-def _count(part: Part[Any], answers: StoredAnswers) -> Counted:
-    error: DataError | None = None
-    try:
-        part.start()
-        part.advance(answers.look_up)
-    except DataError as stopped:  # the run stops at it; a plan says so
-        error = stopped
-    if isinstance(part.outcome, NotAtHand):
-        error = part.outcome
-    counted = Counted(lacks=tuple(part.lacks), is_rewriting=bool(part.expects.searches), error=error)
-    part.close()
-    return counted

@@ -5,7 +5,7 @@
     A  a service on loopback, asked by the client library of OpenAI alone: 32 calls in flight, answers from streams
     D  the same service, asked by r2med_ray: limits, deadlines, checks of every piece, answers in order
     R  an engine in this process, given its prompts by Ray Data's `map_batches`; nothing is kept
-    K  an engine in this process, and r2med_ray keeps every text, whole or not at all
+    K  an engine in this process, asked by the driver of r2med_ray, which keeps every text, whole or not at all
 
 First all texts must be those that were sent. Then all take turns, 1,000 prompts a turn; `--small` is 100 and no bar.
 """
@@ -23,12 +23,18 @@ from pathlib import Path
 import ray
 from openai import AsyncOpenAI
 
+from r2med_ray.demands import Ask, Steps
+from r2med_ray.errors import NotAtHand
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.services.chat import ChatModel
 from r2med_ray.protocols import ChatPrompt, Completion
-from r2med_ray.rewriting.generations import StoredGenerator
 from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.types import Task
+from r2med_ray.workbench.driver import Driver
+from r2med_ray.workbench.parts import Ended
+from r2med_ray.workbench.worklog import Worklog
 from tests.benchmarks.rounds import print_seconds, seconds_per_round, verdict
+from tests.unit.scripted_runner import ScriptedModel, ScriptedRunner
 
 PROMPTS = 1000
 ROUNDS = 5
@@ -99,7 +105,20 @@ async def ask_bare(url: str, prompts: list[ChatPrompt]) -> list[str]:
 
 def keep_all(prompts: list[ChatPrompt], folder: str) -> list[str]:
     store = ArtifactStore(tempfile.mkdtemp(dir=folder))
-    return [said.text for said in StoredGenerator(Instant(), store).generate(prompts)]
+    worklog = Worklog()
+    driver = Driver(store, ScriptedRunner(store, worklog, generator=Instant()), worklog, no_files)
+    [(_, ended)] = driver.run({"all": ask_all(prompts)})
+    assert isinstance(ended, Ended)
+    return ended.result
+
+
+def ask_all(prompts: list[ChatPrompt]) -> Steps[list[str]]:
+    texts = yield Ask(model=ScriptedModel("instant"), prompts=tuple(prompts))
+    return [said.text for said in texts]
+
+
+def no_files(task: Task, file: str) -> Path:
+    raise NotAtHand(file)
 
 
 def map_all(prompts: list[ChatPrompt]) -> list[str]:

@@ -3,34 +3,29 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from r2med_ray.settings.pools import ClusterCapacity
-
-from r2med_ray.workbench.sizing import size_pools
 from r2med_ray.errors import NotAtHand
-from r2med_ray.language_parts import LanguageParts
-from r2med_ray.models.catalog.llm_rerankers import LlmRerankerRow
-from r2med_ray.models.catalog.load import Catalog, load_catalog
-from r2med_ray.protocols import Candidates
+from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.reranking.permutations import VERSION
-from r2med_ray.serving.language_models import LanguageModels
 from r2med_ray.settings.resources import ResourcesConfig
 from r2med_ray.storage.artifacts import ArtifactStore
-from r2med_ray.types import Document, Query, Repairs, Run
+from r2med_ray.systems import Names
+from r2med_ray.types import Repairs, ScoredDoc
+from r2med_ray.workbench.bench import Workbench
+from r2med_ray.workbench.local_runner import LocalRunner
+from r2med_ray.workbench.worklog import Worklog
 from tests.http_services import Service, completions
 from tests.integration.jobs import run_job, write_config
 
-WORK = [
-    Candidates(
-        Query(query_id=text, text=text),
-        [Document(doc_id=doc_id, text=doc_id) for doc_id in ("d1", "d2", "d3")],
-        [3.0, 2.0, 1.0],
-    )
-    for text in ("rash", "fever")
-]
+# BM25 finds the documents in the order of their names: all are of one length, with the word that all queries have
+# three, two and one times.
+DOCUMENTS = {"d1": "skin skin skin", "d2": "skin skin arm", "d3": "skin arm arm"}
+QUERIES = {name: f"{name} skin" for name in ("rash", "fever")}
+SYSTEM = {"retriever": "bm25", "reranker": {"model": "order", "depth": 3, "max_unusable": 1.0}}
 
 
 def rows(folder: Path, url: str) -> Path:
@@ -44,36 +39,48 @@ def rows(folder: Path, url: str) -> Path:
     return path
 
 
-def parts(catalog: Catalog, store: ArtifactStore) -> LanguageParts:
-    """The parts of a job whose first stages search for nobody."""
-    resources, capacity = ResourcesConfig(), ClusterCapacity(num_nodes=1, cpus=2, gpus=0, cpus_of_largest_node=2)
-    models = LanguageModels("test", resources.language_model, size_pools(resources, capacity), capacity)
-    return LanguageParts(catalog, store, models, lambda *_: Run(tag="", rankings={}), device="cpu")
+class NoModel(LocalRunner):
+    """Has no language model at hand."""
+
+    def require(self, row: object) -> None:
+        if isinstance(row, LanguageModelRow):
+            raise NotAtHand(row.name)
 
 
-def nobody(row: LlmRerankerRow) -> None:
-    raise NotAtHand(row.language_model)
+def workbench(store: ArtifactStore, names: Names, kind: type[LocalRunner]) -> Workbench:
+    resources, worklog = ResourcesConfig(), Worklog()
+    return Workbench(store, kind(names.catalog, store, resources, worklog), names, worklog, resources)
 
 
-def test_scores_are_made_again_from_kept_answers_without_a_model_at_hand(tmp_path: Path) -> None:
-    store = ArtifactStore(str(tmp_path / "store"))
+def rerank_inputs(store: ArtifactStore) -> list[dict[str, Any]]:
+    return [dict(artifact.inputs) for artifact in store.all() if artifact.name.startswith("rerank/")]
+
+
+def test_scores_are_made_again_from_kept_answers_without_a_model_at_hand(
+    tmp_path: Path, store: ArtifactStore
+) -> None:
     with Service(completions(lambda prompt: "" if "rash" in prompt else "[3] > [1]", "length")) as service:
-        catalog = load_catalog(rows(tmp_path / "models", service.url))
-        row = catalog.llm_rerankers["order"]
-        reranker = parts(catalog, store).reranker(row, lambda _: None)
-        first = reranker.score_all(WORK)
+        names = Names.load(rows(tmp_path / "models", service.url))
+        asking = workbench(store, names, LocalRunner)
+        first = asking.rank(asking.task("skin", documents=DOCUMENTS, queries=QUERIES), SYSTEM)
+        assert len(service.requests) == 2
     shutil.rmtree(tmp_path / "store" / "rerank")
 
-    again = parts(catalog, store).reranker(row, nobody)
+    alone = workbench(store, names, NoModel)
+    again = alone.rank(alone.task("skin", documents=DOCUMENTS, queries=QUERIES), SYSTEM)
 
     # d3 d1 d2 for fever, the first of three candidates has score 3; rash keeps its order
-    assert first.scores == {"rash": [3.0, 2.0, 1.0], "fever": [2.0, 1.0, 3.0]}
+    assert first.run.rankings == {
+        "rash": (ScoredDoc("d1", 3.0), ScoredDoc("d2", 2.0), ScoredDoc("d3", 1.0)),
+        "fever": (ScoredDoc("d3", 3.0), ScoredDoc("d1", 2.0), ScoredDoc("d2", 1.0)),
+    }
     assert first.repairs == Repairs(rules={"fever": {"id missing": 1}}, unreadable={"rash": {"cut at limit": 1}})
-    assert again.score_all(WORK) == first
+    assert again == first
     # scores by other rules, or from before repairs were counted, have another key
-    assert again.key(WORK).inputs["rules"] == VERSION
+    [inputs] = rerank_inputs(store)
+    assert inputs["rules"] == VERSION
     with pytest.raises(NotAtHand, match="needs m"):
-        again.score_all([WORK[0]._replace(query=Query(query_id="rash", text="itch"))])
+        alone.rank(alone.task("skin", documents=DOCUMENTS, queries={"rash": "itch skin"}), SYSTEM)
 
 
 @pytest.mark.ray

@@ -11,10 +11,11 @@ from typer.testing import CliRunner
 from r2med_ray.cli import app, exit_on_user_error
 from r2med_ray.errors import ConfigError
 from r2med_ray.protocols import ChatPrompt
-from r2med_ray.rewriting.generations import StoredGenerator
 from r2med_ray.storage.artifacts import ArtifactKey, ArtifactStore
+from r2med_ray.workbench.texts import Texts
 from tests.fakes import ScriptedGenerator
 from tests.http_services import Service, completions
+from tests.unit.scripted_runner import ScriptedModel
 
 RUN = "q1 Q0 d1 1 2.0 tag\nq1 Q0 a/b 2 1.0 tag\n"
 QRELS = "q1 0 a/b 1\nq2 0 d1 1\n"
@@ -116,7 +117,9 @@ def test_a_changed_byte_is_found_and_removed_by_hand(tmp_path: Path) -> None:
 
 def test_a_generated_text_is_listed_with_its_model_and_what_it_is_about(tmp_path: Path) -> None:
     asked = ChatPrompt(unit="Demo-Posts, query 'q7'", messages=({"role": "user", "content": "a"},), seed=1)
-    StoredGenerator(ScriptedGenerator({"a": "b"}), ArtifactStore(str(tmp_path)), name="qwen-7b").generate([asked])
+    texts, model = Texts(ArtifactStore(str(tmp_path))), ScriptedModel("qwen-7b")
+    [key] = texts.keys(model, [asked])
+    texts.write(model, ScriptedGenerator({"a": "b"}), {key.digest: (key, asked)})
 
     listed = CliRunner().invoke(app, ["artifacts", "ls", "--store", str(tmp_path)]).stdout
     assert listed.endswith("  qwen-7b, Demo-Posts, query 'q7'\n")

@@ -4,6 +4,7 @@ Lines are those of `src/` in the repository R2MED/R2MED at commit 62b7074. A tes
 `compat.DIFFERENCES` has the row's id in its name.
 """
 
+import dataclasses
 import itertools
 import json
 import math
@@ -12,37 +13,42 @@ import numpy as np
 import pytest
 
 from r2med_ray.corpus.loading import load_task
+from r2med_ray.demands import Score
 from r2med_ray.errors import DataError
 from r2med_ray.evaluation.evaluate import evaluate
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.indexing.bm25 import BM25_ROWS, BM25Index
-from r2med_ray.indexing.keys import skipped_rows
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
 from r2med_ray.models.catalog.encoders import prompts_for
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.ranking import best
 from r2med_ray.reranking.heads import rerank
+from r2med_ray.reranking.pair_reranking import PairReranker
 from r2med_ray.retrieval.file_order import row_id
 from r2med_ray.retrieval.query_construction import dense_query, lexical_query, prepare_dense
 from r2med_ray.retrieval.search import PlainRetriever, merge_shards
 from r2med_ray.rewriting.answers import format_of, read_answer
+from r2med_ray.rewriting.methods import METHODS
 from r2med_ray.rewriting.published_generations import FILE_NAME, GENERATIONS
 from r2med_ray.rewriting.replay import ReplayRewriter
-from r2med_ray.settings.compat import DIFFERENCES, explain, in_force
+from r2med_ray.settings.compat import DIFFERENCES, Rules, explain, in_force
 from r2med_ray.settings.config import RetrieverConfig, RewriterConfig
-from r2med_ray.stages.first_stage import Choice
+from r2med_ray.stages.first_stage import WantedRetriever
 from r2med_ray.stages.kinds import resolve_stage
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Document, Expansion, Query, Run, ScoredDoc
-from tests.fakes import SharedWords, WordCountEncoder
+from tests.fakes import SharedWords, WordCountEncoder, answer
 from tests.unit.corpus_files import write_jsonl, write_r2med
+from tests.unit.rewriting_parts import task
+from tests.unit.scripted_runner import ScriptedScorer
 
 CATALOG = load_catalog()
+DEFAULT, R2MED = Rules.of("none"), Rules.of("r2med")
 
 
 def stage(model, compat, *, ignore=None):
     retriever = RetrieverConfig(model=model)
-    return resolve_stage(Choice(retriever=retriever, compat=compat, ignore_identical_ids=ignore, dtype=None), CATALOG)
+    return resolve_stage(WantedRetriever(retriever=retriever, rules=Rules.of(compat, ignore)), CATALOG)
 
 
 def run_of(**rankings):
@@ -97,6 +103,33 @@ def test_the_explanation_has_every_difference():
 def test_a_report_can_name_what_is_in_force_for_a_system(parts, ids):
     assert [row.id for row in in_force("r2med", parts)] == ids
     assert in_force("none", parts) == ()
+
+
+def fields_of_differences():
+    """The fields of `Rules` that are sides of a difference; one more holds what the benchmark file says of ids."""
+    return [field.name for field in dataclasses.fields(Rules) if field.name != "ignore_identical_ids"]
+
+
+def test_every_difference_that_compat_chooses_has_its_field_of_the_rules_and_no_field_lacks_its_difference():
+    chosen = [row.id for row in DIFFERENCES if row.chosen == "compat"]
+
+    assert [name.replace("_", "-") for name in fields_of_differences()] == chosen
+
+
+@pytest.mark.parametrize(("compat", "side"), [("r2med", True), ("none", False)])
+@pytest.mark.parametrize("ignore", [None, False, True])
+def test_a_compat_sets_all_rules_together(compat, side, ignore):
+    rules = Rules.of(compat, ignore)
+
+    assert dataclasses.asdict(rules) == {
+        **dict.fromkeys(fields_of_differences(), side),
+        "ignore_identical_ids": ignore,
+    }
+    assert rules.compat == compat
+
+
+def test_rules_are_the_default_side_where_nobody_says_otherwise():
+    assert Rules() == DEFAULT
 
 
 # 3.1 Metrics and ties
@@ -216,8 +249,8 @@ def test_bm25_duplicate_rows_count_in_the_statistics_and_are_ranked_once(tmp_pat
 
     # eval_BM25.py:105-112 reads every row; the third repeats the first
     assert corpus.duplicate_rows == (2,)
-    assert [skipped_rows(corpus, shard, "r2med") for shard in corpus.shards] == [(), ()]
-    assert [skipped_rows(corpus, shard, "none") for shard in corpus.shards] == [(), (2,)]
+    assert [stage("bm25", "r2med").skip_rows(corpus, shard) for shard in corpus.shards] == [(), ()]
+    assert [stage("bm25", "none").skip_rows(corpus, shard) for shard in corpus.shards] == [(), (2,)]
 
     rows = [("d1", "fever"), ("d2", "rash"), ("d1", "fever")]
     [ranking] = published_search(rows, ["fever"], 5, num_shards=2, hidden={2}).values()
@@ -293,7 +326,7 @@ def test_cosine_for_all_models_turns_the_order_of_lengths_round(cosine, first):
     encoder = WordCountEncoder("fever", "rash")
     documents = [Document(doc_id="long", text="fever fever fever"), Document(doc_id="short", text="fever rash")]
     query = Query(query_id="q", text="fever rash")
-    [query_D] = prepare_dense([query], encoder, compat="r2med", expansion_prompt="none", cosine=cosine)
+    [query_D] = prepare_dense([query], encoder, rules=R2MED, expansion_prompt="none", cosine=cosine)
     documents_ND = encoder.encode_documents(documents)
     if cosine:
         documents_ND /= np.linalg.norm(documents_ND, axis=1, keepdims=True)
@@ -371,7 +404,7 @@ def test_each_piece_is_cut_on_its_own_and_a_joined_text_as_one():
     def vector(*expansions):
         query = Query(query_id="q", text="pain " * 20, expansions=expansions)
         encoder = EightWords("pain", "nerve")
-        return prepare_dense([query], encoder, compat="r2med", expansion_prompt="none", cosine=False)[0].tolist()
+        return prepare_dense([query], encoder, rules=R2MED, expansion_prompt="none", cosine=False)[0].tolist()
 
     # the query alone fills 8 words: a text behind it is lost, and one of its own is not; (8, 0) and (0, 1) average
     assert vector(Expansion(text="nerve", method="query2doc")) == vector() == [8, 0]
@@ -474,7 +507,7 @@ REASONING = [
 """base.py:3-4"""
 
 PLAIN = ["qwen-7b", "qwen-32b", "qwen-72b", "llama-70b", "gpt4", "o3-mini"]
-METHODS = ["hyde", "query2doc", "lamer", "search-o1", "search-r1"]
+PUBLISHED_METHODS = ["hyde", "query2doc", "lamer", "search-o1", "search-r1"]
 
 
 def raw_output(writer):
@@ -492,12 +525,14 @@ def rewritten(tmp_path, method, writer, raw, compat):
     (tmp_path / method / writer).mkdir(parents=True)
     write_jsonl(tmp_path / method / writer / FILE_NAME, [{"id": "7", "text": "acute pain", "hy_doc": raw}])
     config = RewriterConfig(method=method, generations=writer, max_unusable=1.0)
-    rewriter = ReplayRewriter(config, folder=tmp_path, compat=compat)
-    return rewriter.rewrite([Query(query_id="7", text="acute pain")]).queries[0]
+    rewriter = ReplayRewriter(config, task=task(tmp_path), method=METHODS[method], rules=Rules.of(compat))
+    rewriting, demanded = answer(rewriter.rewrite([Query(query_id="7", text="acute pain")]), {})
+    assert demanded == []
+    return rewriting.queries[0]
 
 
 @pytest.mark.parametrize("expansion_prompt", ["none", "query"])
-@pytest.mark.parametrize(("method", "writer"), list(itertools.product(METHODS, [*REASONING, *PLAIN])))
+@pytest.mark.parametrize(("method", "writer"), list(itertools.product(PUBLISHED_METHODS, [*REASONING, *PLAIN])))
 def test_bm25_rewrite_dense_rewrite_join_and_prompt_and_reasoning_writers(tmp_path, method, writer, expansion_prompt):
     query = rewritten(tmp_path, method, writer, raw_output(writer), "r2med")
 
@@ -507,16 +542,16 @@ def test_bm25_rewrite_dense_rewrite_join_and_prompt_and_reasoning_writers(tmp_pa
         lexical, dense = "acute painacute pain nerve h", [("acute pain[SEP]nerve h", "query")]
     if writer in PLAIN and method == "lamer":
         lexical = "acute pain nerve h"
-    assert lexical_query(query, "r2med") == lexical
-    assert list(dense_query(query, "r2med", expansion_prompt)) == dense
+    assert lexical_query(query, R2MED) == lexical
+    assert list(dense_query(query, R2MED, expansion_prompt)) == dense
 
 
 @pytest.mark.parametrize("prompt", ["none", "query"])
 def test_dense_rewrite_prompt_is_the_documents_by_default(prompt):
     query = Query(query_id="7", text="pain", expansions=(Expansion(text="nerve", method="hyde"),))
 
-    assert dense_query(query, "none", prompt)[1] == ("nerve", "document")
-    assert dense_query(query, "r2med", prompt)[1] == ("nerve", prompt)
+    assert dense_query(query, DEFAULT, prompt)[1] == ("nerve", "document")
+    assert dense_query(query, R2MED, prompt)[1] == ("nerve", prompt)
 
 
 @pytest.mark.parametrize("key", ["contriever", "medcpt", "inst-l", "inst-xl", "bmr-410m", "bge", "e5", "grit", "nv"])
@@ -540,7 +575,7 @@ def test_dense_rewrite_prompt_of_each_model(key):
 def test_dense_rewrite_mean_is_of_the_vectors_as_they_come(compat, expected):
     query = Query(query_id="7", text="pain", expansions=(Expansion(text="nerve nerve nerve", method="hyde"),))
     [vector_D] = prepare_dense(
-        [query], WordCountEncoder("pain", "nerve"), compat=compat, expansion_prompt="none", cosine=True
+        [query], WordCountEncoder("pain", "nerve"), rules=Rules.of(compat), expansion_prompt="none", cosine=True
     )
 
     assert vector_D == pytest.approx(expected, abs=1e-6)
@@ -572,9 +607,9 @@ def test_reasoning_writers_are_those_of_the_published_list():
 )
 def test_r06_missing_marker_leaves_the_whole_text_and_is_flagged(writer, raw, text, flag):
     # base.py:7-36
-    answer = read_answer(raw, writer, compat="r2med")
+    read = read_answer(raw, writer, rules=R2MED)
 
-    assert (answer.text, answer.flag) == (text, flag)
+    assert (read.text, read.flag) == (text, flag)
 
 
 @pytest.mark.parametrize(
@@ -588,16 +623,16 @@ def test_r06_missing_marker_leaves_the_whole_text_and_is_flagged(writer, raw, te
 def test_r06_unusable_texts_are_used_as_they_are(tmp_path, writer, raw, text, flag):
     published = rewritten(tmp_path / "r2med", "hyde", writer, raw, "r2med")
 
-    assert read_answer(raw, writer, compat="r2med").flag == flag
-    assert (lexical_query(published, "r2med"), dense_query(published, "r2med", "none")[1].text) == (text, text)
+    assert read_answer(raw, writer, rules=R2MED).flag == flag
+    assert lexical_query(published, R2MED) == dense_query(published, R2MED, "none")[1].text == text
     assert rewritten(tmp_path / "none", "hyde", writer, raw, "none").expansions == ()
 
 
 # 3.9 Rerankers
 
 
-@pytest.mark.parametrize(("keep_rest", "ids"), [(False, ["d2", "d3"]), (True, ["d2", "d3", "d1"])])
-def test_rerank_rest_is_left_out(keep_rest, ids):
+@pytest.mark.parametrize(("rules", "ids"), [(R2MED, ["d2", "d3"]), (DEFAULT, ["d2", "d3", "d1"])])
+def test_rerank_rest_is_left_out(rules, ids):
     run = run_of(q={"d3": 3.0, "d2": 2.0, "d1": 1.0})
     documents = {
         doc_id: Document(doc_id=doc_id, text=text) for doc_id, text in (("d1", "pain"), ("d2", "pain"), ("d3", "x"))
@@ -605,6 +640,8 @@ def test_rerank_rest_is_left_out(keep_rest, ids):
     query = Query(query_id="q", text="pain", expansions=(Expansion(text="x", method="hyde"),))
 
     # the reranker reads the user's query: d2 has its word and d3, which has the text's, has not
-    reranked = rerank(run, SharedWords(), [query], documents, depth=2, tag="r", keep_rest=keep_rest).run
+    reranker, keep_rest = PairReranker(ScriptedScorer()), not rules.rerank_rest
+    steps = rerank(run, reranker, [query], documents, depth=2, tag="r", keep_rest=keep_rest)
+    reranked, _ = answer(steps, {Score: lambda demand: SharedWords().score_all(demand.candidates)})
 
-    assert [hit.doc_id for hit in reranked.rankings["q"]] == ids
+    assert [hit.doc_id for hit in reranked.run.rankings["q"]] == ids

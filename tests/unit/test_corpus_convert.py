@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from r2med_ray.corpus.convert import convert_corpus, load_corpus
+from r2med_ray.corpus.convert import convert_corpus, convert_documents, load_corpus
 from r2med_ray.corpus.loading import read_shard
 from r2med_ray.errors import DataError
 from tests.unit.corpus_files import DOCUMENTS, write_r2med
@@ -14,6 +14,12 @@ from tests.unit.corpus_files import DOCUMENTS, write_r2med
 
 def convert(source, store, documents_per_shard=4, **options):
     return load_corpus(convert_corpus(source, store, documents_per_shard=documents_per_shard, **options))
+
+
+def convert_in_memory(pairs, store, documents_per_shard=4, **options):
+    documents = (Document(doc_id=doc_id, text=text) for doc_id, text in pairs)
+    artifact = convert_documents(documents, store, name="mine", documents_per_shard=documents_per_shard, **options)
+    return load_corpus(artifact)
 
 
 def contents(corpus, store):
@@ -132,6 +138,49 @@ def test_da13_ids_never_name_a_file(tmp_path, store):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "store"]
 
 
+@pytest.mark.parametrize(
+    "options", [{}, {"documents_per_shard": 5}, {"shards": 3}], ids=["4 each", "5 each", "3 shards"]
+)
+def test_documents_in_memory_become_the_shards_of_a_file_with_the_same_documents(tmp_path, store, options):
+    of_file = convert(write_r2med(tmp_path / "a"), store, **options)
+    in_memory = convert_in_memory(DOCUMENTS.items(), store, **options)
+
+    assert [(shard.digest, shard.num_rows) for shard in in_memory.shards] == [
+        (shard.digest, shard.num_rows) for shard in of_file.shards
+    ]
+    assert in_memory.digest == of_file.digest
+    assert contents(in_memory, store) == contents(of_file, store)
+    assert in_memory.duplicate_rows == ()
+
+
+def test_a_corpus_in_memory_is_converted_once_and_named_by_its_documents(tmp_path, store):
+    first = convert_in_memory(DOCUMENTS.items(), store)
+    changed = convert_in_memory([*DOCUMENTS.items(), ("d7", "new")], store)
+
+    assert convert_in_memory(DOCUMENTS.items(), store) == first
+    assert len([path for path in (tmp_path / "store" / first.key).iterdir() if path.is_dir()]) == 1
+    assert len({first.key, changed.key, convert_in_memory(DOCUMENTS.items(), store, shards=1).key}) == 3
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ([], r"corpus 'mine': there are no documents"),
+        ([("a", "x"), ("b", "y"), ("a", "z")], r"corpus 'mine', document 3: id 'a' is that of document 1 too"),
+        ([("a", "x"), ("", "y")], r"corpus 'mine', document 2: '' is no id"),
+        ([("a", "x"), ("b c", "y")], r"corpus 'mine', document 2: 'b c' is no id"),
+        ([("a", "x\ud800")], r"corpus 'mine', document 1, id 'a': character 1 is half of a surrogate pair"),
+    ],
+)
+def test_documents_in_memory_that_no_run_could_name_are_refused_before_anything_is_written(
+    tmp_path, store, pairs, message
+):
+    with pytest.raises(DataError, match=message):
+        convert_in_memory(pairs, store)
+
+    assert not (tmp_path / "store").exists()
+
+
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the peak of its memory from Linux's /proc")
 def test_a_longer_corpus_takes_no_more_memory_than_its_longest_shard(tmp_path):
     # 15,000 documents of 3 kB are 45 MB; of them, only 15,000 * 25 bytes = 0.4 MB may add to what two shards took.
@@ -144,7 +193,7 @@ def test_a_longer_corpus_takes_no_more_memory_than_its_longest_shard(tmp_path):
 import re
 from pathlib import Path
 from r2med_ray.storage.artifacts import ArtifactStore
-from r2med_ray.corpus.convert import convert_corpus, load_corpus
+from r2med_ray.corpus.convert import convert_corpus, convert_documents, load_corpus
 from r2med_ray.corpus.sources import TaskSource
 
 for name in ("two shards", "thirty shards"):

@@ -41,7 +41,7 @@ def test_exactly_the_published_systems_that_need_no_api_are_there():
 
 
 def test_every_model_of_the_catalogue_that_mteb_has_measured_is_compared_with_it():
-    wanted = {f"mteb/{row.name}" for row in BENCHMARK.catalog.encoders.values() if row.model in mteb_models()}
+    wanted = {f"mteb/{row.name}" for row in BENCHMARK.names.catalog.encoders.values() if row.model in mteb_models()}
 
     assert {name for name, score in compared().items() if score.family == "mteb"} == wanted
 

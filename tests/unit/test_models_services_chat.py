@@ -9,7 +9,7 @@ import pytest
 
 from r2med_ray.errors import ConfigError, NotAtHand, StageError
 from r2med_ray.models.catalog.language_models import ChatCallPolicy, LanguageModelRow
-from r2med_ray.models.services.chat import ChatModel, ServedModel
+from r2med_ray.models.services.chat import ChatModel
 from r2med_ray.models.services.retries import RefusedError
 from r2med_ray.protocols import ChatPrompt, Completion
 from tests.http_services import (
@@ -104,18 +104,6 @@ def test_a_conversation_that_ends_with_the_models_own_words_is_continued() -> No
         body = service.requests[0].body
 
     assert (body["continue_final_message"], body["add_generation_prompt"], body["top_k"]) == (True, False, 20)
-
-
-def test_a_served_model_starts_its_server_with_its_first_prompt() -> None:
-    with Service(shout) as service:
-        started: list[str] = []
-        model = ServedModel(row(), lambda: started.append(service.url) or service.url)
-
-        assert model.inputs() == row().generation_inputs()
-        assert model.generate([]) == []
-        assert started == []
-        assert [said.text for said in model.generate([prompt()])] == ["HELLO"]
-        assert started == [service.url]
 
 
 def test_lm05_completions_come_in_the_order_of_prompts_however_they_arrive() -> None:

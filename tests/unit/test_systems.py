@@ -143,7 +143,7 @@ def test_stages_that_need_the_same_vectors_share_them() -> None:
     first, second = one.first_stages[0], other.first_stages[0]
 
     assert isinstance(first, DenseStage)
-    assert first.prepared_as == second.prepared_as
+    assert first.artifact_group == second.artifact_group
 
 
 def test_a_reranker_is_used_as_its_systems_compat_says() -> None:
@@ -151,9 +151,40 @@ def test_a_reranker_is_used_as_its_systems_compat_says() -> None:
     reranked = {**BM25, "reranker": {"model": "bge-reranker-v2-m3"}}
     published, ours = resolve(config({**reranked, "compat": "r2med"}, {**reranked, "name": "ours"})).systems
 
-    assert published.reranker is not None
-    assert ours.reranker is not None
-    assert (published.reranker.dtype, ours.reranker.dtype) == ("float32", "auto")
+    assert published.scorer is not None
+    assert ours.scorer is not None
+    assert (published.scorer.dtype, ours.scorer.dtype) == ("float32", "auto")
+
+
+@pytest.mark.parametrize(
+    ("system", "concerned"),
+    [
+        pytest.param({"retriever": "bm25"}, {"bm25-cut"}, id="terms"),
+        pytest.param({"retriever": "all-MiniLM-L6-v2"}, {"cosine-for-all"}, id="vectors"),
+        pytest.param({"retriever": "voyage-3"}, {"cosine-for-all", "api-inputs"}, id="service"),
+        pytest.param(
+            {"retriever": "bm25", "rewriter": {"method": "hyde", "generations": "gpt4"}},
+            {"bm25-cut", "bm25-rewrite", "missing-marker"},
+            id="rewriter",
+        ),
+        pytest.param(
+            {"retriever": "bm25", "reranker": {"model": "maxsim-minilm"}}, {"bm25-cut", "rerank-rest"}, id="reranker"
+        ),
+        pytest.param(
+            {"retrievers": ["bm25", "all-MiniLM-L6-v2"], "fusion": {}}, {"bm25-cut", "cosine-for-all"}, id="fusion"
+        ),
+    ],
+)
+def test_the_differences_in_force_are_those_of_a_systems_parts(system: dict[str, Any], concerned: set[str]) -> None:
+    # one difference that each part or pair of parts has for itself
+    own = {"bm25-cut", "cosine-for-all", "api-inputs", "bm25-rewrite", "missing-marker", "rerank-rest"}
+    published, ours = resolve(config({"name": "r", "compat": "r2med", **system}, {"name": "o", **system})).systems
+
+    in_force = {row.id for row in published.differences}
+
+    assert in_force & own == concerned
+    assert "conflicting-texts" in in_force
+    assert ours.differences == ()
 
 
 def test_a_limit_on_answers_is_refused_for_a_reranker_that_writes_none() -> None:

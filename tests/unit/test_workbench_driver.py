@@ -17,7 +17,7 @@ from r2med_ray.stages.lexical import LexicalStage
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Document, Query, Reranking, Run, Task
 from r2med_ray.workbench.driver import Driver
-from r2med_ray.workbench.parts import Ended
+from r2med_ray.workbench.parts import Ended, Part
 from r2med_ray.workbench.worklog import Worklog
 from tests.fakes import ScriptedGenerator
 from tests.unit.scripted_runner import ScriptedModel, ScriptedRunner, ScriptedScorer
@@ -164,6 +164,22 @@ def test_prompts_of_all_parts_are_one_batch_and_equal_ones_are_asked_once(store:
     [call] = model.calls
     assert sorted(item.messages[-1]["content"] for item in call) == ["x", "y", "z"]
     assert {item.unit for item in call} == {"a, query 'x'", "b, query 'y'", "b, query 'z'"}
+
+
+def test_a_language_model_is_started_only_for_texts_that_are_not_stored(store: ArtifactStore) -> None:
+    run(store, {"a": asking("x", "y")}, generator=Echo())
+    results, runner, _ = run(store, {"b": asking("y", "x"), "c": asking()}, generator=Echo())
+
+    assert results == {"b": ["y", "x"], "c": []}
+    assert runner.calls == []
+
+
+def test_what_the_store_answers_alone_is_told_from_what_needs_work(store: ArtifactStore) -> None:
+    run(store, {"a": asking("x")}, generator=Echo())
+    driver = Driver(store, ScriptedRunner(store, Worklog()), Worklog(), fetch)
+
+    assert driver.stored(Part("b", asking("x"))) == ["x"]
+    assert driver.stored(Part("c", asking("x", "y"))) is None
 
 
 class NoRoomForY(Echo):

@@ -155,33 +155,3 @@ class ChatModel:
                 if piece is None:
                     return parts.completion()
                 parts.add(piece, "delta")
-
-
-class ServedModel:
-    """A language model whose server is started by the first prompt.
-
-    Args:
-        row: the model.
-        address: returns the address of the server, which it starts where none is running.
-        stop: ends the work from another thread when it is set.
-    """
-
-    def __init__(
-        self, row: LanguageModelRow, address: Callable[[], str], *, stop: threading.Event | None = None
-    ) -> None:
-        self._row = row
-        self._address = address
-        self._stop = stop
-
-    def inputs(self) -> dict[str, Any]:
-        """Return everything about model and sampling, except seeds, that changes a text, for artefact keys."""
-        return self._row.generation_inputs()
-
-    def generate(
-        self, prompts: Sequence[ChatPrompt], *, keep: Callable[[int, Completion], None] | None = None
-    ) -> list[Completion]:
-        """Return one completion per prompt, in order; see `protocols.TextGenerator`."""
-        if not prompts:
-            return []
-        model = ChatModel(self._row.for_replicas(), base_url=self._address(), stop=self._stop)
-        return model.generate(prompts, keep=keep)

@@ -1,0 +1,72 @@
+"""Writes the texts that a benchmark's language models wrote in R2MED's layout, for others to replay."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from r2med_ray.corpus.loading import load_task
+from r2med_ray.errors import ConfigError, DataError
+from r2med_ray.pipeline import rewriter_of
+from r2med_ray.rewriting.answers import FORMATS
+from r2med_ray.rewriting.exporting import write_generations, written_rows
+from r2med_ray.rewriting.live import LiveRewriter
+from r2med_ray.rewriting.methods import spelled
+from r2med_ray.settings.config_files import load_config
+from r2med_ray.settings.registry import Registry
+from r2med_ray.systems import ResolvedSystem, resolve
+from r2med_ray.types import Task
+from r2med_ray.workbench.bench import Workbench, open_workbench
+from r2med_ray.workbench.plan import find_task
+
+
+def export_texts(
+    config: Path, system: str, folder: Path, *, sample: int = 0, store: str = "store", overrides: Sequence[str] = ()
+) -> list[Path]:
+    """Write `<folder>/<task>/<method>/<writer>/query_with_hydoc.jsonl` for every task of a benchmark.
+
+    Args:
+        config: the benchmark file.
+        system: the name of one of its systems, whose rewriter has a language model write.
+        folder: gets one folder per task.
+        sample: which text of each query, from 0.
+        store: has the texts; none is asked for.
+        overrides: `key=value` over the file.
+
+    Returns:
+        The files.
+
+    Raises:
+        ConfigError: there is no such system or sample, or the system has no texts of its own.
+        DataError: texts are yet to be written; says how many.
+    """
+    benchmark = resolve(load_config(config, overrides))
+    chosen = Registry("system", [(each.name, each) for each in benchmark.systems])[system]
+    resources = benchmark.config.resources
+    with open_workbench(store, names=benchmark.names, resources=resources) as bench:
+        tasks = [
+            load_task(
+                find_task(entry, download=False),
+                bench.store,
+                documents_per_shard=resources.documents_per_shard,
+                shards=resources.shards,
+                on_conflict=benchmark.on_conflict,
+            )
+            for entry in benchmark.tasks
+        ]
+        return [_export(bench, task, chosen, folder / task.name, sample) for task in tasks]
+
+
+def _export(bench: Workbench, task: Task, system: ResolvedSystem, folder: Path, sample: int) -> Path:
+    config, rewriter = system.config.rewriter, rewriter_of(task, system, device=bench.device)
+    if not isinstance(rewriter, LiveRewriter) or config is None or system.language_model is None:
+        raise ConfigError(
+            f"system {system.name!r} is {system.describe()}: no language model writes one text per query for it, as "
+            "`rewriter: {method: hyde, llm: ...}` does"
+        )
+    if sample >= config.samples:
+        raise ConfigError(f"sample {sample} of system {system.name!r}: it has {config.samples}, counted from 0")
+    written = bench.stored(f"{system.name} on {task.name}", rewriter.write(task.queries))
+    if written is None:
+        raise DataError(f"{system.name} on {task.name}: texts are yet to be written; run the benchmark first")
+    texts = {query_id: of_query[sample] for query_id, of_query in written.items()}
+    rows = written_rows(task.queries, texts, FORMATS[system.language_model.answer_format])
+    return write_generations(rows, folder, f"{spelled(config.method)}/{config.writer}")

@@ -1,0 +1,134 @@
+"""First stages without Ray: what is stored is left alone, what fails is named, stages that share a model don't mix."""
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from r2med_ray.corpus.catalog import resolve_tasks
+from r2med_ray.corpus.loading import load_task
+from r2med_ray.errors import DataError, StageError, StoppedError
+from r2med_ray.indexing.bm25 import BM25_ROWS
+from r2med_ray.models.catalog.load import load_catalog
+from r2med_ray.protocols import Computing, Maker
+from r2med_ray.settings.compat import Rules
+from r2med_ray.stages.lexical import LexicalStage
+from r2med_ray.stages.vectors import DenseStage
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.types import Document, Expansion, Task
+from r2med_ray.workbench.in_process import InProcess
+from tests.word_overlap import OverlapRow, OverlapStage, WordsMaker
+
+BM25 = LexicalStage(row=BM25_ROWS["bm25"], rules=Rules())
+OVERLAP = OverlapStage(row=OverlapRow(name="words"), rules=Rules())
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ArtifactStore:
+    return ArtifactStore(str(tmp_path))
+
+
+@pytest.fixture
+def task(store: ArtifactStore) -> Task:
+    [source] = resolve_tasks(["Demo-Cases"])
+    return load_task(source, store, documents_per_shard=27)
+
+
+@pytest.fixture
+def work(store: ArtifactStore) -> InProcess:
+    return InProcess(store, Computing())
+
+
+def test_what_is_stored_is_left_alone(work: InProcess, task: Task) -> None:
+    first, second = work.prepare_shards([(task, BM25)]), work.prepare_shards([(task, BM25)])
+
+    assert (first.documents, first.stored_before) == (80, 0)
+    assert (second.documents, second.stored_before) == (0, 3)
+
+
+def test_what_two_tasks_or_two_stages_share_is_made_once(work: InProcess, task: Task) -> None:
+    twin, variant = replace(task, name="Twin"), replace(BM25, row=BM25.row.with_parameters(k1=2))
+
+    assert BM25.artifact_group == variant.artifact_group
+    assert work.prepare_shards([(task, BM25), (twin, BM25), (task, variant)]).documents == 80
+
+
+def test_a_stage_that_asks_texts_makes_nothing_of_queries(work: InProcess, task: Task) -> None:
+    assert work.prepare_queries([(task, BM25, task.queries)]) is None
+
+
+def test_a_closed_index_holds_nothing(work: InProcess, task: Task) -> None:
+    work.prepare_shards([(task, OVERLAP)])
+    index = work.open_index(task, OVERLAP)
+    before = index.retrieve(task.queries[:1], k=3)
+    index.close()
+
+    assert len(before.rankings[task.queries[0].query_id]) == 3
+    assert index.retrieve(task.queries[:1], k=3).rankings[task.queries[0].query_id] == ()
+
+
+class FailsOnShard(WordsMaker):
+    """Can't read the shard that begins with some row."""
+
+    def __init__(self, row: OverlapRow, first_row: int) -> None:
+        super().__init__(row)
+        self._first_row = first_row
+
+    def make_shard(self, task: str, documents: Sequence[Document], rows: Any) -> Mapping[str, pa.Table]:
+        if rows[0] == self._first_row:
+            raise DataError(f"document {documents[0].doc_id!r} is no text")
+        return super().make_shard(task, documents, rows)
+
+
+class FailingStage(OverlapStage):
+    __slots__ = ()
+
+    def load(self, store: ArtifactStore, computing: Computing) -> Maker:
+        return FailsOnShard(self.row, 27)
+
+
+def test_a_shard_that_fails_is_named_and_those_before_it_stay(work: InProcess, task: Task) -> None:
+    with pytest.raises(StageError, match=r"tokenize failed on Demo-Cases, shard 1: document '.*' is no text"):
+        work.prepare_shards([(task, FailingStage(row=OVERLAP.row, rules=Rules()))])
+
+    assert work.prepare_shards([(task, OVERLAP)]).stored_before == 1
+
+
+class StopsAfterOne(threading.Event):
+    """Is asked before every shard, and set from the second question on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._answers: Iterator[bool] = iter((False, True))
+
+    def is_set(self) -> bool:
+        return next(self._answers)
+
+
+def test_work_that_is_told_to_stop_begins_no_further_shard(work: InProcess, task: Task) -> None:
+    with pytest.raises(StoppedError):
+        work.prepare_shards([(task, OVERLAP)], stop=StopsAfterOne())
+
+    assert work.prepare_shards([(task, OVERLAP)]).stored_before == 1
+
+
+def test_stages_that_share_a_model_keep_their_own_rules_for_queries(
+    work: InProcess, store: ArtifactStore, task: Task
+) -> None:
+    row = load_catalog().encoders["all-MiniLM-L6-v2"].model_copy(update={"dtype": "float32"})
+    ours, published = (DenseStage(row=row, rules=Rules.of(compat)) for compat in ("none", "r2med"))
+    queries = [replace(task.queries[0], expansions=(Expansion(text="a blocked artery", method="query2doc"),))]
+
+    assert ours.artifact_group == published.artifact_group
+    work.prepare_queries([(task, ours, queries), (task, published, queries)])
+    together = published.prepare(store, task, queries, "cpu")
+    alone = InProcess(ArtifactStore(f"{store.uri}/alone"), Computing())
+    alone.prepare_queries([(task, published, queries)])
+
+    # The published protocol joins query and text by the six letters `[SEP]`, and ours by a newline.
+    assert (together == published.prepare(ArtifactStore(f"{store.uri}/alone"), task, queries, "cpu")).all()
+    assert (together != ours.prepare(store, task, queries, "cpu")).any()
