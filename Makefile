@@ -11,12 +11,12 @@ export HF_HUB_OFFLINE ?= 1
 demo: $(VENV)/ready
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python jobs/full_benchmark.py
 
-# Both runs, whatever comes of the first one.
+# The second run starts even if the first one fails.
 test: check $(LLM_VENV)/ready
 	failed=0; $(MAKE) test-llm || failed=1; \
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pytest -m 'not llm' || failed=1; exit $$failed
 
-# vLLM brings versions of its own, so what needs it runs in an environment of its own.
+# vLLM needs versions of its own, so its tests run in an environment of their own.
 test-llm: $(LLM_VENV)/ready
 	PATH="$(abspath $(LLM_VENV)/bin):$$PATH" $(LLM_VENV)/bin/pytest -m llm
 
@@ -26,13 +26,14 @@ check: $(VENV)/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The anchors and their bars, one script each; every figure is a ratio of two things measured in turn.
+# One script per benchmark, with its anchors and its bar. Every figure is a ratio of two things that are measured in turn.
 benchmarks: $(VENV)/ready $(LLM_VENV)/ready
 	for script in tests/benchmarks/bench_*.py; do \
 		case $$script in */bench_l3_*) python=$(LLM_VENV)/bin/python;; *) python=$(BIN)/python;; esac; \
 		$$python -m tests.benchmarks.$$(basename $$script .py) || exit 1; done
 
-# torch first and by itself: with nothing installed, a bare requirement for it takes a CUDA build of gigabytes.
+# torch is installed first and alone. Otherwise, the requirement of another package would install a CUDA build of
+# gigabytes.
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
@@ -40,7 +41,7 @@ $(VENV)/ready: pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	touch $@
 
-# The three that are removed are built for another torch: with them there, neither transformers nor vLLM can be imported.
+# The three packages that are removed are built for another torch. With them, transformers and vLLM can't be imported.
 $(LLM_VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(LLM_VENV)
 	$(LLM_VENV)/bin/pip install --quiet --upgrade pip

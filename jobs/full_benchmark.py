@@ -1,9 +1,10 @@
-"""The benchmark as a Ray job: every configured system on every task, then the report.
+"""Runs a benchmark as a Ray job: every configured system on every task, then the report.
 
     python jobs/full_benchmark.py [CONFIG.yaml] [--store URI] [--output DIR] [--address ADDRESS] [--set key=value]...
     ray job submit --working-dir . -- python jobs/full_benchmark.py
 
-Without a file it runs the demo, full_benchmark.yaml beside it. Running the same command again resumes.
+Without a file it runs the demo, full_benchmark.yaml in the same folder. The same command, run again, resumes the
+benchmark.
 """
 
 import argparse
@@ -14,7 +15,7 @@ from r2med_ray.cli import exit_on_user_error
 
 
 def arguments() -> argparse.Namespace:
-    """Return the command line's choices."""
+    """Return the arguments of the command line."""
     parser = argparse.ArgumentParser(description="Run a benchmark file to its report.")
     default = Path(__file__).with_suffix(".yaml")
     parser.add_argument("config", nargs="?", type=Path, default=default, help="benchmark file [default: the demo]")

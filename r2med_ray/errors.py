@@ -11,13 +11,13 @@ R2MedError
 └── StoppedError     work was ended because other work beside it failed; the other error is the one to report
 
 `ConfigError`, `DataError`, `ArtifactError` and `CapacityError` are for the user and are printed without a
-traceback. All of them survive pickling, because they travel between Ray processes.
+traceback. All errors of this module survive pickling, because they travel between Ray processes.
 """
 
 from collections.abc import Sequence
 
 NAMED = 10
-"""How many queries an error names; it counts the others."""
+"""How many queries an error names. The error only counts the other queries."""
 
 
 class R2MedError(Exception):

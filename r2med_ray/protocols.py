@@ -104,7 +104,8 @@ class Computing:
 class Maker(Protocol):
     """Turns documents and queries into tables that are stored. A worker loads it once and calls it for many shards.
 
-    A class that inherits from this one makes no tables of queries and counts nothing, unless it overrides this.
+    A class that inherits from this one makes no tables of queries and counts nothing, unless it overrides
+    `make_queries` and `take_usage`.
     """
 
     def make_shard(
@@ -178,10 +179,10 @@ class StageFacts(Protocol):
 
 
 class ShardedStage(StageFacts, Protocol):
-    """A first stage that is prepared, indexed and searched shard by shard. It has the pure callables of its kind.
+    """A first stage that is prepared, indexed and searched shard by shard.
 
-    No callable knows a cluster: `distributed` calls them in workers, `workbench.in_process` calls them in its own
-    process.
+    A sharded stage has the pure callables of its kind. No callable knows a cluster: `distributed` calls them in
+    workers, `workbench.in_process` calls them in its own process.
     """
 
     @property
@@ -239,7 +240,7 @@ class DirectStage(StageFacts, Protocol):
         """Return the best k documents of every query.
 
         Raises:
-            DataError: a query can't be answered; names it.
+            DataError: a query can't be answered; names the query.
         """
         ...
 
@@ -262,10 +263,10 @@ class ChatPrompt:
     messages: tuple[Message, ...]
     seed: int
     stop: tuple[str, ...] = ()
-    """Texts that end the answer. They are not part of the answer."""
+    """Texts that end the answer, and are not part of the answer."""
 
     shorter: tuple[tuple[Message, ...], ...] = ()
-    """Shorter versions of the conversation. They are tried in turn if `messages` is too long for the model."""
+    """Shorter versions of the conversation, which are tried in turn if `messages` is too long for the model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,7 +274,7 @@ class Completion:
     """What a language model wrote."""
 
     text: str
-    """The whole text, or the text after the reasoning if the server separates the two. It may be empty."""
+    """The whole text, or the text after the reasoning if the server separates the two. The text may be empty."""
 
     reasoning: str
     """The reasoning as the server marked it; empty if the server doesn't separate reasoning and text."""
@@ -323,7 +324,7 @@ class TextGenerator(Protocol):
     def generate(
         self, prompts: Sequence[ChatPrompt], *, keep: Callable[[int, Completion], None] | None = None
     ) -> list[Completion]:
-        """Return one completion per prompt, in order.
+        """Return one completion per prompt, in the order of the prompts.
 
         Args:
             prompts: the conversations.
@@ -331,6 +332,6 @@ class TextGenerator(Protocol):
                 calls come from any thread, several at once. A kept completion isn't lost when another prompt fails.
 
         Raises:
-            StageError: prompts failed for good; names their units.
+            StageError: prompts failed after all attempts; names their units.
         """
         ...

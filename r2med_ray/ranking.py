@@ -1,8 +1,9 @@
 """The one order of ranked documents: trec_eval's.
 
-Score as float32 descending, then doc id by code point descending. trec_eval holds scores as 32-bit floats and
-breaks ties by doc id (pytrec_eval issues 56; trec_eval issues 22), so a ranking cut or merged in any other order
-would not be the ranking that is measured. Shard top-k, merge, fusion, reranking and run files all use this module.
+Documents are ordered by score as float32 descending, then by doc id by code point descending. trec_eval holds scores
+as 32-bit floats and breaks ties by doc id (pytrec_eval issues 56; trec_eval issues 22). So a ranking that is cut or
+merged in any other order would not be the ranking that is measured. Shard top-k, merge, fusion, reranking and run
+files all use this module.
 
 Shape letters: N documents.
 """
@@ -58,7 +59,7 @@ def require_finite(ranking: Iterable[ScoredDoc], *, stage: str, query_id: str) -
     """Refuse NaN and infinities before they reach a measure.
 
     Raises:
-        DataError: names the stage, the query and the document.
+        DataError: a score is not finite; names the stage, the query and the document.
     """
     for hit in ranking:
         if not math.isfinite(hit.score):

@@ -1,6 +1,7 @@
-"""Plain values that travel along the flow. They are frozen, and need the standard library and numpy only.
+"""Plain values that travel along the flow.
 
-Ids are text everywhere. Scores are compared as float32 (see `ranking`).
+All values are frozen. This module needs the standard library and numpy only. Ids are text everywhere. Scores are
+compared as float32 (see `ranking`).
 """
 
 from collections import Counter
@@ -178,8 +179,8 @@ class Corpus:
     digest: str
     shards: tuple[CorpusShard, ...]
     duplicate_rows: tuple[int, ...] = ()
-    """Rows whose id another row has too: of each id, all rows but one. They are skipped, unless a published protocol
-    indexes them."""
+    """Rows whose id another row has too: of each id, all rows but one. Duplicate rows are skipped, unless a published
+    protocol indexes them."""
 
     @property
     def num_rows(self) -> int:

@@ -1,4 +1,4 @@
-"""Brings vectors to unit length, in the same way for all of the package. It needs NumPy only."""
+"""Brings vectors to unit length, in the same way for all of the package. The module needs NumPy only."""
 
 from typing import TypeVar
 

@@ -1,4 +1,7 @@
-"""One Ray cluster for the whole session, private to it; nothing is asked of a model hub."""
+"""Fixtures of all tests: one private Ray cluster for the whole session, a store, and the real collections.
+
+No test asks a model hub.
+"""
 
 import os
 import signal
@@ -14,11 +17,12 @@ if TYPE_CHECKING:
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["RAY_AUTH_MODE"] = (
-    "disabled"  # a test cluster on loopback; the token file of other clusters is not touched
+    "disabled"  # the cluster is on loopback, and the token file of other clusters stays as it is
 )
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ.pop("RAY_ADDRESS", None)
-# Some tests interrupt what they run; a suite that a shell started in the background would not feel it.
+# Some tests interrupt what they run. A shell lets processes in the background ignore the interrupt, so it is set
+# again.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REPOSITORY = Path(__file__).parents[1]
@@ -36,7 +40,7 @@ def cluster() -> Iterator["ClusterCapacity"]:
 
 @pytest.fixture(scope="session")
 def address(cluster: "ClusterCapacity") -> str:
-    """Where jobs find that cluster: to join one is quicker than to start one."""
+    """The address of that cluster for jobs, because joining a cluster is quicker than starting one."""
     import ray
 
     return ray.get_runtime_context().gcs_address
@@ -44,7 +48,7 @@ def address(cluster: "ClusterCapacity") -> str:
 
 @pytest.fixture
 def store(tmp_path: Path) -> "ArtifactStore":
-    """A store for one test, in the folder `store` of its `tmp_path`; the first artefact makes that folder."""
+    """A store for one test, in the folder `store` of its `tmp_path`. The first artefact makes that folder."""
     from r2med_ray.storage.artifacts import ArtifactStore
 
     return ArtifactStore(str(tmp_path / "store"))
@@ -52,7 +56,7 @@ def store(tmp_path: Path) -> "ArtifactStore":
 
 @pytest.fixture(scope="session")
 def real_collections() -> Path:
-    """The folder of real collections, which are not ours to ship."""
+    """The folder of real collections, which we may not ship."""
     if not REAL_COLLECTIONS.is_dir():
         pytest.skip(f"the real collections are not here: {REAL_COLLECTIONS}")
     return REAL_COLLECTIONS

@@ -1,4 +1,7 @@
-"""Small real implementations of the protocols, whose results a person can work out. Importable by Ray workers."""
+"""Small real implementations of the protocols, whose results a person can work out.
+
+Ray workers can import them.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -16,7 +19,7 @@ T = TypeVar("T")
 
 
 class WordCountEncoder:
-    """Counts each vocabulary word: component i is how often word i stands in the text."""
+    """An encoder that counts words: component i is how often word i of the vocabulary is in the text."""
 
     def __init__(self, *vocabulary: str) -> None:
         self.vocabulary = vocabulary
@@ -37,7 +40,7 @@ class WordCountEncoder:
 
 
 class RecordingEncoder:
-    """Passes calls on to another encoder and remembers what it was given: `(method, texts)` per call."""
+    """An encoder that passes calls on to another encoder, and remembers `(method, texts)` of each call."""
 
     def __init__(self, encoder: Encoder) -> None:
         self.calls: list[tuple[str, tuple[str, ...]]] = []
@@ -61,7 +64,7 @@ class RecordingEncoder:
 
 
 class WordCountIndex:
-    """Inner product of word counts over one shard held in memory; documents without a shared word are no hits."""
+    """An index of one shard in memory. The score is the inner product of word counts; a score of 0 is no hit."""
 
     def __init__(self, encoder: Encoder, documents: Sequence[Document]) -> None:
         self._doc_ids = [document.doc_id for document in documents]
@@ -74,7 +77,7 @@ class WordCountIndex:
 
 
 class SharedWords:
-    """A reranker that counts the different words that query and document share."""
+    """A reranker that counts the different words that are in both query and document."""
 
     def score_all(self, work: Sequence[Candidates]) -> Reranking:
         scores = {
@@ -90,7 +93,7 @@ class ScriptedGenerator:
     """A language model that answers from a script.
 
     Args:
-        answers: the last message of a prompt → what is answered, as a text or with all that goes with it.
+        answers: the last message of a prompt → the answer, as a text or as a completion.
 
     Attributes:
         calls: the prompts of each call.
@@ -123,10 +126,11 @@ def answer(steps: Steps[T], answers: Mapping[type, Callable[[Any], Any]]) -> tup
 
     Args:
         steps: the part.
-        answers: type of a demand → what answers one. An error of the package is raised where the demand was yielded.
+        answers: type of a demand → function that answers such a demand. The part gets the function's errors, if they
+            are of this package, at the `yield` of the demand.
 
     Returns:
-        What the part returned, and all that it demanded, in order; the demands of a tuple one by one.
+        The part's result, and all its demands in order. The demands of a tuple are listed one by one.
     """
     demanded: list[Demand] = []
     try:
@@ -145,7 +149,7 @@ def answer(steps: Steps[T], answers: Mapping[type, Callable[[Any], Any]]) -> tup
 
 
 def kept_in(store: ArtifactStore) -> dict[type, Callable[[Any], Any]]:
-    """Return what answers `Recall` and `Keep` out of a store, for `answer`."""
+    """Return functions for `answer` that answer `Recall` and `Keep` from a store."""
 
     def recall(demand: Recall) -> list[Artifact | None]:
         return [store.find(key) for key in demand.keys]

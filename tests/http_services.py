@@ -1,4 +1,4 @@
-"""A real HTTP server on loopback that answers like an OpenAI-compatible service, after whatever trouble it is told.
+"""A real HTTP server on loopback that answers like an OpenAI-compatible service, or with trouble first.
 
     with Service(embeddings) as service:
         service.trouble(refuse(429, retry_after="0"), garbage())     # the next two requests; then `embeddings`
@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 class Request:
     path: str
     headers: dict[str, str]
-    """Names in lower case."""
+    """The headers, with names in lower case."""
 
     content: bytes
 
@@ -40,11 +40,11 @@ class Reply:
     content_type: str = "application/json"
     headers: dict[str, str] = field(default_factory=dict)
     bytes_sent: int | None = None
-    """The connection closes after so many bytes of a longer `content`."""
+    """Number of bytes after which the connection closes, if `content` is longer. None sends all of it."""
 
     after_s: float = 0.0
     stalls_s: float = 0.0
-    """A pause in the middle of `content`."""
+    """Seconds of a pause in the middle of `content`."""
 
 
 Answer: TypeAlias = Callable[[Request], Reply]
@@ -56,7 +56,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class Service:
-    """Serves until the block ends; `url` is what a client takes as its base."""
+    """A server that runs until the `with` block ends. `url` is the base URL for clients."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
@@ -69,11 +69,11 @@ class Service:
         self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
 
     def trouble(self, *answers: Answer) -> None:
-        """Give the next requests these answers, in their order of arrival."""
+        """Give these answers to the next requests, in the order in which the requests arrive."""
         self._trouble.extend(answers)
 
     def forget(self) -> None:
-        """Forget requests and trouble that is still to come."""
+        """Forget the requests, and the answers of `trouble` that were not yet given."""
         self.requests.clear()
         self._trouble.clear()
 
@@ -111,7 +111,7 @@ class Service:
                 content = self.rfile.read(int(self.headers["content-length"]))
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 reply = service._reply(Request(path=self.path, headers=headers, content=content))
-                with contextlib.suppress(ConnectionError):  # a client that gave up
+                with contextlib.suppress(ConnectionError):  # the client gave up
                     self._send(reply)
                 self.close_connection = reply.bytes_sent is not None
 
@@ -138,7 +138,7 @@ def as_json(value: Any, **changes: Any) -> Reply:
 
 
 def refuse(status: int, message: str = "no", *, retry_after: str | None = None) -> Answer:
-    """An error in OpenAI's shape."""
+    """Return an answer that is an error in OpenAI's shape."""
     headers = {} if retry_after is None else {"retry-after": retry_after}
     return lambda request: as_json({"error": {"message": message}}, status=status, headers=headers)
 
@@ -148,7 +148,7 @@ def garbage(content: str = "<html>Bad gateway</html>", content_type: str = "text
 
 
 def half(answer: Answer) -> Answer:
-    """The first half of an answer's bytes, and then a closed connection."""
+    """Return an answer that sends the first half of another answer's bytes, and then closes the connection."""
 
     def cut(request: Request) -> Reply:
         reply = answer(request)
@@ -158,7 +158,7 @@ def half(answer: Answer) -> Answer:
 
 
 def stalling(answer: Answer, seconds: float) -> Answer:
-    """The first half of an answer's bytes, a pause, and the rest."""
+    """Return an answer that sends the first half of another answer's bytes, pauses, and sends the rest."""
     return lambda request: replace(answer(request), stalls_s=seconds)
 
 
@@ -167,17 +167,17 @@ def slow(answer: Answer, seconds: float) -> Answer:
 
 
 PATIENCE_S = 120.0
-"""How long a request waits for another one, or for the test, before it is refused."""
+"""Seconds that a request waits for another request, or for the test, before it is refused."""
 
 
 class Together:
-    """Answers so many requests at a time: holds each until the others are there, again and again.
+    """An answer that holds requests until there are `size` of them, answers these, and begins again.
 
-    If the others don't come, all are refused with a status that is final, and a message that says so.
+    If too few requests come, all are refused with a final status and a message that says so.
 
     Args:
-        answer: what each request gets.
-        size: how many there must be at once.
+        answer: the answer that each request gets.
+        size: the number of requests that are answered together.
     """
 
     def __init__(self, answer: Answer, size: int) -> None:
@@ -194,12 +194,12 @@ class Together:
 
 
 class Held:
-    """Answers the first requests, and holds all others until it is opened.
+    """An answer that answers the first requests, and holds the others until `open` is called.
 
     Args:
-        answer: what each request gets.
-        after: how many are answered at once.
-        counted: which requests are counted and held; the others are answered.
+        answer: the answer that each request gets.
+        after: the number of requests that are answered without being held.
+        counted: tells whether a request is counted and may be held. Any other request is answered.
 
     Attributes:
         reached: set as soon as a request is held.
@@ -223,12 +223,12 @@ class Held:
         return self._answer(request)
 
     def open(self) -> None:
-        """Answer what is held, and hold nothing any more."""
+        """Answer the held requests, and hold no request any more."""
         self._opened.set()
 
 
 def embeddings(vector_of: Callable[[str], Sequence[float]]) -> Answer:
-    """An embedding service: `vector_of` each text, and one token per character."""
+    """Return the answer of an embedding service: `vector_of` each text, and one token per character."""
 
     def answer(request: Request) -> Reply:
         texts = request.body["input"]
@@ -242,7 +242,10 @@ def embeddings(vector_of: Callable[[str], Sequence[float]]) -> Answer:
 
 
 def completions(answer_to: Callable[[str], str], finish_reason: str = "stop") -> Answer:
-    """A chat service: `answer_to` the last message; one token per character. Streams where it is asked to."""
+    """Return the answer of a chat service: `answer_to` the last message, and one token per character.
+
+    It is a stream if the request asks for one.
+    """
 
     def answer(request: Request) -> Reply:
         prompt = request.body["messages"][-1]["content"]
@@ -259,7 +262,7 @@ def completions(answer_to: Callable[[str], str], finish_reason: str = "stop") ->
 
 
 def events(*data: str) -> Reply:
-    """Server-sent events, one per text."""
+    """Return a reply of server-sent events, one per text."""
     content = "".join(f"data: {text}\n\n" for text in data)
     return Reply(content=content.encode(), content_type="text/event-stream")
 

@@ -1,4 +1,4 @@
-"""A task of mteb that is made in memory, without a network: twelve documents on three matters, five queries."""
+"""A task of mteb that is made in memory, without a network: twelve documents on three subjects, five queries."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,7 +32,7 @@ QRELS = {"q1": {"c1": 2, "c2": 1}, "q2": {"m1": 1, "m2": 2}, "q3": {"s1": 1, "s2
 
 
 class TinyRetrieval(AbsTaskRetrieval):
-    """As any retrieval task of mteb; titles are there and not there, one text stands in white space."""
+    """A retrieval task of mteb. Some documents have a title, and one text has white space around it."""
 
     metadata = TaskMetadata(
         name="TinyMedicalRetrieval",
@@ -60,7 +60,7 @@ class TinyRetrieval(AbsTaskRetrieval):
 
 
 class OlderRetrieval(TinyRetrieval):
-    """Fills the attributes of mteb 1, as R2MED's tasks still do."""
+    """A task that fills the attributes of mteb 1, as R2MED's tasks still do."""
 
     def load_data(self, num_proc: int | None = None, **_: Any) -> None:
         if not self.data_loaded:

@@ -1,6 +1,7 @@
-"""A kind of first stage from outside the package: a document's score is how many different words of the query it has.
+"""A kind of first stage from outside the package, whose score is a number of shared words.
 
-Importable by Ray's workers. `kinds: [tests.word_overlap.WORD_OVERLAP]` in a models file registers it.
+The score of a document is the number of different words of the query that the document has. Ray's workers can import
+the kind. `kinds: [tests.word_overlap.WORD_OVERLAP]` in a models file registers it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ WORDS_FILE = "words.parquet"
 
 
 class OverlapRow(Row):
-    """How texts become words."""
+    """The row of the kind. It says how texts become words."""
 
     ignore_case: bool = False
 
@@ -32,7 +33,7 @@ class OverlapRow(Row):
 
 
 class WordsMaker(Maker):
-    """Stores the different words of every document."""
+    """A maker that stores the different words of every document."""
 
     def __init__(self, row: OverlapRow) -> None:
         self._row = row
@@ -45,7 +46,7 @@ class WordsMaker(Maker):
 
 
 class OverlapIndex:
-    """Counts the words that queries and the documents of one shard share; without one a document is no hit."""
+    """An index that counts the words that a query shares with the documents of one shard. A count of 0 is no hit."""
 
     def __init__(self, table: pa.Table) -> None:
         self._doc_ids = table["doc_id"].to_pylist()
@@ -62,7 +63,7 @@ class OverlapIndex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverlapStage(CommonStage):
-    """Words in common."""
+    """The first stage of the kind."""
 
     row: OverlapRow = field(hash=False)
 

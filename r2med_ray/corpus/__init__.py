@@ -1,1 +1,1 @@
-"""LOAD, SHARD: tasks and where their files are, readers per layout, and corpora as Parquet shards."""
+"""LOAD, SHARD: tasks and the places of their files, readers per layout, and corpora as Parquet shards."""

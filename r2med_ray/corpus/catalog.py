@@ -1,4 +1,4 @@
-"""The tasks that are known by name: R2MED's and NanoR2MED's eight each, and the demo tasks inside the package."""
+"""The tasks that are known by name: eight of R2MED, eight of NanoR2MED, and the demo tasks of this package."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ PACKAGE = Path(str(resources.files("r2med_ray.corpus")))
 
 
 class TaskCounts(BaseModel):
-    """What loading must find: lines of the corpus, distinct ids, queries, judgements."""
+    """The counts that loading must find: queries, lines of the corpus, distinct document ids, judgements."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -35,7 +35,7 @@ class TaskCounts(BaseModel):
 
 
 class TaskRow(BaseModel):
-    """One task. It comes from the Hub (`hub`, `revision`) or from a folder of this package."""
+    """One task, which comes from the Hub (`hub`, `revision`) or from a folder of this package."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -47,13 +47,14 @@ class TaskRow(BaseModel):
     layout: str = "r2med"
     hub: str | None = None
     revision: str = ""
-    """A commit; empty where none is known, and then an entry has to name it (`NAME@COMMIT`)."""
+    """A commit; empty if no commit is known. An entry then has to name a commit (`NAME@COMMIT`)."""
 
     commit_is_named: bool = False
-    """Whether an entry of a benchmark names the commit: then the files are the Hub's, for a folder has none."""
+    """Whether an entry of a benchmark names the commit. The files are then the Hub's, because a folder has no
+    commit."""
 
     split: str | None = None
-    """Its split, where one repository holds several tasks."""
+    """The task's split, if one repository holds several tasks."""
 
     folder: str = ""
     counts: TaskCounts
@@ -61,10 +62,10 @@ class TaskRow(BaseModel):
     """The names that R2MED's prompt tables use."""
 
     def locate(self, *, download: bool = True) -> TaskSource:
-        """Find the task's folder; fetches it from the Hub where it is not on this machine yet, unless told not to.
+        """Find the task's folder. If it is not on this machine and `download` is set, it is fetched from the Hub.
 
         Raises:
-            DataError: says which files to put where.
+            DataError: the files can't be found or fetched; says which files to put where.
         """
         if self.hub is not None:
             files = HubFiles.of_split(self.hub, self.split) if self.split else None
@@ -84,7 +85,7 @@ class TaskRow(BaseModel):
 
     @property
     def repository(self) -> str | None:
-        """The Hub's repository of this task alone, where texts for its queries lie; None for one of several tasks."""
+        """The Hub's repository of this task alone, with texts for its queries; None for one of several tasks."""
         return None if self.split is not None else self.hub
 
     def lists_at_hand(self) -> list[str]:
@@ -104,11 +105,11 @@ TASKS = Registry("task", [(row.name, row) for row in _ROWS], _ALIASES)
 
 
 def select_tasks(entries: Sequence[str | TaskConfig]) -> list[TaskRow | TaskConfig]:
-    """Return what the entries name, in their order, without looking at any file.
+    """Return the tasks that the entries name, in the order of the entries. No file is looked at.
 
     An entry is a task's name or old name, a glob (`Demo-*`), a glob within a suite (`R2MED/*`), or a folder. A commit
-    may stand behind it, as in `NanoR2MED/*@<40 hex digits>`: it takes the place of the catalogue's, and the files are
-    the Hub's at that commit, whatever `$R2MED_DATA` holds.
+    may follow a name or a glob, as in `NanoR2MED/*@<40 hex digits>`. This commit replaces the catalogue's, and the
+    files are the Hub's at this commit, whatever `$R2MED_DATA` holds.
 
     Raises:
         ConfigError: an entry matches nothing or names a commit of a task that has none, its layout is unknown, or a
@@ -140,9 +141,10 @@ def resolve_tasks(entries: Sequence[str | TaskConfig], *, download: bool = True)
 
 
 def fetcher(task: Task) -> Callable[[str], Path] | None:
-    """Return what gets further files of a task's repository, e.g. generated texts.
+    """Return a function that gets a further file of a task's repository, e.g. generated texts.
 
-    None for a task that has no repository to itself: one of one's own, whatever its name, the demo, and Nano sets.
+    Return None for a task that has no repository to itself: a task of the user's own (whatever its name), a demo
+    task, or a Nano set.
     """
     row = next((row for row in _ROWS if (row.name, row.suite) == (task.name, task.suite)), None)
     if row is None or row.repository is None:

@@ -1,4 +1,4 @@
-"""What a task's files say of one another, and whether it is as much as it should be."""
+"""Checks of a task's files: whether they fit one another, and whether they hold as much as expected."""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from r2med_ray.types import Qrels, Query
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Something that is accepted, counted and said."""
+    """Something in a task's files that is accepted, counted and reported."""
 
     name: str
     says: str
@@ -27,7 +27,7 @@ def compare(queries: Sequence[Query], qrels: Qrels, corpus_ids: Set[str]) -> lis
     Args:
         queries: every query of the file.
         qrels: every judgement.
-        corpus_ids: those query ids, judged and excluded document ids that the corpus has.
+        corpus_ids: the ids that the corpus has, among the query ids and the judged and excluded document ids.
     """
     query_ids = {query.query_id: None for query in queries}
     judged_ids = {doc_id: None for grades in qrels.values() for doc_id in grades}
@@ -84,7 +84,7 @@ def require_common_query(source: TaskSource, queries: Sequence[Query], qrels: Qr
     """Refuse qrels that name none of the queries.
 
     Raises:
-        DataError: names the first id of either side.
+        DataError: qrels and queries have no id in common; names the first id of each.
     """
     if not any(query.query_id in qrels for query in queries):
         raise DataError(
@@ -94,10 +94,10 @@ def require_common_query(source: TaskSource, queries: Sequence[Query], qrels: Qr
 
 
 def require_expected(source: TaskSource, counts: Mapping[str, int]) -> None:
-    """Refuse a task that is not the one of the catalogue.
+    """Refuse a task whose counts are not those of the catalogue.
 
     Raises:
-        DataError: names every count that differs, with both numbers.
+        DataError: a count differs; names every such count, with both numbers.
     """
     wrong = [
         f"{expected} {name} expected, {counts[name]} found"

@@ -1,6 +1,7 @@
-"""Turns a corpus once into Parquet shards, an artefact of its own: out of a file, or out of documents in memory.
+"""Turns a corpus once into an artefact of Parquet shards: from a file, or from documents in memory.
 
-A file is streamed: one shard of documents is held at a time, and 8 bytes per document (25 while ids are compared).
+A file is streamed: memory holds one shard of documents at a time, and 8 bytes per document (25 while ids are
+compared).
 """
 
 import itertools
@@ -37,17 +38,17 @@ def convert_corpus(
     shards: int | None = None,
     on_conflict: OnConflict = "error",
 ) -> Artifact:
-    """Return the artefact of a task's corpus, and make it where the store doesn't have it.
+    """Return the artefact of a task's corpus, and make it if the store doesn't have it.
 
     Args:
         source: the task.
-        store: where the artefact is, or goes.
+        store: the store that has or gets the artefact.
         documents_per_shard: rows of every shard but the last.
-        shards: takes its place: equal shards, at most this many.
+        shards: replaces `documents_per_shard`: equal shards, at most this many.
         on_conflict: what happens to two texts under one id.
 
     Raises:
-        DataError: the file has no documents, or a bad one; names file and line.
+        DataError: the file has no document, or a bad one; names file and line.
     """
     path = source.files.corpus
     if next(read_texts(path, LAYOUTS[source.layout]), None) is None:
@@ -68,16 +69,16 @@ def convert_documents(
     documents_per_shard: int,
     shards: int | None = None,
 ) -> Artifact:
-    """Return the artefact of a corpus in memory, and make it where the store doesn't have it.
+    """Return the artefact of a corpus in memory, and make it if the store doesn't have it.
 
     The shards are those that `convert_corpus` makes of a file with these documents.
 
     Args:
         documents: the whole corpus, in the order of its rows.
-        store: where the artefact is, or goes.
-        name: what errors call the corpus.
+        store: the store that has or gets the artefact.
+        name: the name of the corpus in errors.
         documents_per_shard: rows of every shard but the last.
-        shards: takes its place: equal shards, at most this many.
+        shards: replaces `documents_per_shard`: equal shards, at most this many.
 
     Raises:
         DataError: there is no document, an id is empty, holds white space or comes twice, or a text has no UTF-8
@@ -100,7 +101,7 @@ def convert_documents(
 def corpus_key(
     source: TaskSource, *, documents_per_shard: int, shards: int | None, on_conflict: OnConflict
 ) -> ArtifactKey:
-    """Return the key of a converted corpus; its file is read for it. See `convert_corpus` for the arguments."""
+    """Return the key of a converted corpus. The file is read for the key. See `convert_corpus` for the arguments."""
     path = source.files.corpus
     if shards is not None:
         documents_per_shard = -(-count_records(path) // shards)
@@ -135,7 +136,7 @@ def load_corpus(artifact: Artifact) -> Corpus:
 def _convert(
     path: Path, layout: str, writer: ArtifactWriter, documents_per_shard: int, on_conflict: OnConflict
 ) -> None:
-    """Write shards and duplicate rows, and note what is said about them."""
+    """Write the shards and the duplicate rows, and note the warnings about them."""
     ids = IdReader(path)
     shards, id_hashes = _write_shards(read_documents(path, LAYOUTS[layout], ids), writer, documents_per_shard)
 
@@ -162,7 +163,7 @@ def _convert(
 def _write_shards(
     documents: Iterator[Document], writer: ArtifactWriter, documents_per_shard: int
 ) -> tuple[list[dict[str, Json]], "array[int]"]:
-    """Write documents as shards; return what is noted of each shard, and a 64-bit hash of each row's id."""
+    """Write documents as shards. Return row count and digest of each shard, and a 64-bit hash of each row's id."""
     id_hashes = array("q")
     shards: list[dict[str, Json]] = []
     while batch := list(itertools.islice(documents, documents_per_shard)):
@@ -176,13 +177,13 @@ def _write_shards(
 def _note(
     writer: ArtifactWriter, shards: Sequence[Json], *, duplicate_rows: Sequence[int], warnings: Sequence[str]
 ) -> None:
-    """Write what `load_corpus` reads beside the shards."""
+    """Write what `load_corpus` reads in addition to the shards."""
     writer.write_table(DUPLICATES_FILE, pa.table({"row": pa.array(duplicate_rows, pa.int64())}))
     writer.attributes |= {"shards": list(shards), "warnings": list(warnings)}
 
 
 def _checked(documents: Iterable[Document], name: str) -> list[Document]:
-    """Return documents of a corpus in memory.
+    """Return the documents of a corpus in memory, after checks.
 
     Raises:
         DataError: see `convert_documents`.

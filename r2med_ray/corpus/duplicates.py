@@ -1,4 +1,4 @@
-"""Document ids that come twice: found by hash, then compared as they are.
+"""Finds document ids that come twice: first by hash, then by comparing the ids themselves.
 
 Shape letters: N rows of a corpus, M rows that share their id's hash with another.
 """
@@ -25,7 +25,7 @@ OnConflict: TypeAlias = Literal["error", "last"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duplicates:
     rows: tuple[int, ...]
-    """Rows to skip, ascending: of each id all but one are here."""
+    """Rows to skip, ascending: for each id, all its rows but one."""
 
     warnings: tuple[str, ...]
 
@@ -40,11 +40,11 @@ def find_duplicates(
 ) -> Duplicates:
     """Compare the documents whose ids are equal.
 
-    The first row of an id is kept. With `on_conflict="last"`, a later row with another text takes its place.
+    The first row of an id is kept. With `on_conflict="last"`, a later row with another text is kept in its place.
 
     Args:
         hashes_N: 64-bit hashes of the ids, shape (N,), in row order.
-        read_rows: gives (row, document) of ascending rows, in that order.
+        read_rows: takes ascending row numbers, and gives (row, document) in that order.
         on_conflict: see `OnConflict`.
         ids_at_once: how many documents are held for comparison.
         where: gives the file and line of a row.

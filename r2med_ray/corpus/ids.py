@@ -1,4 +1,4 @@
-"""Ids are text: what a file may hold in their place, and how what was found is put into a sentence."""
+"""Reads ids as text, refuses what is no id, and counts findings for a sentence in a report."""
 
 import re
 from collections.abc import Iterable
@@ -24,12 +24,12 @@ class Tally:
             self._examples.append(repr(value))
 
     def sentences(self, says: str) -> list[str]:
-        """Return one sentence, "<count> <says>, e.g. <examples>", or none where nothing was counted."""
+        """Return one sentence, "<count> <says>, e.g. <examples>", or no sentence if nothing was counted."""
         return [f"{self.count} {says}, e.g. {', '.join(self._examples)}"] if self.count else []
 
 
 class IdReader:
-    """Takes the ids of one file and counts those that were JSON integers, or whose record was left out."""
+    """Reads the ids of one file, and counts JSON integers and records that were left out."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -40,8 +40,9 @@ class IdReader:
         """Return an id as text: a JSON integer becomes its decimal digits.
 
         Raises:
-            DataError: a float, a boolean, null, a list, a blank text, or a text that holds white space of ASCII (run
-                files and qrels are parted by it), NUL (trec_eval ends an id there) or half of a surrogate pair.
+            DataError: the value is a float, a boolean, null, a list, an empty text, a text of white space alone, or a
+                text that holds ASCII white space (it separates the columns of run files and qrels), NUL (trec_eval
+                ends an id there) or half of a surrogate pair.
         """
         if isinstance(value, int) and not isinstance(value, bool):
             self._integers.add(str(value))
@@ -61,10 +62,10 @@ class IdReader:
 
 
 def encodable(text: str, *, where: str) -> str:
-    """Return the text.
+    """Return the text unchanged.
 
     Raises:
-        DataError: it has no UTF-8 form, because an escape like `\\ud800` stands alone in it.
+        DataError: the text has no UTF-8 form, because it holds an escape like `\\ud800` without its other half.
     """
     try:
         text.encode()

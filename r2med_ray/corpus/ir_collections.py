@@ -1,8 +1,8 @@
-"""Collections of the `ir_datasets` package, addressed like files: `ir_datasets:/<dataset id>/<docs|queries|qrels>`.
+"""Collections of the `ir_datasets` package, addressed like files.
 
-The package (MacAvaney et al., SIGIR 2021) fetches and unpacks hundreds of collections by id, e.g. `vaswani` or
-`beir/nfcorpus/test`. A text is the record's `default_text()`: the package's own choice of fields, with the title in
-front where there is one.
+An address is `ir_datasets:/<dataset id>/<docs|queries|qrels>`. The package (MacAvaney et al., SIGIR 2021) fetches and
+unpacks hundreds of collections by id, e.g. `vaswani` or `beir/nfcorpus/test`. A text is the record's
+`default_text()`: the package's own choice of fields, after the title if there is one.
 """
 
 import hashlib
@@ -24,11 +24,11 @@ _VALUES: Mapping[str, Callable[[Any], dict[str, object]]] = {
 
 
 def address(dataset_id: str) -> Path:
-    """Return what stands for the folder of a dataset.
+    """Return the address of a dataset, which is used in place of a folder.
 
     Raises:
         NotAtHand: the package is not installed.
-        ConfigError: it doesn't know the dataset, or documents, queries or qrels are missing in it.
+        ConfigError: the package doesn't know the dataset, or the dataset lacks documents, queries or qrels.
     """
     dataset = _load(dataset_id)
     missing = [kind for kind in _VALUES if not getattr(dataset, f"has_{kind}")()]
@@ -48,7 +48,7 @@ def read_entries(path: Path) -> Iterator[Record]:
     """Yield the records of an address with the field names of BEIR; `line` counts from 1.
 
     Raises:
-        DataError: the package can't fetch or read them.
+        DataError: the package can't fetch or read the records.
     """
     dataset_id, kind = "/".join(path.parts[1:-1]), path.name
     dataset = _load(dataset_id)
@@ -63,7 +63,7 @@ def read_entries(path: Path) -> Iterator[Record]:
 
 
 def digest_of(path: Path) -> str:
-    """Return the SHA-256 of an address's records, which are read for it."""
+    """Return the SHA-256 of the records of an address. All records are read for it."""
     digest = hashlib.sha256()
     for record in read_entries(path):
         digest.update(repr(sorted(record.values.items())).encode("utf-8", "surrogatepass"))

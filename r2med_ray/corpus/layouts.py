@@ -1,4 +1,4 @@
-"""Which files a collection's folder holds, and what the fields of its records are called."""
+"""The layouts of collections: which files a folder holds, and the field names of their records."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,10 @@ from r2med_ray.settings.registry import Registry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """File names are globs in order of preference, `{split}` is filled in; fields are in order of preference."""
+    """The files and fields of one kind of collection.
+
+    File names are globs in order of preference; `{split}` is filled in. Fields are in order of preference too.
+    """
 
     corpus: tuple[str, ...]
     queries: tuple[str, ...]
@@ -22,18 +25,18 @@ class Layout:
     """Whether a document or query without a text is left out, and counted."""
 
     candidates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Name of a ranked list per query that may come with the collection → its file."""
+    """Name of a set of ranked lists, one per query, that may come with the collection → file of the set."""
 
     judgement_fields: tuple[tuple[str, ...], ...] = (("q_id", "query-id"), ("p_id", "corpus-id"), ("score",))
-    """Query, document and grade in JSON Lines and Parquet, R2MED's names first and MTEB's second. A field that lists
-    documents needs no grade."""
+    """Fields of query, document and grade in JSON Lines and Parquet: R2MED's names first, MTEB's second. A field that
+    lists documents needs no grade."""
 
     excluded_field: str = ""
-    """The documents that must not be in a query's ranking; empty where the layout has no such field."""
+    """Field with the documents that must not be in a query's ranking; empty if the layout has no such field."""
 
     @property
     def has_splits(self) -> bool:
-        """Whether the queries of several qrels share one file, so that a split takes those that its qrels name."""
+        """Whether the queries of all splits share one file. The queries of a split are those that its qrels name."""
         return _name_a_split(self.qrels) and not _name_a_split(self.queries)
 
 
@@ -125,11 +128,14 @@ LAYOUTS = Registry(
         ),
     ],
 )
-"""`r2med`: R2MED's eight tasks (its README says `qrels.txt`, its code reads `qrels.jsonl`). `beir`: BEIR and MTEB.
-`trec`: topics (TSV or `<top>`), qrels with four columns, a corpus as JSON Lines like Anserini's. `nano`: the Nano
-sets of HAKARI-Bench, six configs whose splits are the tasks; the qrels are all positive and have no grade. `bright`:
-BRIGHT, a split per domain, gold and excluded documents beside each query; `bright-long` has its documents before they
-were cut into passages. `ir_datasets`: no files but the records of that package; see `ir_collections`."""
+"""`r2med`: R2MED's eight tasks (R2MED's README says `qrels.txt`, its code reads `qrels.jsonl`).
+`beir`: BEIR and MTEB.
+`trec`: topics (TSV or `<top>`), qrels with four columns, and a corpus as JSON Lines like Anserini's.
+`nano`: the Nano sets of HAKARI-Bench, six configs whose splits are the tasks. The qrels are all positive and have no
+grade.
+`bright`: BRIGHT, with a split per domain. Each query comes with its gold and its excluded documents.
+`bright-long`: BRIGHT with its documents before they were cut into passages.
+`ir_datasets`: the records of that package in place of files; see `ir_collections`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +150,7 @@ def find_files(folder: Path, layout: str, split: str) -> TaskFiles:
 
     Raises:
         ConfigError: the layout is unknown.
-        DataError: a file is missing, or two could be meant.
+        DataError: a file is missing, or two files fit.
     """
     row = LAYOUTS[layout]
     if is_address(folder):
@@ -163,7 +169,7 @@ def find_candidates(folder: Path, layout: str, split: str) -> dict[str, Path]:
     """Return name → file of the ranked lists that came with a collection.
 
     Raises:
-        DataError: two files of one list could be meant.
+        DataError: two files fit one list.
     """
     found = {
         name: _find(folder, [pattern.format(split=split) for pattern in patterns])

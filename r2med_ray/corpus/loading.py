@@ -1,4 +1,4 @@
-"""Corpus, queries and qrels of a task, and the documents of a shard or of a few ids."""
+"""Loads corpus, queries and qrels of a task, and the documents of a shard or of a few ids."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -25,10 +25,10 @@ from r2med_ray.types import Corpus, CorpusShard, DocId, Document, Qrels, Query, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardRows:
-    """What a shard holds, without the rows that were to be skipped."""
+    """The rows and documents of a shard, without the rows that are skipped."""
 
     rows: npt.NDArray[np.int64]
-    """Row numbers in the corpus, shape (N,); `rows[i]` is that of `documents[i]`."""
+    """Row numbers in the corpus, int64, shape (N,); `rows[i]` is the row of `documents[i]`."""
 
     documents: list[Document]
 
@@ -41,9 +41,9 @@ def load_task(
     shards: int | None = None,
     on_conflict: OnConflict = "error",
 ) -> Task:
-    """Read queries and qrels, convert the corpus where the store doesn't have it, and check the three together.
+    """Read queries and qrels, convert the corpus if the store doesn't have it, and check the three together.
 
-    Of a layout with splits, the queries without qrels are left out. See `convert_corpus` for the arguments.
+    If the layout has splits, queries without qrels are left out. See `convert_corpus` for the arguments.
 
     Raises:
         DataError: a record is wrong (file and line), no query is judged, or a count is not the expected one.
@@ -112,10 +112,10 @@ def read_shard(store: ArtifactStore, shard: CorpusShard, *, skip_rows: Collectio
 
 
 def rows_of_table(table: pa.Table, shard: CorpusShard, *, skip_rows: Collection[int] = ()) -> ShardRows:
-    """Return what `read_shard` returns, of a whole shard that was read by somebody else.
+    """Return the rows and documents of a whole shard that is in memory already; see `read_shard`.
 
     Raises:
-        ArtifactError: its content is not what its digest says.
+        ArtifactError: the table is not what the shard's digest says.
     """
     require_digest(table, shard)
     if skip_rows:
@@ -124,12 +124,12 @@ def rows_of_table(table: pa.Table, shard: CorpusShard, *, skip_rows: Collection[
 
 
 def fetch_documents(store: ArtifactStore, corpus: Corpus, doc_ids: Iterable[DocId]) -> dict[DocId, Document]:
-    """Return the documents of some ids; one shard at a time is held.
+    """Return the documents of some ids. Memory holds one shard at a time.
 
-    Where an id comes twice, the last row has the text that counts: with another text, the earlier rows are skipped.
+    If an id comes twice, the text of its last row counts: an earlier row with another text is skipped.
 
     Raises:
-        DataError: names ids that the corpus doesn't have.
+        DataError: the corpus lacks some of the ids; names the first of them.
         ArtifactError: see `read_shard`.
     """
     wanted = set(doc_ids)
@@ -151,7 +151,7 @@ def _ids_in_corpus(store: ArtifactStore, corpus: Corpus, queries: Sequence[Query
 
 
 def _content_revision(source: TaskSource, artifact: Artifact) -> str:
-    """Name a folder of one's own by what is in it."""
+    """Return a revision for a folder of the user's own, made from the digests of its files."""
     files = source.files
     digests = [artifact.inputs["file"], file_digest(files.queries), file_digest(files.qrels)]
     return f"content-{fingerprint(digests)[:12]}"

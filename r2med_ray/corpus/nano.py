@@ -12,10 +12,10 @@ CANDIDATES_BEFORE_SAFEGUARD = 100
 
 
 def count_safeguards(candidates: Mapping[str, Path]) -> dict[str, int]:
-    """Return `safeguards`: queries whose list has a positive at rank 101 that fusion did not find.
+    """Return the count `safeguards`: queries whose list has a positive at rank 101 that fusion did not find.
 
     Args:
-        candidates: name → file of the ranked lists; without `reranking_hybrid` there is nothing to count.
+        candidates: name → file of the ranked lists. Without `reranking_hybrid` the result is empty.
 
     Raises:
         DataError: a row has no list.
@@ -32,7 +32,7 @@ def count_safeguards(candidates: Mapping[str, Path]) -> dict[str, int]:
 
 
 def safeguard_sentences(counts: Mapping[str, int]) -> list[str]:
-    """Say what a reader of reranking figures has to know, where there is something."""
+    """Return the warning that a reader of reranking figures needs; an empty list if there are no safeguards."""
     if not counts.get("safeguards"):
         return []
     return [
@@ -43,7 +43,7 @@ def safeguard_sentences(counts: Mapping[str, int]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CharacterCounts:
-    """How long texts are, in code points, as HAKARI-Bench states it of every Nano set."""
+    """Lengths of texts in code points, in the form that HAKARI-Bench states them for every Nano set."""
 
     shortest: int
     mean: float
@@ -52,6 +52,6 @@ class CharacterCounts:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> "CharacterCounts":
-        """Count texts, at least one."""
+        """Return the counts of one or more texts."""
         lengths = [len(text) for text in texts]
         return cls(shortest=min(lengths), mean=fmean(lengths), median=median(lengths), longest=max(lengths))

@@ -1,4 +1,7 @@
-"""The records of a collection's files. Nothing is guessed: no quoting, no missing values, no number types."""
+"""Reads documents, queries and qrels from a collection's files.
+
+Nothing is guessed: no quoting, no missing values, no number types.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,20 +16,22 @@ from r2med_ray.storage.jsonl import Record, read_lines
 from r2med_ray.types import DocId, Document, Qrels, Query, QueryId
 
 HEADS = frozenset({"_id", "id", "qid", "q_id", "query-id", "query_id"})
-"""First column of a TSV header; BEIR writes `query-id`, `corpus-id`, `score`."""
+"""Names that mark the first column of a TSV header. BEIR writes `query-id`, `corpus-id`, `score`."""
 
 NOTHING = ["N/A"]
-"""BRIGHT's list of no documents."""
+"""BRIGHT's way to write an empty list of documents."""
 
 GREATEST_GRADE = 2**31 - 1
-"""So that sums of gains stay exact."""
+"""The greatest grade that is accepted, so that sums of gains stay exact."""
 
 
 def read_documents(path: Path, layout: Layout, ids: IdReader) -> Iterator[Document]:
-    """Yield the documents of JSON Lines or Parquet in their order. A title that is absent, null or blank is none.
+    """Yield the documents of JSON Lines or Parquet in their order.
+
+    A title that is absent, null or only white space becomes an empty title.
 
     Raises:
-        DataError: names file and line of a bad id, of a text that is missing or null, of a title that is no text.
+        DataError: an id is bad, a text is missing or null, or a title is no text; names file and line.
     """
     for record in read_texts(path, layout, ids.left_out):
         where = record.where
@@ -41,8 +46,8 @@ def read_queries(path: Path, layout: Layout, ids: IdReader) -> list[Query]:
     """Read queries from JSON Lines, Parquet, TREC topics (`<top>`) or `id<TAB>text`.
 
     Raises:
-        DataError: names file and line of a bad id, a missing or blank text, an id that was there before; or says
-            that there is no query at all.
+        DataError: an id is bad or comes twice, or a text is missing or only white space (names file and line); or
+            the file holds no query.
     """
     queries: dict[QueryId, Query] = {}
     lines: dict[QueryId, int] = {}
@@ -65,14 +70,15 @@ def read_queries(path: Path, layout: Layout, ids: IdReader) -> list[Query]:
 
 
 def read_qrels(path: Path, layout: Layout, ids: IdReader) -> tuple[Qrels, list[str]]:
-    """Read judgements and what there is to say about them.
+    """Return the judgements of a file, and warnings about them.
 
-    JSON Lines, three columns (query, document, grade; with or without BEIR's header), TREC's four (query, iteration,
-    document, grade), or Parquet. A record may list several documents; Parquet and lists without a grade mean 1.
+    The file is JSON Lines, three columns (query, document, grade; with or without BEIR's header), TREC's four columns
+    (query, iteration, document, grade), or Parquet. A record may list several documents. In Parquet, and in a record
+    with a list, a missing grade means 1.
 
     Raises:
-        DataError: names file and line of a bad id or grade, and both lines of a document with two grades for one
-            query; or says that there is no judgement at all.
+        DataError: an id or a grade is bad (names file and line), a document has two grades for one query (names both
+            lines), or the file holds no judgement.
     """
     qrels: dict[QueryId, dict[DocId, int]] = {}
     lines: dict[tuple[QueryId, DocId], int] = {}
@@ -97,7 +103,7 @@ def read_qrels(path: Path, layout: Layout, ids: IdReader) -> tuple[Qrels, list[s
 
 
 def _query_fields(path: Path, layout: Layout, left_out: Tally) -> Iterator[tuple[int, object, str, list[object]]]:
-    """Yield (line, id as it stands, text, excluded documents as they stand)."""
+    """Yield (line, unchecked id, text, unchecked ids of excluded documents)."""
     if _has_records(path):
         for record in read_texts(path, layout, left_out):
             excluded = _doc_ids(record, (layout.excluded_field,)) if layout.excluded_field else []
@@ -113,7 +119,7 @@ def _query_fields(path: Path, layout: Layout, left_out: Tally) -> Iterator[tuple
 
 
 def _judgement_fields(path: Path, layout: Layout) -> Iterator[tuple[int, object, object, object]]:
-    """Yield (line, query id, doc id, grade), as they stand."""
+    """Yield (line, query id, doc id, grade), all unchecked."""
     if _has_records(path):
         query_names, doc_names, *grade_names = layout.judgement_fields
         for record in read_records(path):
@@ -147,7 +153,7 @@ def _columns(path: Path, maxsplit: int = -1) -> Iterator[tuple[int, list[str]]]:
 def _has_records(path: Path) -> bool:
     """Say whether a file holds records rather than lines of text.
 
-    R2MED's `qrels.txt` may hold JSON Lines, so the content decides where the name does not.
+    R2MED's `qrels.txt` may hold JSON Lines, so the content decides if the name does not.
     """
     if is_parquet(path) or is_address(path):
         return True
@@ -163,7 +169,7 @@ def _field(record: Record, names: tuple[str, ...]) -> object:
 
 
 def _doc_ids(record: Record, names: tuple[str, ...]) -> list[object]:
-    """Return a list of document ids as they stand; BRIGHT writes `["N/A"]` for none."""
+    """Return a record's list of document ids, unchecked. BRIGHT writes an empty list as `["N/A"]`."""
     value = _field(record, names)
     if not isinstance(value, list):
         raise DataError(f"{record.where}: {' or '.join(names)} is {value!r:.80}; expected a list of document ids")
@@ -181,7 +187,7 @@ def _text(value: object, where: str, field: str) -> str:
 
 
 def _grade(value: object, where: str) -> int:
-    """Return a grade: a whole number of 32 bits, be it written as 1, 1.0 or "1"."""
+    """Return a grade as a whole number of 32 bits. The value may be written as 1, 1.0 or "1"."""
     if isinstance(value, int | float | str) and not isinstance(value, bool):
         try:
             number = float(value)

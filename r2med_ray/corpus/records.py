@@ -1,4 +1,7 @@
-"""The records of a collection, be they JSON Lines, Parquet or a package's: read, counted, named by their bytes."""
+"""Reads, counts and digests the records of a collection.
+
+The records are in JSON Lines, in Parquet, or in the `ir_datasets` package.
+"""
 
 import hashlib
 from collections.abc import Iterator
@@ -17,10 +20,10 @@ def is_parquet(path: Path) -> bool:
 
 
 def read_records(path: Path) -> Iterator[Record]:
-    """Yield the records of a file, which may be the first of several Parquet parts.
+    """Yield the records of a file. The file may be the first of several Parquet parts.
 
     Raises:
-        DataError: names file and line of what can't be read.
+        DataError: a record can't be read; names file and line.
     """
     if is_address(path):
         return read_entries(path)
@@ -28,12 +31,12 @@ def read_records(path: Path) -> Iterator[Record]:
 
 
 def read_texts(path: Path, layout: Layout, left_out: Tally | None = None) -> Iterator[Record]:
-    """Yield the records of documents or queries, without those whose text is empty where the layout drops them.
+    """Yield the records of documents or queries. Records without a text are left out if the layout says so.
 
     Args:
         path: the file, or the first of its parts.
-        layout: says whether, and under which names.
-        left_out: takes the ids of what was dropped.
+        layout: says whether such records are left out, and names the text fields.
+        left_out: counts the ids of the records that are left out.
     """
     for record in read_records(path):
         if layout.drops_empty and all(_is_empty(record.values.get(field)) for field in layout.text_fields):
@@ -44,14 +47,14 @@ def read_texts(path: Path, layout: Layout, left_out: Tally | None = None) -> Ite
 
 
 def count_records(path: Path) -> int:
-    """Return how many records a file has; blank lines are none."""
+    """Return how many records a file has. Empty lines don't count."""
     if is_address(path):
         return sum(1 for _ in read_entries(path))
     return count_rows(path) if is_parquet(path) else sum(1 for _ in read_lines(path))
 
 
 def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes, or what names a Parquet table's parts or a package's records."""
+    """Return the SHA-256 of a file, of a package's records, or a fingerprint of the parts of a Parquet table."""
     if is_address(path):
         return digest_of(path)
     digests = [_sha256(part) for part in (parts(path) if is_parquet(path) else [path])]

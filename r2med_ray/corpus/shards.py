@@ -1,4 +1,4 @@
-"""Shards of a converted corpus: Parquet with one schema, and a digest that their documents are checked against."""
+"""Shards of a converted corpus: Parquet with one schema, and a digest that each shard is checked against."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ SCHEMA = pa.schema([("row", pa.int64()), ("doc_id", pa.string()), ("title", pa.s
 
 
 def to_table(documents: Sequence[Document], *, start_row: int) -> pa.Table:
-    """Return documents as a table of `SCHEMA`, rows counted from `start_row`."""
+    """Return documents as a table of `SCHEMA`, whose rows are counted from `start_row`."""
     columns = [
         np.arange(start_row, start_row + len(documents)),
         [document.doc_id for document in documents],
@@ -33,9 +33,9 @@ def from_table(table: pa.Table) -> list[Document]:
 
 
 def table_digest(table: pa.Table) -> str:
-    """Return the SHA-256 of a table of `SCHEMA`: rows, then of each text column all lengths and all bytes.
+    """Return the SHA-256 of a table of `SCHEMA`: of its rows, then of all lengths and all bytes of each text column.
 
-    It depends on the values alone, not on how Arrow cuts them into chunks or how Parquet packs them.
+    The digest depends on the values alone, not on how Arrow cuts them into chunks or how Parquet packs them.
     """
     digest = hashlib.sha256(table["row"].to_numpy())
     for name in ("doc_id", "title", "text"):
@@ -77,7 +77,7 @@ def require_digest(table: pa.Table, shard: CorpusShard) -> None:
 def locate(
     store: ArtifactStore, corpus: Corpus, doc_ids: Iterable[DocId]
 ) -> Iterator[tuple[CorpusShard, list[DocId]]]:
-    """Yield the shards that hold any of the ids, each with those; only the column of ids is read."""
+    """Yield the shards that hold any of the ids, each with the ids that it holds. Only the column of ids is read."""
     wanted = pa.array(sorted(set(doc_ids)), pa.string())
     for shard in corpus.shards:
         column = read_table(store, shard, ["doc_id"])["doc_id"]

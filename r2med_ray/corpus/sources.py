@@ -1,4 +1,4 @@
-"""Where a task's files are: in a folder, under `R2MED_DATA`, in the Hub's cache, or on the Hub; nowhere else."""
+"""Finds a task's files: in a folder, under `R2MED_DATA`, in the Hub's cache, or on the Hub; nowhere else."""
 
 import os
 from collections.abc import Mapping
@@ -9,21 +9,21 @@ from r2med_ray.corpus.layouts import TaskFiles, find_files
 from r2med_ray.errors import NotAtHand
 
 DATA_FOLDER = "R2MED_DATA"
-"""Environment variable: a folder with one folder per task."""
+"""Name of the environment variable that names the data folder, which has one folder per task."""
 
 HUB_FILES = ("corpus.jsonl", "query.jsonl", "qrels.jsonl")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubFiles:
-    """The files of a task in its repository: one repository per task, unless it is a split of several."""
+    """The files of a task in its repository. A repository holds one task, or several tasks as splits."""
 
     folder: str
-    """Under `$R2MED_DATA`."""
+    """Name of the task's folder under `$R2MED_DATA`."""
 
     needed: tuple[str, ...] = HUB_FILES
     fetched: str = "*.jsonl"
-    """Glob; generated texts and ranked lists come along."""
+    """Glob of the files to fetch, with generated texts and ranked lists."""
 
     @classmethod
     def of_split(cls, repo: str, split: str) -> "HubFiles":
@@ -42,7 +42,7 @@ class TaskSource:
     layout: str
     split: str = "test"
     revision: str | None = None
-    """Commit on the Hub; None for a folder of one's own, which is then named by its digest."""
+    """Commit on the Hub; None for a folder of the user's own, whose revision is made from its digest."""
 
     expected: Mapping[str, int] = field(default_factory=dict)
     """Counts that loading must find, e.g. `{"queries": 103}`."""
@@ -67,18 +67,18 @@ def is_cached(repo: str, revision: str, file: str) -> bool:
 def hub_folder(
     name: str, repo: str, revision: str, *, files: HubFiles | None = None, download: bool = True
 ) -> tuple[Path, str | None]:
-    """Return the folder of a Hub task and its revision, which is None for a folder under `$R2MED_DATA`.
+    """Return the folder of a Hub task, and its revision. The revision is None for a folder under `$R2MED_DATA`.
 
     Args:
         name: the task.
-        repo: its data set on the Hub.
-        revision: a commit; empty where none is known, and then the Hub is not asked.
-        files: which files of the repository are the task's; R2MED's three where it is left out.
+        repo: the task's data set on the Hub.
+        revision: a commit; empty if none is known. The Hub is then not asked.
+        files: which files of the repository are the task's; R2MED's three if left out.
         download: False looks on this machine only.
 
     Raises:
-        NotAtHand: it is neither there nor in the cache, and the Hub does not give it; says which files to put where,
-            or how to give a revision.
+        NotAtHand: the task is neither under `$R2MED_DATA` nor in the cache, and the Hub does not give it; says which
+            files to put where, or how to give a revision.
     """
     files = files or HubFiles(folder=name)
     if DATA_FOLDER in os.environ and data_folder(files.folder).is_dir():
@@ -102,10 +102,10 @@ def hub_commit(
 ) -> tuple[Path, str]:
     """Return the folder of a Hub task at a commit that the user named, and the commit.
 
-    A folder under `$R2MED_DATA` has no commit, so it is not looked at. See `hub_folder` for the arguments.
+    Folders under `$R2MED_DATA` have no commit, so they are not looked at. See `hub_folder` for the arguments.
 
     Raises:
-        NotAtHand: it is not in the cache, and the Hub does not give it.
+        NotAtHand: the task is not in the cache, and the Hub does not give it.
     """
     files = files or HubFiles(folder=name)
     missing = NotAtHand(
@@ -124,11 +124,11 @@ def hub_file(repo: str, revision: str, file: str, folder: Path) -> Path:
     Args:
         repo: the data set.
         revision: a commit.
-        file: its path there.
-        folder: where the file would be looked for first, for the error.
+        file: path of the file in the data set.
+        folder: the task's folder, in which a file is looked for first; for the error.
 
     Raises:
-        NotAtHand: neither has it; says which file to put where.
+        NotAtHand: neither the cache nor the Hub has the file; says which file to put where.
     """
     from huggingface_hub import hf_hub_download  # see `_snapshot`
 
@@ -153,7 +153,7 @@ def hub_file(repo: str, revision: str, file: str, folder: Path) -> Path:
 
 
 def _snapshot(repo: str, revision: str, files: HubFiles, download: bool, missing: NotAtHand) -> Path:
-    from huggingface_hub import snapshot_download  # loaded where it is needed: the demo needs no Hub
+    from huggingface_hub import snapshot_download  # imported here, because the demo needs no Hub
 
     problem: OSError | None = None
     ways = [(list(files.needed), True), ([files.fetched], False)]

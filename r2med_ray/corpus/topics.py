@@ -1,4 +1,4 @@
-"""TREC topics: `<top>` blocks with `<num>` and `<title>`, as TREC has written them since 1992."""
+"""Reads TREC topics: `<top>` blocks with `<num>` and `<title>`, as TREC has written them since 1992."""
 
 import re
 from collections.abc import Iterator
@@ -18,11 +18,11 @@ def is_trec_topics(path: Path) -> bool:
 def read_trec_topics(path: Path) -> Iterator[tuple[int, str, str]]:
     """Yield (line where the topic starts, number, title) of each topic.
 
-    `<num>` and `<title>` need no closing tags; "Number:" and "Topic:" after them are labels; a title may run over
-    several lines.
+    `<num>` and `<title>` need no closing tags. "Number:" and "Topic:" after them are labels. A title may have several
+    lines.
 
     Raises:
-        DataError: a topic isn't closed, or lacks its number or title; it names the file and the line where it starts.
+        DataError: a topic isn't closed, or lacks its number or title; names the file and the topic's first line.
     """
     start, field = 0, ""
     topic: dict[str, str] = {}

@@ -6,7 +6,7 @@ from r2med_ray.errors import R2MedError, StageError
 
 
 def stage_error(stage: str, unit: str, error: RayError) -> StageError:
-    """Return a worker's failure as the error of a stage: its own words, and its last line where it has none."""
+    """Turn a worker's failure into the error of a stage, in its own words, or in the last line of what Ray says."""
     cause = error.cause if isinstance(error, RayTaskError) else None
     if isinstance(cause, StageError):
         return cause

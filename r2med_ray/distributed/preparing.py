@@ -1,7 +1,7 @@
 """ENCODE and INDEX: what first stages need of corpora and queries, made by workers, one artefact per shard.
 
-A shard whose artefact is stored is left alone, so resuming is running the same job: what a killed driver loses is the
-shard that each of its actors was holding.
+A shard whose artefact is stored is left alone, so running the same job again resumes it. A killed driver loses only
+the shards that its actors were working on.
 """
 
 import threading
@@ -132,5 +132,5 @@ def _make_queries(
 
 
 def _pool(stage: ShardedStage, pool: Pool) -> Pool:
-    """Return the pool for a stage: of a service, one actor without a GPU."""
+    """Return the pool for a stage. A service is asked by one actor, which needs no GPU."""
     return Pool(actors=1, cpus=pool.cpus) if stage.work == "ask a service" else pool

@@ -29,7 +29,7 @@ class StageReport:
     """What a service counted: texts, tokens, requests."""
 
     cost: str = ""
-    """The same for people, with the price; empty where nothing was counted."""
+    """The same in a sentence, with the price; empty where nothing was counted."""
 
 
 def follow(

@@ -1,9 +1,9 @@
 """Shards through Ray Data: read, handed whole to a worker, and counted when they come back.
 
-Each Parquet file is one shard and becomes one row of the dataset, so that a worker sees exactly one shard at a time
-whatever the size of the cluster: the batches of an encoder, and with them the last bit of a vector, depend on the
-corpus alone. Reading runs ahead of the workers. The shards of all tasks go through one stream, so that a model is
-loaded once per actor and not once per task. A shard that two artefacts are made of is read once.
+Each Parquet file is one shard and becomes one row of the dataset, so a worker sees exactly one shard at a time,
+whatever the size of the cluster. That is why the batches of an encoder, and the last bits of a vector, depend on the
+corpus alone. Reading runs ahead of the workers. The shards of all tasks go through one stream, so a model is loaded
+once per actor and not once per task. A shard that two artefacts are made of is read once.
 """
 
 import threading
@@ -130,7 +130,7 @@ def stream_shards(
 def _rows(
     stage: str, store: ArtifactStore, work: Sequence[ShardWork], build_worker: Callable[[], WorkOnShard], pool: Pool
 ) -> Generator[dict[str, Any], None, None]:
-    """Yield what the workers return; nothing begins before the first row is asked for, nor goes on after `close`."""
+    """Yield what the workers return. The work begins when the first row is asked for, and ends with `close`."""
     paths = list(_positions(work))
     shards = ray.data.read_parquet(
         paths, filesystem=store.filesystem, include_paths=True, override_num_blocks=len(paths), num_cpus=READ_CPUS

@@ -1,7 +1,7 @@
-"""Averages over tasks. There are three kinds, which published tables mix up, so each has its own name here.
+"""Three kinds of averages over tasks, each with its own name.
 
-R2MED's "Avg." and MTEB's mean are `task_macro`. NanoR2MED's tables use `query_weighted`, and for recall
-`pooled_micro_recall`.
+Published tables mix the three kinds up. R2MED's "Avg." and MTEB's mean are `task_macro`. NanoR2MED's tables use
+`query_weighted`, and `pooled_micro_recall` for recall.
 """
 
 import math
@@ -12,7 +12,7 @@ from r2med_ray.evaluation.evaluate import Evaluation
 
 
 def task_macro(evaluations: Mapping[str, Evaluation], measure: str) -> float:
-    """Return the unweighted mean over tasks of the mean over queries."""
+    """Return the unweighted mean over tasks. The value of a task is its mean over queries."""
     means = [mean_of(evaluation, measure) for evaluation in evaluations.values()]
     return math.fsum(means) / len(means)
 

@@ -1,7 +1,7 @@
 """Converts between Python, Arrow and numpy without pandas.
 
-`pa.array`, `pa.scalar` and `to_numpy` import pandas where it is installed: a second and 60 MB, more than scoring a
-run takes. So the functions here make arrays from buffers and read them through DLPack.
+`pa.array`, `pa.scalar` and `to_numpy` import pandas if it is installed. The import takes a second and 60 MB, which is
+more than scoring a run takes. So the functions here make arrays from buffers and read arrays through DLPack.
 """
 
 from collections.abc import Iterable
@@ -34,7 +34,10 @@ def int_vector(array: pa.Array) -> IntVector:
 
 
 def codes(texts: Any) -> tuple[pa.StringArray, IntVector]:
-    """Return the distinct texts of an array or column, in order of appearance, and which of them each one is."""
+    """Return the distinct texts of an array or column, and for each row the index of its text.
+
+    The distinct texts are in order of appearance.
+    """
     encoded = texts.dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()

@@ -1,8 +1,8 @@
-"""The measures: a function and one row each.
+"""The measures: each is a function and one row of a table.
 
-A function is given `Rankings`, a cut-off (infinite where the measure has none) and the measure's parameters, and
-returns one value per query. The definitions are trec_eval 9's (github.com/usnistgov/trec_eval) where it has the
-measure; then the row names its source file. Spellings are those of ir_measures.
+A function is given `Rankings`, a cut-off and the measure's parameters. The cut-off is infinite if the measure has
+none. The function returns one value per query. If trec_eval 9 (github.com/usnistgov/trec_eval) has the measure, the
+definition is trec_eval's, and the row names trec_eval's source file. Spellings are those of ir_measures.
 
 Shape letters: Q queries, H documents of all queries.
 """
@@ -16,14 +16,14 @@ from r2med_ray.evaluation.measure_row import Definition, Parameter, TrecEval, Va
 from r2med_ray.evaluation.ranks import GradedRanks, Rankings
 
 INFAP_EPSILON = 0.00001
-"""The constant of that name in trec_eval.h: it smooths the share of relevant documents among the judged ones."""
+"""The constant of the same name in trec_eval.h. It smooths the share of relevant documents among the judged ones."""
 
 
 _GAINS: Mapping[Value, Callable[[IntVector], DoubleVector]] = {
     "log2": lambda grade: grade.astype(np.float64),
     "exp-log2": lambda grade: np.exp2(grade) - 1,
 }
-"""`dcg` → what a positive of a grade gains."""
+"""Value of the parameter `dcg` → function from the grade of a positive to its gain."""
 
 
 def _dcg(ranks: GradedRanks, cutoff: float, dcg: Value) -> DoubleVector:
@@ -31,9 +31,9 @@ def _dcg(ranks: GradedRanks, cutoff: float, dcg: Value) -> DoubleVector:
 
 
 def _ndcg(rankings: Rankings, cutoff: float, dcg: Value = "log2") -> DoubleVector:
-    """Discounted gain over the gain of the ideal ranking, which is cut at the same rank.
+    """Discounted gain of the ranking, divided by that of the ideal ranking. Both are cut at the same rank.
 
-    The gain of a positive is its grade, or 2 to the power of its grade, minus 1, under `exp-log2`.
+    The gain of a positive is its grade under `log2`, and 2 to the power of its grade, minus 1, under `exp-log2`.
     """
     return _dcg(rankings.positives, cutoff, dcg) / _dcg(rankings.ideal, cutoff, dcg)
 
@@ -57,7 +57,7 @@ def _reciprocal_rank(rankings: Rankings, cutoff: float) -> DoubleVector:
 
 
 def _reciprocal_rank_at(whole: float, cutoff: int) -> float:
-    """Return RR@k for an RR: the same where the first positive stands at rank k or above, else 0."""
+    """Return RR@k for a value of RR. It is the same value if the first positive has a rank up to k, else 0."""
     return whole if whole > 0 and round(1 / whole) <= cutoff else 0.0
 
 
@@ -66,18 +66,19 @@ def _success(rankings: Rankings, cutoff: float) -> DoubleVector:
 
 
 def _judged(rankings: Rankings, cutoff: float) -> DoubleVector:
-    """Share of the ranked documents up to the cut-off that the qrels have for the query, whatever their grade.
+    """Share of the ranked documents up to the cut-off that the qrels have for the query, with whatever grade.
 
-    A ranking that ends above the cut-off is divided by its own length, as in ir_measures.
+    If a ranking is shorter than the cut-off, the share is taken of its own length, as in ir_measures.
     """
     num_seen = np.minimum(rankings.num_ranked, cutoff)
     return rankings.found.within(cutoff) / np.maximum(num_seen, 1)
 
 
 def _bpref(rankings: Rankings, cutoff: float) -> DoubleVector:
-    """How often a positive stands above a document with grade 0; with R positives only the first R of those count.
+    """Mean over all positives of the share of documents with grade 0 that don't rank above the positive.
 
-    A positive that is not ranked adds nothing. Documents that are pooled or unjudged are passed over.
+    If a query has R positives, only its first R documents with grade 0 count. A positive that is not ranked adds
+    nothing. Pooled and unjudged documents are passed over.
     """
     found = rankings.positives
     num_positives_H = rankings.ideal.counts[found.query]
@@ -87,21 +88,21 @@ def _bpref(rankings: Rankings, cutoff: float) -> DoubleVector:
 
 
 def _rank_biased_precision(rankings: Rankings, cutoff: float, p: float) -> DoubleVector:
-    """Relevance that a reader meets who goes on from each document to the next with probability p.
+    """Relevance that a reader meets. The reader goes on from each document to the next with probability p.
 
-    A positive counts 1 whatever its grade, as `rel=1` has it in ir_measures; the rest counts 0.
+    A positive counts 1 whatever its grade, as under `rel=1` in ir_measures. Any other document counts 0.
     """
     found = rankings.positives
     return found.sums((1 - p) * np.power(p, found.rank - 1, dtype=np.float64) * (found.rank <= cutoff))
 
 
 def _inferred_average_precision(rankings: Rankings, cutoff: float) -> DoubleVector:
-    """Average precision, inferred from a sample of the pool that was judged.
+    """Average precision, inferred from a pool of which only a sample was judged.
 
-    A grade below 0 says that a document was in the pool and not in the sample. Such a document is passed over:
-    documents of the pool are taken to be relevant as often as the judged ones above the same rank are. A document
-    that the qrels don't have was not in the pool, and counts as not relevant. Where no grade is below 0, the value
-    is that of `AP`, but for the `INFAP_EPSILON`.
+    A grade below 0 says that a document was in the pool but not in the sample. Such a document is passed over:
+    documents of the pool are assumed to be relevant as often as the judged documents above the same rank. A document
+    that the qrels don't have was not in the pool, and counts as not relevant. If no grade is below 0, the value is
+    that of `AP`, except for the effect of `INFAP_EPSILON`.
     """
     found = rankings.positives
     num_judged_H = found.nth - 1 + rankings.nonrelevant.above(found)

@@ -1,6 +1,7 @@
-"""How a published figure is judged: tolerances, known deviations, and what can't be run from files alone.
+"""Tables by which a published figure is judged: tolerances, known deviations, and systems out of reach.
 
-The rows are in `known_deviations.yaml`, each with its reason.
+A system is out of reach if it can't be run from files alone. The rows are in `known_deviations.yaml`. Each row has
+its reason.
 """
 
 from collections.abc import Collection, Iterable
@@ -56,7 +57,7 @@ class Deviation(_Row):
 
     name: str
     up_to: float | None = Field(default=None, gt=0)
-    """The largest difference that the reason is known to explain; None where nobody has measured it."""
+    """The largest difference that the reason is known to explain; None if nobody has measured it."""
 
     because: str
     source: str
@@ -75,7 +76,7 @@ class Deviations(BaseModel):
         """Return the first tolerance that covers a figure.
 
         Raises:
-            ConfigError: none does.
+            ConfigError: no tolerance covers the figure.
         """
         for row in self.tolerances:
             if row.covers(score):
@@ -87,13 +88,13 @@ class Deviations(BaseModel):
         return tuple(row for row in self.deviations if row.covers(score))
 
     def need(self, score: PublishedScore) -> str | None:
-        """Return what a published system needs besides files; None where files are enough."""
+        """Return what a published system needs besides files; None if files are enough."""
         return next((row.needs for row in self.out_of_reach if row.covers(score)), None)
 
 
 @cache
 def known_deviations() -> Deviations:
-    """Return the shipped tables."""
+    """Return the tables that come with the package."""
     return load_deviations(TABLE)
 
 
@@ -101,7 +102,7 @@ def load_deviations(path: Path) -> Deviations:
     """Read and check tables.
 
     Raises:
-        ConfigError: the file says something wrong, or names a system, task or measure that nothing is published for.
+        ConfigError: the file has a wrong value, or names a system, task or measure that has no published figure.
     """
     try:
         tables = Deviations.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""Averages measures over the judged queries, and counts what a mean doesn't show.
+"""Averages measures over the judged queries, and counts the queries that a mean doesn't show.
 
 The mean is over every query that has a positive judgement. A query that the run doesn't answer counts 0.
 """
@@ -63,10 +63,10 @@ def evaluate(run: Run, qrels: Qrels, measures: Sequence[Measure]) -> Evaluation:
 
 
 def evaluate_file(path: Path, qrels: Qrels, measures: Sequence[Measure]) -> Evaluation:
-    """Measure a TREC run file, in pieces where the lines of each query are together.
+    """Measure a TREC run file. It is read in pieces if the lines of each query are together, and else as a whole.
 
     Raises:
-        DataError: as `evaluate`, or a line of the file is malformed.
+        DataError: see `evaluate`; or a line of the file is malformed.
         StageError: a value of a measure is not finite.
     """
     judged = judgements(qrels, positives_only=_positives_only(measures))
@@ -78,7 +78,7 @@ def evaluate_file(path: Path, qrels: Qrels, measures: Sequence[Measure]) -> Eval
 
 
 def _positives_only(measures: Sequence[Measure]) -> bool:
-    """Return whether no measure looks at more than positives, so that nothing else has to be looked up."""
+    """Return whether every measure looks at positives alone. If so, no other judgement has to be looked up."""
     return all(measure.definition.positives_only for measure in measures)
 
 

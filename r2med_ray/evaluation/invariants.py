@@ -1,6 +1,7 @@
-"""What no result can break, whatever the system: values keep their bounds, deeper finds no less, a reranker no more.
+"""Rules that the results of every system keep, and checks that raise if a result breaks one.
 
-The published result files keep all of these rules, so a figure that breaks one is wrong before it is compared.
+A value is within the bounds of its measure. A deeper cut-off finds at least as much. A reranker changes no recall at
+its depth. The published result files keep all of these rules. So a figure that breaks one is certainly wrong.
 """
 
 import math
@@ -15,10 +16,10 @@ EPSILON = 1e-9
 
 
 def require_same_head(first: Run, reranked: Run, depth: int) -> None:
-    """Check that reranking moved documents within the head and none into or out of it: recall at `depth` stays.
+    """Check that reranking moved no document into the head or out of it, so that recall at `depth` is unchanged.
 
     Raises:
-        StageError: names the query and a document.
+        StageError: the heads hold other documents. The message names the query and a document.
     """
     for query_id, ranking in first.rankings.items():
         before = {hit.doc_id for hit in ranking[:depth]}
@@ -40,11 +41,11 @@ def require_possible(
     Args:
         per_query: query → measure → value.
         measures: the measures that the values are of.
-        qrels: say which queries are judged in two grades only.
+        qrels: the judgements; they say which queries are judged in two grades only.
         unit: what was measured, for the message.
 
     Raises:
-        StageError: names the query, and the rule that its values break.
+        StageError: the values of a query break a rule. The message names the query and the rule.
     """
     named = {measure: str(measure) for measure in measures}
     for query_id, values in per_query.items():
@@ -60,10 +61,10 @@ def violations(
     """Return the rules that the means over some queries break.
 
     Args:
-        values: measure → value, on its own scale: 0 to 1 for a share.
-        queries: how many queries they are means of.
-        binary: whether every judgement is 0 or 1; then nDCG@1 is P@1.
-        tolerance: how far rounding has moved the values.
+        values: measure → mean, on the scale of the measure, which is 0 to 1 for a share.
+        queries: the number of queries that the means are over.
+        binary: whether every judgement is 0 or 1. If so, nDCG@1 equals P@1.
+        tolerance: how far rounding may have moved the values.
     """
     return [
         *_out_of_bounds(values, tolerance),
@@ -85,7 +86,7 @@ def _out_of_bounds(values: Mapping[Measure, float], tolerance: float) -> Iterabl
 
 
 def _shrinking(values: Mapping[Measure, float], tolerance: float) -> Iterable[str]:
-    """Yield what falls with the cut-off although it can only grow."""
+    """Yield each measure that falls from one cut-off to a deeper one, although it can only grow."""
     by_kind: dict[tuple[object, ...], list[Measure]] = {}
     for measure in values:
         if measure.definition.grows:
@@ -98,7 +99,7 @@ def _shrinking(values: Mapping[Measure, float], tolerance: float) -> Iterable[st
 
 
 def _fractional(values: Mapping[Measure, float], queries: int, tolerance: float) -> Iterable[str]:
-    """Yield what precision would count other than whole documents."""
+    """Yield each precision that doesn't stand for a whole number of documents."""
     for measure, value in values.items():
         if measure.name == "P" and measure.cutoff is not None:
             scale = measure.cutoff * queries

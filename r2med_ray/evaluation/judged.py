@@ -1,7 +1,7 @@
-"""The judged side of an evaluation: judgements as columns, and ranked rows looked up in them.
+"""Judgements as columns, and the look-up of ranked rows in them.
 
-Shape letters: Q queries with a positive, J judgements that are looked up, W of them that one piece of a run can need,
-N ranked rows, R queries and D documents of a run.
+Shape letters: Q queries with a positive, J judgements that are looked up, W judgements that one piece of a run can
+need, N ranked rows, R queries and D documents of a run.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,15 +20,15 @@ from r2med_ray.types import Qrels, QueryId
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Judgements:
-    """The judgements of a task, as far as its measures look at them.
+    """The judgements of a task that its measures look at.
 
     Args:
-        position: index of each of the Q queries that have a positive.
-        ideal: all positives in ideal order, each query's best grade first.
-        query: int64, shape (J,); the query of each judgement.
+        position: query_id → index, 0 to Q - 1, of each query that has a positive.
+        ideal: all positives in ideal order: for each query the best grade first.
+        query: int64, shape (J,); the index of the query of each judgement.
         doc_ids: J ids; the document of each judgement, whether or not it is in the corpus.
-        grade: int64, shape (J,); in the order of `doc_ids`.
-        positives_only: whether these are the positive judgements alone.
+        grade: int64, shape (J,); the grade of each judgement.
+        positives_only: whether only the positive judgements are here.
     """
 
     position: Mapping[QueryId, int]
@@ -41,15 +41,15 @@ class Judgements:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Found:
-    """What a run ranks, as far as a measure is concerned."""
+    """The rankings of a run, as measures see them, and the number of documents that each query ranks."""
 
     rankings: Rankings
     num_ranked: Mapping[QueryId, int]
-    """Every query of the run → how many documents it ranks."""
+    """query_id → number of ranked documents, for every query of the run."""
 
 
 def judgements(qrels: Qrels, *, positives_only: bool) -> Judgements:
-    """Return the columns of the qrels: all judgements of the queries with a positive, or the positive ones alone.
+    """Return the judgements of the queries that have a positive, or only their positive judgements.
 
     Raises:
         DataError: no query has a positive judgement, so there is nothing to average over.
@@ -74,7 +74,7 @@ def judgements(qrels: Qrels, *, positives_only: bool) -> Judgements:
 
 
 def find_judged(judged: Judgements, pieces: Iterable[RankedRows]) -> Found:
-    """Look ranked rows up in the judgements; no query may be in two pieces."""
+    """Look ranked rows up in the judgements. A query must be in one piece only."""
     num_ranked: dict[QueryId, int] = {}
     columns = []
     for rows in pieces:
@@ -95,7 +95,7 @@ def find_judged(judged: Judgements, pieces: Iterable[RankedRows]) -> Found:
 
 
 def _ideal(query: IntVector, grade: IntVector, num_queries: int) -> GradedRanks:
-    """Return positives, which come sorted by query, with the best grade of each query first."""
+    """Return positives with the best grade of each query first. The positives must be given sorted by query."""
     return GradedRanks(
         num_queries=num_queries,
         query=query,

@@ -1,4 +1,4 @@
-"""The `measures:` of a benchmark file as measures."""
+"""Reads the `measures:` entries of a benchmark file."""
 
 from collections.abc import Sequence
 
@@ -9,10 +9,10 @@ from r2med_ray.settings.own_measure import OwnMeasureConfig
 
 
 def read_measures(entries: Sequence[str | OwnMeasureConfig]) -> tuple[Measure, ...]:
-    """Read names and measures of the user's own, in their order. The functions of the latter are imported.
+    """Return the measures that the entries name, in order. The function of a measure of the user's own is imported.
 
     Raises:
-        ConfigError: there is no such measure, or no such function; names the key in the file.
+        ConfigError: there is no such measure, or no such function. The message names the key in the file.
     """
     measures = []
     for position, entry in enumerate(entries):
@@ -32,6 +32,6 @@ def read_measures(entries: Sequence[str | OwnMeasureConfig]) -> tuple[Measure, .
 
 
 def own_function(entry: OwnMeasureConfig) -> OwnFunction:
-    """Return where the function of an entry stands; imports nothing."""
+    """Return the path of an entry's function and its bounds. Nothing is imported."""
     low, high = entry.bounds
     return OwnFunction(path=entry.class_, low=low, high=high)

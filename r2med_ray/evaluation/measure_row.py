@@ -1,4 +1,4 @@
-"""What one row of the table of measures says; parsing, bounds and the check by trec_eval ask it."""
+"""The row of a measure: its function, parameters, bounds, and its name in trec_eval."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -8,34 +8,37 @@ from typing import Literal, TypeAlias
 from r2med_ray.evaluation.arrow import DoubleVector
 
 Value: TypeAlias = float | str
-"""What a parameter of a measure can be."""
+"""The types of a parameter's value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """A setting of a measure, written in parentheses: `RBP(p=0.8)`."""
+    """A setting of a measure, written in parentheses, e.g. `RBP(p=0.8)`."""
 
     accepts: Callable[[Value], bool]
     expected: str
-    """What `accepts` accepts, in words, e.g. `a number above 0 and below 1`."""
+    """The values that `accepts` accepts, in words, e.g. `a number above 0 and below 1`."""
 
     example: Value
     default: Value | None = None
-    """The value that is not written; None where one has to be written always."""
+    """The default, which is not written. None if a value must always be written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrecEval:
-    """What trec_eval calls a measure. It knows no parameters, so a measure that has any is not checked by it."""
+    """The names of a measure in trec_eval. trec_eval has no parameters, so it can't check a measure that has some."""
 
     whole: str | None = None
-    """Its name over the whole ranking."""
+    """The measure's name over the whole ranking."""
 
     cut: str | None = None
-    """Its name with a cut-off, which follows after a dot."""
+    """The measure's name with a cut-off. The cut-off follows after a dot."""
 
     at: Callable[[float, int], float] | None = None
-    """Turns the value over the whole ranking into the one at a cut-off, where trec_eval has no name for that."""
+    """Function from the value over the whole ranking, and a cut-off, to the value at the cut-off.
+
+    It is given if trec_eval has no name for the value at a cut-off.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,23 +50,23 @@ class Definition:
 
     citation: str
     cutoff: Literal["required", "optional", "none"] = "optional"
-    """Whether `@K` follows the name."""
+    """Whether `@K` must, may or can't follow the name."""
 
     parameters: Mapping[str, Parameter] = field(default_factory=lambda: MappingProxyType({}))
     other_spellings: tuple[str, ...] = ()
-    """Names that others use: never read, only recognised in an error."""
+    """Names that others use. They are never read as this measure; an error recognises them and suggests this one."""
 
     trec_eval: TrecEval | None = None
-    """None: trec_eval lacks it, and every report says by name that it was not checked."""
+    """The names in trec_eval. None if trec_eval lacks the measure; every report then says that it was not checked."""
 
     low: float | None = 0.0
-    """The lowest value that is possible; None for no bound."""
+    """The lowest possible value; None if there is no bound."""
 
     high: float | None = 1.0
-    """The highest value that is possible; None for no bound."""
+    """The highest possible value; None if there is no bound."""
 
     grows: bool = False
     """Whether a deeper cut-off never gives a lower value."""
 
     positives_only: bool = False
-    """Whether it looks at positives alone; then nothing else has to be looked up, which saves time."""
+    """Whether the measure looks at positives alone. If so, no other judgement is looked up, which saves time."""

@@ -1,8 +1,8 @@
-"""A measure as a value: read from a text as ir_measures spells it, printed back as the same text.
+"""A measure as a value, which is read from and printed as a text in ir_measures' spelling.
 
     nDCG@10    R@100    RR    RBP(p=0.8)    nDCG(dcg='exp-log2')@10
 
-What each measure computes is in `definitions`.
+`definitions` says what each measure computes.
 """
 
 import ast
@@ -31,10 +31,10 @@ _CANONICAL = {
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One measure, e.g. `Measure("nDCG", 10)`; as text `nDCG@10`, which reads back as the same measure.
+    """One measure, e.g. `Measure("nDCG", 10)`. Its text is `nDCG@10`, which reads back as the same measure.
 
     Args:
-        name: a name of `definitions.DEFINITIONS`, or any other where `own` is given.
+        name: a name of `definitions.DEFINITIONS`, or any other name if `own` is given.
         cutoff: how many ranks are looked at; None for the whole ranking.
         parameters: names and values, e.g. `(("p", 0.8),)`. A value that is the default is left out.
         own: the function of a measure that a benchmark file defines.
@@ -64,10 +64,11 @@ class Measure:
 
     @classmethod
     def parse(cls, text: str) -> "Measure":
-        """Read a measure as it prints, e.g. `R@100`.
+        """Read a measure from its text, e.g. `R@100`.
 
         Raises:
-            ConfigError: the text is no measure, or not spelled as it prints; the message gives the nearest one.
+            ConfigError: the text is no measure, or is not spelled as the measure prints. The message gives the
+                nearest measure.
         """
         match = _TEXT.fullmatch(text)
         if match is None or match[1] not in DEFINITIONS:
@@ -82,7 +83,7 @@ class Measure:
         """Read the name of a measure of the user's own, e.g. `MyMeasure@10`.
 
         Raises:
-            ConfigError: the text is no name with or without a cut-off, or it is a measure of this package.
+            ConfigError: the text is not a name with or without a cut-off, or it is a measure of this package.
         """
         match = _TEXT.fullmatch(text)
         measure = cls(match[1], int(match[3]) if match[3] else None, own=own) if match else None
@@ -97,7 +98,7 @@ class Measure:
 
     @property
     def definition(self) -> Definition:
-        """Its row."""
+        """The row of the measure."""
         return self.own.definition if self.own else DEFINITIONS[self.name]
 
     @property
@@ -108,7 +109,7 @@ class Measure:
 
     @property
     def trec_eval_name(self) -> str | None:
-        """What to ask trec_eval for, e.g. `ndcg_cut.10`; None where it can't check this measure."""
+        """The name to ask trec_eval for, e.g. `ndcg_cut.10`; None if trec_eval can't check this measure."""
         names = self.definition.trec_eval
         if names is None or self.parameters:
             return None
@@ -117,29 +118,29 @@ class Measure:
         return f"{names.cut}.{self.cutoff}" if names.cut else names.whole if names.at else None
 
     def values(self, rankings: Rankings) -> DoubleVector:
-        """Return float64 of shape (Q,): the value of each query; 0 for one that the run doesn't answer."""
+        """Return float64 of shape (Q,): the value of each query, which is 0 if the run doesn't answer it."""
         return self.definition.values(rankings, self.cutoff or np.inf, **dict(self.parameters))
 
 
 def parse_measures(text: str) -> list[Measure]:
-    """Read measures between commas; a comma in parentheses stands between parameters.
+    """Read measures that are separated by commas. A comma in parentheses separates parameters.
 
     Raises:
-        ConfigError: a part of it is no measure.
+        ConfigError: a part of the text is no measure.
     """
     return [Measure.parse(part.strip()) for part in re.split(r",(?![^(]*\))", text)]
 
 
 def not_checked(measures: Iterable[Measure]) -> tuple[str, ...]:
-    """Return the measures that trec_eval can't compute, by name."""
+    """Return the names of the measures that trec_eval can't compute."""
     return tuple(str(measure) for measure in measures if measure.trec_eval_name is None)
 
 
 def _parameters(text: str, written: str | None) -> tuple[tuple[str, Value], ...]:
-    """Return what stands in the parentheses of a measure.
+    """Return the parameters in the parentheses of a measure.
 
     Raises:
-        ConfigError: it is no list of `name=value`, where a value is a number or a text in quotes.
+        ConfigError: the parentheses hold no list of `name=value`, whose values are numbers or texts in quotes.
     """
     if written is None:
         return ()
@@ -157,7 +158,7 @@ def _checked(name: str, given: dict[str, Value], definition: Definition) -> tupl
     """Return the parameters that are not at their default, in the order of the row.
 
     Raises:
-        ConfigError: one is unknown, missing or has a wrong value.
+        ConfigError: a parameter is unknown, is missing or has a wrong value.
     """
     known = definition.parameters
     for unknown in given.keys() - known.keys():
@@ -174,7 +175,7 @@ def _checked(name: str, given: dict[str, Value], definition: Definition) -> tupl
 
 
 def _example(name: str) -> str:
-    """Return a name with the parameters that have to be written."""
+    """Return a measure's name with the parameters that must be written."""
     needed = {key: row.example for key, row in DEFINITIONS[name].parameters.items() if row.default is None}
     parameters = ",".join(f"{key}={value!r}" for key, value in needed.items())
     return f"{name}({parameters})" if parameters else name

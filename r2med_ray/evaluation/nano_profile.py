@@ -1,7 +1,8 @@
-"""The figures of NanoR2MED's tables, by their own names; their recall is pooled over a task's positives.
+"""The figures of NanoR2MED's tables, under the names that the tables use.
 
-Source of the names and definitions: the candidate metadata of github.com/hakari-bench/hakari-bench at 217c8723. Its
-group recalls average the pooled recalls of tasks; the recall pooled over the whole group has a name of its own.
+The names and definitions come from the candidate metadata of github.com/hakari-bench/hakari-bench at 217c8723. The
+recall of a task is pooled over the positives of all its queries. A group's recalls are averages of the pooled recalls
+of its tasks. The recall pooled over the whole group has a name of its own.
 """
 
 import math
@@ -13,7 +14,7 @@ from r2med_ray.evaluation.aggregate import mean_of, positives_found
 from r2med_ray.evaluation.evaluate import Evaluation
 
 SUITE = "NanoR2MED"
-"""The group of all its tasks."""
+"""The name of the suite, and of the group of all its tasks."""
 
 MEASURES = ("nDCG@10", "Success@10", "R@100")
 """The measures that a profile is read from."""
@@ -21,25 +22,25 @@ MEASURES = ("nDCG@10", "Success@10", "R@100")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NanoProfile:
-    """The figures of one candidate list, or one system, on one task. Shares are on the scale 0 to 1."""
+    """The figures of one candidate list or one system on one task. Shares are on the scale 0 to 1."""
 
     queries: int
     positives: int
     ndcg_at_10: float
     hit_at_10: float
-    """The share of queries with a positive in the first ten: Success@10, which HAKARI-Bench calls acc@10."""
+    """The share of queries with a positive among the first ten documents: Success@10, in HAKARI-Bench acc@10."""
 
     found_at_100: int
-    """Positives of all queries in the first hundred of theirs."""
+    """The number of positives, over all queries, that are among the first hundred documents of their query."""
 
     @property
     def micro_recall_at_100(self) -> float:
-        """Positives found over positives, of all queries together."""
+        """Positives found divided by positives, over all queries together."""
         return self.found_at_100 / self.positives
 
     @classmethod
     def of(cls, evaluation: Evaluation) -> "NanoProfile":
-        """Read a profile off an evaluation.
+        """Return the profile that an evaluation gives.
 
         Raises:
             ConfigError: one of `MEASURES` was not measured.
@@ -57,7 +58,7 @@ class NanoProfile:
 class _Figure(NamedTuple):
     name: str
     measure: str
-    """What `published.csv` calls it."""
+    """The measure's name in `published.csv`."""
 
     of: Callable[[NanoProfile], float]
 
@@ -83,7 +84,7 @@ def group_figures(profiles: Mapping[str, NanoProfile]) -> dict[str, float]:
 
 
 def as_published(profiles: Mapping[str, NanoProfile]) -> dict[tuple[str, str], float]:
-    """Return (task, measure) → figure of each task and of the group, named as in `published.csv`."""
+    """Return (task, measure) → figure, for each task and for the group. Names are those of `published.csv`."""
     figures = {
         (task, figure.measure): figure.of(profile) for task, profile in profiles.items() for figure in _FIGURES
     }

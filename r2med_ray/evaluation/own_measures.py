@@ -1,4 +1,4 @@
-"""A measure of the user's own: a function that a benchmark file names, which is imported for that reason alone.
+"""A measure of the user's own: a function that is imported because the benchmark file names it.
 
     measures: [nDCG@10, {name: MyMeasure@10, class: my_module.my_measure, bounds: [0, 1]}]
 
@@ -20,12 +20,14 @@ from r2med_ray.settings.registry import nearest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnFunction:
-    """Where a function stands, and the bounds of its values. It can be sent to another process, which imports it too.
+    """The path of a function and the bounds of its values.
+
+    It can be sent to another process, which then imports the function too.
 
     Args:
         path: module and name, e.g. `my_module.my_measure`.
-        low: the lowest value that is possible; None for no bound.
-        high: the highest value that is possible; None for no bound.
+        low: the lowest possible value; None if there is no bound.
+        high: the highest possible value; None if there is no bound.
     """
 
     path: str
@@ -34,7 +36,7 @@ class OwnFunction:
 
     @property
     def definition(self) -> Definition:
-        """The row that stands for it; making it imports nothing."""
+        """The function's row for the table of measures. Nothing is imported to make it."""
         return Definition(values=self.values, citation=self.path, low=self.low, high=self.high)
 
     def load(self) -> Callable[[Rankings, float], DoubleVector]:
@@ -63,7 +65,7 @@ class OwnFunction:
         return function
 
     def values(self, rankings: Rankings, cutoff: float) -> DoubleVector:
-        """Return float64 of shape (Q,): what the function says of each query, 0 where the run ranks nothing.
+        """Return float64 of shape (Q,): the function's value for each query, and 0 if the run ranks nothing for it.
 
         Raises:
             StageError: the function returned something else than Q numbers.

@@ -1,11 +1,15 @@
-"""Scores that others have published; ours are compared with them and never mixed with them.
+"""Scores that others have published. Our scores are compared with them and never mixed with them.
 
-`published.csv` holds one row per (system, task, measure), each with the place and commit it was taken from. Systems
-are named by the keys of R2MED's repository (`bge`, `nv`, `hyde`, `gpt4`, ...) or, in MTEB's results, by their Hugging
-Face name. Values are on the scale 0 to 1.
+`published.csv` holds one row per (system, task, measure). Each row names the place and commit that it was taken from.
+Systems are named by the keys of R2MED's repository (`bge`, `nv`, `hyde`, `gpt4`, ...). Systems of MTEB's results are
+named by their Hugging Face name. Values are on the scale 0 to 1.
 
-Families: `base` a retriever alone, `gar` with generated texts, `reranker` reranked, `mteb` MTEB's prompts and not
-those of R2MED, `nano` the corpora of NanoR2MED, whose tables call `pooled_micro_recall@100` recall.
+    family     systems
+    base       a retriever alone
+    gar        a retriever with generated texts
+    reranker   a retriever and a reranker
+    mteb       an encoder with MTEB's prompts, not those of R2MED
+    nano       the profiles of NanoR2MED, on its corpora; its tables call `pooled_micro_recall@100` recall
 """
 
 import csv
@@ -25,7 +29,7 @@ class PublishedScore:
 
     family: str
     method: str | None = None
-    """`hyde`, `query2doc`, `lamer`, `search-o1`, `search-r1`; None where the query is not changed."""
+    """`hyde`, `query2doc`, `lamer`, `search-o1` or `search-r1`; None if the query is not changed."""
 
     llm: str | None = None
     """The model that wrote the texts of `method`."""
@@ -33,17 +37,17 @@ class PublishedScore:
     retriever: str
     reranker: str | None = None
     depth: int | None = None
-    """How many documents were reranked; None where nothing was, or where it is not known."""
+    """The number of reranked documents; None if nothing was reranked or the number is not known."""
 
     task: str
     measure: str
     value: float
     source: str
-    """Where it was taken from: repository or site, `@`, commit."""
+    """The place that the figure was taken from: repository or site, `@`, commit."""
 
     @property
     def system(self) -> str:
-        """One name per system, e.g. `hyde/gpt4/nv` or `nv/rankllama@10`."""
+        """The name of the system, e.g. `hyde/gpt4/nv` or `nv/rankllama@10`."""
         reranker = f"{self.reranker}@{self.depth}" if self.depth else self.reranker
         return "/".join(part for part in (self.method, self.llm, self.retriever, reranker) if part)
 
@@ -54,7 +58,7 @@ def published(
     """Return the published scores that fit every filter, in the order of the table.
 
     Raises:
-        ConfigError: the table has no such system, task, measure or source; gives the nearest.
+        ConfigError: the table has no such system, task, measure or source. The message gives the nearest name.
     """
     wanted = {"system": system, "task": task, "measure": measure, "source": source}
     rows = _table()
@@ -77,13 +81,13 @@ def published_score(
     reranker: str | None = None,
     depth: int | None = None,
 ) -> PublishedScore | None:
-    """Return the figure for exactly this system, or None where there is none."""
+    """Return the figure for exactly this system, or None if there is none."""
     return _by_system().get((method, llm, retriever, reranker, depth, task, measure))
 
 
 @cache
 def mteb_models() -> frozenset[str]:
-    """Return the models that MTEB has figures for, by their Hugging Face names."""
+    """Return the Hugging Face names of the models that MTEB has figures for."""
     return frozenset(row.retriever for row in _table() if row.family == "mteb")
 
 

@@ -1,4 +1,4 @@
-"""A run as columns: whole queries, the documents of each in the order of `ranking`.
+"""A run as columns: its queries are whole, and the documents of a query have the order of `ranking`.
 
 A run in memory and a run file both become `RankedRows`, so all evaluation is computed in one way.
 
@@ -51,7 +51,7 @@ class RankedRows:
 
 
 def rows_of_run(run: Run) -> RankedRows:
-    """Return the columns of a run, whatever order its rankings are in.
+    """Return the columns of a run. The rankings of the run may be in any order.
 
     Raises:
         DataError: a score is not finite as float32, or a query ranks a document twice.
@@ -60,7 +60,7 @@ def rows_of_run(run: Run) -> RankedRows:
     query_ids = list(run.rankings)
     query_N = np.repeat(np.arange(len(rankings)), [len(ranking) for ranking in rankings])
     doc_ids, doc_N = codes(text_array(hit.doc_id for hit in chain.from_iterable(rankings)))
-    with np.errstate(over="ignore"):  # what overflows is refused as infinite
+    with np.errstate(over="ignore"):  # a score that overflows becomes infinite and is refused below
         score_N = np.array([hit.score for hit in chain.from_iterable(rankings)], np.float32)
 
     def where(row: int) -> str:
@@ -80,7 +80,8 @@ def ranked_rows(
 ) -> RankedRows:
     """Sort rows into ranking order. No query may have a document twice, and every score must be finite.
 
-    Rows are compared by one 64-bit key, query above and descending score below; ids are compared only inside ties.
+    Rows are compared by one 64-bit key: the query is its upper half, the descending score its lower half. Ids are
+    compared only within ties.
     """
     key_N = query_N.astype(np.uint64) << np.uint64(32) | _descending(score_N)
     order_N = np.argsort(key_N)
@@ -104,18 +105,18 @@ def ranked_rows(
 
 
 def positions(query_N: IntVector, count_Q: IntVector) -> IntVector:
-    """Return int64 of shape (N,): 1 for the first row of each query, 2 for the second, ...; rows sorted by query."""
+    """Return int64 of shape (N,): 1 for the first row of each query, 2 for the second, ... Rows must be sorted."""
     start_Q = np.cumsum(count_Q) - count_Q
     return np.arange(1, len(query_N) + 1) - start_Q[query_N]
 
 
 def pairs(query_N: IntVector, doc_N: IntVector) -> IntVector:
-    """Return one number per (query, document)."""
+    """Return one number per row. Two rows have the same number if they have the same query and document."""
     return query_N << 32 | doc_N
 
 
 def repeated_row(query_N: IntVector, doc_N: IntVector) -> int | None:
-    """Return a row with a document that an earlier row of the same query has; None where there is none."""
+    """Return the index of a row whose query and document an earlier row has too; None if there is no such row."""
     pair_N = pairs(query_N, doc_N)
     sorted_N = np.sort(pair_N)
     repeated = sorted_N[1:][sorted_N[1:] == sorted_N[:-1]]
@@ -123,14 +124,14 @@ def repeated_row(query_N: IntVector, doc_N: IntVector) -> int | None:
 
 
 def _descending(score_N: FloatVector) -> npt.NDArray[np.uint64]:
-    """Return 32-bit integers that are larger where the score is lower, and equal where scores are equal."""
+    """Return one 32-bit integer per score. A lower score has a larger integer; equal scores have equal integers."""
     bits_N = (score_N + np.float32(0)).view(np.uint32)  # + 0 makes -0 a 0
     ascending_N = np.where(bits_N >> 31, ~bits_N, bits_N | np.uint32(1 << 31))
     return (~ascending_N).astype(np.uint64)
 
 
 def _place_of_id(doc_ids: pa.StringArray, doc_T: IntVector) -> IntVector:
-    """Return int64 of shape (T,): numbers that sort as the ids of these documents do, by code point.
+    """Return int64 of shape (T,): numbers that sort the documents as their ids do by code point.
 
     Arrow sorts ids by their UTF-8 bytes, which is the same order.
     """

@@ -1,10 +1,10 @@
-"""What a measure is given: at which ranks the rankings have which kind of document.
+"""The rankings that a measure is given: at which ranks each kind of document is.
 
-A ranked document is of one of four kinds, told apart as trec_eval does:
+A ranked document is of one of four kinds. trec_eval distinguishes the same kinds:
 
     positive       its grade is above 0
-    nonrelevant    its grade is 0: it was judged, and it is not relevant
-    pooled         its grade is below 0: it was in the pool of documents to judge, and nobody judged it
+    nonrelevant    its grade is 0: it was judged and is not relevant
+    pooled         its grade is below 0: it was in the pool of documents to judge, but nobody judged it
     unjudged       the qrels don't have it for this query
 
 Shape letters: Q queries, H documents of all queries, J judgements, N ranked documents of all queries.
@@ -63,16 +63,16 @@ class Ranks:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GradedRanks(Ranks):
-    """The same with grades.
+    """Some documents of Q queries, sorted by query and then by rank, with their grades.
 
     Args:
-        grade: int64, shape (H,).
+        grade: int64, shape (H,); the grade of each document.
     """
 
     grade: IntVector
 
     def only(self, wanted_H: BoolVector) -> "GradedRanks":
-        """Return some of the documents, in the same order."""
+        """Return the documents for which `wanted_H` is true, in the same order."""
         return GradedRanks(
             num_queries=self.num_queries,
             query=self.query[wanted_H],
@@ -86,11 +86,11 @@ class Rankings:
     """How a run ranks the documents of Q queries, each of which has a positive judgement.
 
     Args:
-        found: the judged documents that the run ranks; only the positives where `positives_only`.
+        found: the judged documents that the run ranks, or only the positives under `positives_only`.
         ideal: all positives of the qrels at the ranks 1, 2, ... of an ideal ranking, at least one per query.
-        num_ranked: int64, shape (Q,); how many documents the run ranks for each query, 0 where it has no answer.
-        judged_query: int64, shape (J,); the query of each judgement; of the positive ones where `positives_only`.
-        judged_grade: int64, shape (J,); its grade.
+        num_ranked: int64, shape (Q,); how many documents the run ranks for each query, 0 if it doesn't answer it.
+        judged_query: int64, shape (J,); the query of each judgement, or of each positive one under `positives_only`.
+        judged_grade: int64, shape (J,); the grade of each judgement.
         positives_only: whether documents that are not positive were left out, to save time.
     """
 
@@ -103,7 +103,7 @@ class Rankings:
 
     @property
     def num_queries(self) -> int:
-        """Q."""
+        """The number of queries, Q."""
         return self.found.num_queries
 
     @cached_property
@@ -147,7 +147,7 @@ class Rankings:
         return np.bincount(self.judged_query[self.judged_grade < 0], minlength=self.num_queries)
 
     def _require_all(self) -> None:
-        """Refuse what was not looked up.
+        """Check that all kinds of documents were looked up, not the positives alone.
 
         Raises:
             ValueError: the row of the measure says `positives_only`.

@@ -1,4 +1,4 @@
-"""Reads run files into the columns of `ranked`, whole or in pieces."""
+"""Reads a run file into the columns of `ranked`, as a whole or in pieces."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ from r2med_ray.types import QueryId
 
 
 class ScatteredQueryError(Exception):
-    """The lines of a query are not together, so that the file can't be read in pieces."""
+    """The lines of a query are not together, so the file can't be read in pieces."""
 
 
 def read_rows(path: Path) -> RankedRows:
@@ -31,7 +31,7 @@ def read_pieces(path: Path) -> Iterator[RankedRows]:
     """Yield the queries of a run, some at a time, in bounded memory.
 
     Raises:
-        DataError: as `read_rows`.
+        DataError: see `read_rows`.
         ScatteredQueryError: a query of an earlier piece comes again. `read_rows` can read such a file.
     """
     seen: set[QueryId] = set()
@@ -44,7 +44,7 @@ def read_pieces(path: Path) -> Iterator[RankedRows]:
 
 
 def _whole_queries(path: Path) -> Iterator[tuple[pa.Table, pa.StringArray, IntVector]]:
-    """Yield rows and their queries. The rows of a query come together, except where its lines are not together."""
+    """Yield rows and their queries. The rows of a query come together if its lines in the file are together."""
     rest: list[pa.Table] = []
     for table in read_tables(path):
         rows = pa.concat_tables([*rest, table])

@@ -1,11 +1,12 @@
-"""Reads the lines of run files as tables, in TREC's layout or MS MARCO's, which has ranks only; unpacks `.gz`.
+"""Reads the lines of a run file as tables. The file has TREC's or MS MARCO's layout, and may be a `.gz`.
 
     query_id Q0 doc_id rank score tag          six fields, as in trec_eval's get_trec_results.c
     query_id doc_id rank                       three fields; the score of a document is -rank
 
-Fields are separated by spaces and tabs, and only `\\n` ends a line. `#` is data. The rank of a six-field line is not
-looked at: scores order a ranking. A block in the plain layout is cut up by numpy and Arrow, any other one line by
-line. Both give the same table; the second also says what is wrong with a line.
+MS MARCO's layout has ranks and no scores. Fields are separated by spaces and tabs, and only `\\n` ends a line. `#` is
+data. The rank of a six-field line is ignored, because scores order a ranking. numpy and Arrow cut a block in the
+plain layout into fields; any other block is read line by line. Both ways give the same table. The second way also
+says what is wrong with a line.
 
 Shape letters: C bytes of a block, F fields of a block, N lines, W fields of a line.
 """
@@ -27,17 +28,17 @@ from r2med_ray.evaluation.arrow import int_array
 from r2med_ray.types import FloatVector
 
 BLOCK_BYTES = 3 << 19
-"""How much of a file is read at once. Smaller blocks cost time, larger ones memory; see `bench_m1_measures`."""
+"""Number of bytes that are read at once. Smaller blocks cost time, larger ones memory; see `bench_m1_measures`."""
 
 _FIELDS = {6: ["query_id", "q0", "doc_id", "rank", "score", "tag"], 3: ["query_id", "doc_id", "score"]}
 _SCHEMA = pa.schema({"query_id": pa.string(), "doc_id": pa.string(), "score": pa.float64(), "line": pa.int64()})
 
 
 def open_run(path: Path) -> BinaryIO:
-    """Open a run file for reading bytes, unpacked where its name ends in `.gz`.
+    """Open a run file for reading bytes. It is unpacked if its name ends in `.gz`.
 
     Raises:
-        DataError: there is no such file, or it may not be read.
+        DataError: there is no such file, or reading it is not allowed.
     """
     try:
         return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
@@ -74,7 +75,7 @@ def _blocks(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _width(path: Path, block: bytes, first: int) -> int:
-    """Return how many fields the first line has, 0 where every line is blank."""
+    """Return how many fields the first line with fields has; 0 if no line has any."""
     for number, raw in enumerate(io.BytesIO(block), start=first):
         width = len(raw.split())
         if width in _FIELDS:
@@ -86,9 +87,9 @@ def _width(path: Path, block: bytes, first: int) -> int:
 
 
 def _parse_plain(block: bytes, first: int, width: int) -> pa.Table | None:
-    """Return the rows of a block, or None where it isn't in the plain layout or something is wrong with it.
+    """Return the rows of a block, or None if it isn't in the plain layout or something is wrong with it.
 
-    Plain is: one space or tab between fields, `\n` after the last, no other control character.
+    The plain layout has one space or tab between fields, `\n` after the last field, and no other control character.
     """
     byte_C = np.frombuffer(block, np.uint8)
     blank_C = byte_C <= ord(" ")
@@ -126,10 +127,10 @@ def _column(block: bytes, end_NW: npt.NDArray[np.int32], field: int) -> pa.Strin
 
 
 def _parse_lines(path: Path, block: bytes, first: int, width: int) -> pa.Table:
-    """Return the rows of a block; blank lines are passed over.
+    """Return the rows of a block. Lines without fields are passed over.
 
     Raises:
-        DataError: names file and line of what is wrong.
+        DataError: a line is malformed. The message names the file and the line.
     """
     rows: list[tuple[str, str, float, int]] = []
     for number, raw in enumerate(io.BytesIO(block), start=first):
@@ -155,7 +156,7 @@ def _parse_lines(path: Path, block: bytes, first: int, width: int) -> pa.Table:
 
 
 def _number(text: bytes) -> float:
-    """Return a score: NaN for a text that is no number, infinity for a number that is too large for float32."""
+    """Return the score in a text: NaN if the text is no number, infinity if the number is too large for float32."""
     try:
         score = math.nan if b"_" in text else float(text)
     except ValueError:
@@ -165,6 +166,6 @@ def _number(text: bytes) -> float:
 
 
 def float32_scores(table: pa.Table) -> FloatVector:
-    """Return the scores as trec_eval holds them: read as doubles, kept as 32-bit floats."""
-    with np.errstate(over="ignore"):  # what overflows is refused as infinite
+    """Return the scores as trec_eval keeps them: they are read as doubles and kept as 32-bit floats."""
+    with np.errstate(over="ignore"):  # a score that overflows becomes infinite and is refused later
         return np.from_dlpack(table["score"].combine_chunks()).astype(np.float32)

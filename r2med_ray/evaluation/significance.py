@@ -1,8 +1,9 @@
-"""Tests whether a system is better than the baseline, or only had luck with these queries.
+"""Tests whether a system is better than the baseline or only had luck with these queries.
 
-Paired randomisation test and bootstrap interval, as recommended for retrieval by Smucker, Allan and Carterette, "A
-comparison of statistical significance tests for information retrieval evaluation", CIKM 2007; p-values of several
-systems adjusted by Holm, "A simple sequentially rejective multiple test procedure", Scand. J. Statist. 1979.
+The p-value comes from a paired randomisation test and the interval from a bootstrap. Both are recommended for
+retrieval by Smucker, Allan and Carterette, "A comparison of statistical significance tests for information retrieval
+evaluation", CIKM 2007. The p-values of several systems are adjusted by Holm, "A simple sequentially rejective
+multiple test procedure", Scand. J. Statist. 1979.
 
 Shape letters: N queries of all tasks.
 """
@@ -20,21 +21,21 @@ from r2med_ray.types import QueryId
 TaskValues: TypeAlias = Mapping[str, Mapping[QueryId, float]]
 """Task → query_id → value of one measure, as `Evaluation.values` gives it."""
 
-_BATCH = 1000  # resamples that are held in memory at once
+_BATCH = 1000  # number of resamples held in memory at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A system against the baseline, in the unweighted mean over tasks."""
+    """The comparison of a system with the baseline, in the unweighted mean over tasks."""
 
     difference: float
-    """System minus baseline."""
+    """The system's mean minus the baseline's."""
 
     interval: tuple[float, float] | None
-    """Confidence interval of the difference; None where a task has fewer than two queries to resample."""
+    """Confidence interval of the difference; None if a task has fewer than two queries to resample."""
 
     p_value: float
-    """How often a difference this large, up or down, arises when the labels of each pair are swapped at random."""
+    """How often a difference this large, up or down, arises if the labels of each pair are swapped at random."""
 
     p_adjusted: float
     """The p-value after Holm's correction over all systems that are compared."""
@@ -52,8 +53,8 @@ def compare_with_baseline(
 ) -> dict[str, Comparison]:
     """Compare each system with the baseline on the same queries.
 
-    Where there are no more than `num_resamples` ways to swap labels, all are tried. A system's figures don't depend
-    on which others are there, save for `p_adjusted`.
+    If there are no more than `num_resamples` ways to swap labels, all are tried. The figures of a system, except
+    `p_adjusted`, don't depend on the other systems.
 
     Raises:
         DataError: a system has other tasks or queries than the baseline.
@@ -74,7 +75,7 @@ def compare_with_baseline(
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Return p-values adjusted by Holm, to be compared with the level that a single test would use."""
+    """Return p-values adjusted by Holm. They are compared with the same level as the p-value of a single test."""
     adjusted = {}
     largest = 0.0
     for rank, name in enumerate(sorted(p_values, key=lambda name: p_values[name])):
@@ -84,7 +85,7 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 
 
 def _differences(name: str, baseline: TaskValues, system: TaskValues) -> list[DoubleVector]:
-    """Return each task's differences, queries in the baseline's order."""
+    """Return the differences per task. The queries of a task are in the baseline's order."""
     if baseline.keys() != system.keys():
         raise DataError(
             f"expected {name!r} to have the tasks {sorted(baseline)} of the baseline, got {sorted(system)}"
@@ -123,7 +124,7 @@ def _p_value(tasks: list[DoubleVector], seed: int, num_resamples: int) -> float:
 def _interval(
     tasks: list[DoubleVector], seed: int, num_resamples: int, confidence: float
 ) -> tuple[float, float] | None:
-    """Return the percentile interval; queries are resampled within their task."""
+    """Return the percentile interval of a bootstrap. Queries are resampled within their task."""
     from scipy import stats
 
     if min(map(len, tasks)) < 2:

@@ -1,11 +1,11 @@
 """Reads and writes the files of TREC evaluations: runs and qrels.
 
-    query_id Q0 doc_id rank score tag                      a run; see `run_lines` for what is read besides
+    query_id Q0 doc_id rank score tag                      a run; `run_lines` describes the layouts that are read
     query_id 0 doc_id grade                                qrels, fields separated by spaces and tabs
     query-id<TAB>corpus-id<TAB>score                       qrels of BEIR, with or without that header
     {"q_id": query_id, "p_id": doc_id, "score": grade}     qrels of R2MED, JSON Lines
 
-There are no quotes, comments or missing values; only `\\n` ends a line. A file is written whole or not at all.
+The files have no quotes, comments or missing values. Only `\\n` ends a line. A file is written whole or not at all.
 """
 
 import logging
@@ -31,7 +31,7 @@ _BEIR_HEADER = ["query-id", "corpus-id", "score"]
 
 
 def read_run(path: Path) -> Run:
-    """Read a run; its tag is the one on the first line, or the file's name where there is none.
+    """Read a run. Its tag is the tag on the first line, or the file's name if the layout has no tag.
 
     Raises:
         DataError: a line is malformed, a score is not finite, a query has a document twice, or the file is empty.
@@ -43,20 +43,21 @@ def read_run(path: Path) -> Run:
 
 
 def write_run(path: Path, run: Run) -> None:
-    """Write a run: queries by id, documents in the order of `ranking`; a query without documents leaves no line.
+    """Write a run. Queries are sorted by id; documents have the order of `ranking`.
 
-    A score is the shortest text that reads back as the same float32.
+    A query without documents has no line. A score is the shortest text that reads back as the same float32.
 
     Raises:
-        DataError: an id or the tag can't stand in such a file, a score is not finite, or a document is there twice.
+        DataError: an id or the tag can't be written as a field, a score is not finite, or a query has a document
+            twice.
     """
     _write(path, _run_lines(run))
 
 
 def read_qrels(path: Path) -> Qrels:
-    """Read judgements, in any of the layouts above; the first line tells which.
+    """Read judgements in any of the layouts above. The first line shows which layout the file has.
 
-    Lines that repeat a judgement, and ids that are JSON integers, are counted in one warning each.
+    One warning counts the lines that repeat a judgement. Another warning counts the ids that are JSON integers.
 
     Raises:
         DataError: a line is malformed, an id is no text, a grade is no whole number, a document has two grades for
@@ -82,10 +83,10 @@ def read_qrels(path: Path) -> Qrels:
 
 
 def write_qrels(path: Path, qrels: Qrels) -> None:
-    """Write judgements in TREC's layout, by query and document id.
+    """Write judgements in TREC's layout, sorted by query id and document id.
 
     Raises:
-        DataError: an id can't stand in such a file.
+        DataError: an id can't be written as a field.
     """
     lines = (
         f"{_word('query id', query_id)} 0 {_word('document id', doc_id)} {grade}\n"
@@ -151,10 +152,10 @@ def _json_id(value: object, name: str, record: Record) -> str:
 
 
 def _word(kind: str, text: str) -> str:
-    """Return a text that can be one field of a line.
+    """Return the text if it can be one field of a line.
 
     Raises:
-        DataError: it is empty, or holds white space or NUL.
+        DataError: the text is empty, or holds white space or NUL.
     """
     if not _WORD.fullmatch(text):
         raise DataError(f"{kind} {text!r} can't stand in a TREC file: expected text without white space and NUL")

@@ -1,4 +1,4 @@
-"""The second opinion: trec_eval, through pytrec_eval, computes every value again that it knows the measure of."""
+"""Checks values of measures with trec_eval, through pytrec_eval, for every measure that trec_eval has."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,11 +14,12 @@ def check_with_trec_eval(run: Run, qrels: Qrels, measures: Sequence[Measure], ev
     """Require that trec_eval gives the same value for every query and measure, and the same means.
 
     Measures that trec_eval lacks are passed over; `measures.not_checked` names them. trec_eval gives no value to a
-    query that the run doesn't answer; by our rule it is 0. A query without a positive is 0 by our rule, too, and
-    trec_eval isn't given it: where all grades of a query are below 0, trec_eval reads memory that isn't its own.
+    query that the run doesn't answer; by our rule the value is 0. By our rule the value of a query without a positive
+    is 0, too. trec_eval isn't given such a query, because it reads memory that isn't its own if all grades of a query
+    are below 0.
 
     Raises:
-        StageError: a value differs by more than `TOLERANCE`; names the query, the measure and both values.
+        StageError: a value differs by more than `TOLERANCE`. The message names query, measure and both values.
     """
     import pytrec_eval
 
@@ -43,7 +44,7 @@ def check_with_trec_eval(run: Run, qrels: Qrels, measures: Sequence[Measure], ev
 
 
 def _value(theirs: Mapping[str, float], measure: Measure) -> float:
-    """Return what trec_eval says of one query; 0 where it says nothing."""
+    """Return trec_eval's value for one query; 0 if trec_eval gives none."""
     value = theirs.get((measure.trec_eval_name or "").replace(".", "_"), 0.0)
     names = measure.definition.trec_eval
     return names.at(value, measure.cutoff) if names and names.at and measure.cutoff else value

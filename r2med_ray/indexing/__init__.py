@@ -1,1 +1,1 @@
-"""ENCODE and INDEX: one batch and one shard; analysis, BM25, and vectors."""
+"""ENCODE, INDEX: analysis, BM25 and vectors, for one batch and one shard."""

@@ -1,10 +1,11 @@
-"""Text to terms as Lucene's English analysis does it, without Java.
+"""Turns a text into terms as Lucene's English analysis does, without Java.
 
-Anserini's DefaultEnglishAnalyzer, with which R2MED's BM25 was published, is a chain of Lucene 9 parts, rebuilt here:
+R2MED's BM25 was published with Anserini's DefaultEnglishAnalyzer. This analyzer is a chain of Lucene 9 parts, which
+are rebuilt here:
 
     StandardTokenizer → English possessive filter → lower case → 33 stop words → Porter stemmer
 
-`words.py` has the tokeniser, `porter.py` the stemmer.
+`words.py` has the tokeniser, `porter.py` has the stemmer.
 """
 
 import functools
@@ -13,7 +14,7 @@ from r2med_ray.indexing.porter import stem
 from r2med_ray.indexing.words import pieces, tokens_of_piece
 
 ANALYZER = "lucene-english-1"
-"""Belongs into the key of whatever is made from terms. Change it with any change of the terms."""
+"""The analyzer's name in the key of everything that is made from terms. Change it with any change of the terms."""
 
 STOP_WORDS = frozenset({
     "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it", "no", "not", "of",
@@ -23,7 +24,7 @@ STOP_WORDS = frozenset({
 
 
 def analyze(text: str) -> list[str]:
-    """Return the terms of a text, in order, repeats included."""
+    """Return the terms of a text in their order, repeats included."""
     return [term for piece in pieces(text) for term in terms_of_piece(piece)]
 
 
@@ -35,14 +36,14 @@ def terms_of_piece(piece: str) -> tuple[str, ...]:
 
 
 def _word(token: str) -> str:
-    """Take off a possessive s, and lower each character by itself, as Java does: Σ at the end is σ, İ is i."""
+    """Remove a possessive s, and lower each character by itself as Java does: a final Σ becomes σ, İ becomes i."""
     if token[-1] in "sS" and token[-2:-1] in ("'", "’", "＇"):
         token = token[:-2]
     return token.lower() if token.isascii() else "".join(character.lower()[0] for character in token)
 
 
 def _stem(word: str) -> str:
-    """Stem a word as Java sees it, where a character beyond U+FFFF counts as two."""
+    """Stem a word as Java sees it: a character beyond U+FFFF counts as two."""
     if max(word) <= "\uffff":
         return stem(word)
     units = memoryview(word.encode("utf-16-le")).cast("H")

@@ -1,4 +1,4 @@
-"""The ways from a text to its terms, by the name that stands in the keys of what is made from terms."""
+"""The ways from a text to its terms, by name. The name is in the key of everything that is made from terms."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from r2med_ray.settings.registry import Registry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analyzer:
-    """Cuts a text into pieces, and each piece, by itself, into terms; so the terms of a piece are worked out once."""
+    """Cuts a text into pieces, and each piece by itself into terms. So the terms of a piece are made only once."""
 
     name: str
     pieces: Callable[[str], Iterable[str]]
     terms_of_piece: Callable[[str], tuple[str, ...]]
 
     def analyze(self, text: str) -> list[str]:
-        """Return the terms of a text, in order, repeats included."""
+        """Return the terms of a text in their order, repeats included."""
         return [term for piece in self.pieces(text) for term in self.terms_of_piece(piece)]
 
 

@@ -1,17 +1,17 @@
 """BM25 over one shard, scored with the statistics of the whole corpus.
 
-Weight of term t in a bag of words of L terms where it stands tf times:
+The weight of a term t that occurs tf times in a bag of words of L terms is
 
     idf(t) · tf / (tf + k1 · (1 − b + b · L / average length)),   idf(t) = ln(1 + (N − df + 0.5) / (df + 0.5))
 
-This is Lucene's BM25 with exact lengths (Kamphuis et al., ECIR 2020: "Lucene (accurate)"). The rows of `BM25_ROWS`
-differ in what the query's terms weigh, in the idf, and in the analyzer.
+The formula is Lucene's BM25 with exact lengths (Kamphuis et al., ECIR 2020: "Lucene (accurate)"). The rows of
+`BM25_ROWS` differ in the weights of the query's terms, in the idf, and in the analyzer.
 
-A score is the sum of query weight × document weight over the terms of the query, added up in float32, terms in code
-point order. Terms that a shard has never seen add nothing to its documents, so a document's score depends on the
-corpus statistics and its own terms, never on its neighbours in the shard.
+A score is the sum of query weight × document weight over the terms of the query. The sum is taken in float32, in the
+code point order of the terms. Terms that no document of a shard has add nothing to a score in this shard. So a
+document's score depends on the corpus statistics and on its own terms, never on the other documents of its shard.
 
-A document that shares no term with the query is no hit; a query without known terms has an empty ranking.
+A document that shares no term with the query is no hit. A query without known terms has an empty ranking.
 
 Shape letters: N documents of the shard, V terms of its vocabulary, P pairs of a term and a document,
 T terms of a query that the shard knows.
@@ -41,7 +41,7 @@ Weights: TypeAlias = npt.NDArray[np.float64]
 class _Idf(NamedTuple):
     formula: str
     of_odds: Callable[[Weights], Weights]
-    """From (N − df + 0.5) / (df + 0.5)."""
+    """Returns the idf for the odds (N − df + 0.5) / (df + 0.5)."""
 
 
 _IDF: Mapping[str, _Idf] = {
@@ -52,11 +52,11 @@ _IDF: Mapping[str, _Idf] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BM25Row:
-    """A named variant and its parameters. k1 = 0.9, b = 0.4 are Anserini's, which R2MED took."""
+    """A named variant and its parameters. The defaults k1 = 0.9 and b = 0.4 are Anserini's, which R2MED used."""
 
     name: str
     weighted_queries: bool
-    """Whether a query term weighs what it would in a document, or as often as it stands in the query."""
+    """Whether a query term is weighted like a term of a document. If not, its weight is its count in the query."""
 
     k1: float = 0.9
     b: float = 0.4
@@ -84,7 +84,7 @@ class BM25Row:
         return f"BM25, k1={self.k1:g}, b={self.b:g}, idf={idf}, {query}, analyzer {self.analyzer}"
 
 
-# NanoR2MED's lists: bm25s's method "robertson", which HAKARI-Bench calls okapi, with bm25s's k1 and b.
+# The variant of NanoR2MED's lists: bm25s's method "robertson" (HAKARI-Bench calls it okapi) with bm25s's k1 and b.
 _NANO = BM25Row(
     name="bm25-nano", weighted_queries=False, k1=1.5, b=0.75, idf="robertson", analyzer=porter_stop.ANALYZER
 )
@@ -95,11 +95,12 @@ BM25_ROWS: Registry[BM25Row] = Registry(
         (row.name, row)
         for row in (
             BM25Row(name="bm25", weighted_queries=False),
-            # eval_BM25.py:75 of R2MED (commit 62b7074) sends the query through gensim's LuceneBM25Model too. Its
-            # idf, ln(N + 1) − ln(df + 0.5), is the one above.
+            # eval_BM25.py:75 of R2MED (commit 62b7074) sends the query through gensim's LuceneBM25Model too. The
+            # model's idf, ln(N + 1) − ln(df + 0.5), is the one above.
             BM25Row(name="bm25-r2med", weighted_queries=True),
             _NANO,
-            # The same over plain words: near the lists that NanoR2MED had before 2026-05-25, far from today's.
+            # The same variant over plain words. NanoR2MED's lists before 2026-05-25 are near the lists of this
+            # variant; today's are far from them.
             replace(_NANO, name="bm25-nano-plain", analyzer=plain_words.ANALYZER),
         )
     ],
@@ -107,20 +108,20 @@ BM25_ROWS: Registry[BM25Row] = Registry(
 
 
 class BM25Index:
-    """One shard, ready to be searched with the texts of queries.
+    """The index of one shard, ready to be searched with the texts of queries.
 
     Args:
         terms: the analysed documents of the shard.
-        doc_ids: N ids. Where one comes twice its last document answers for it, as in R2MED's results.
+        doc_ids: N ids. If an id comes twice, its last document is the one that is ranked, as in R2MED's results.
         statistics: counts of the whole corpus, this shard included.
         row: the variant.
-        hidden: positions of documents that count in the statistics and are never hits: R2MED indexed every row of
-            a corpus, but an id has one place in a ranking, and its other row may lie in another shard.
+        hidden: positions of documents that count in the statistics but are never hits. R2MED indexed every row of a
+            corpus, but an id has one place in a ranking, and the id's other row may be in another shard.
         keep_zero_scores: also rank documents that share no term with the query, as R2MED's script does.
 
     Raises:
         DataError: there are not as many ids as documents, the statistics were not made from this shard, or the terms
-            were made by another analyzer than the variant's.
+            were made with an analyzer that is not the variant's.
     """
 
     def __init__(
@@ -143,7 +144,7 @@ class BM25Index:
         self._row = row
         self._analyze = ANALYZERS[row.analyzer].analyze
         self._corpus_terms = statistics.document_frequencies
-        self._average_length = statistics.average_length or 1.0  # without a term there is nothing to weigh
+        self._average_length = statistics.average_length or 1.0  # a corpus without terms has nothing to weigh
         self._position_of_term = {term: position for position, term in enumerate(terms.terms)}
         self._idf_V = _IDF[row.idf].of_odds(_odds(terms, statistics))
         sizes_V = np.diff(terms.offsets)
@@ -161,7 +162,7 @@ class BM25Index:
         return [best_of_scores(self._scores(query), self._doc_ids, k) for query in queries]
 
     def _scores(self, query: str) -> FloatVector:
-        """Return float32 scores of shape (N,), -inf where a document is no hit."""
+        """Return float32 scores of shape (N,). The score of a document that is no hit is -inf."""
         counts = Counter(self._analyze(query))
         known = sorted(counts.keys() & self._position_of_term.keys())
         positions_T = np.array([self._position_of_term[term] for term in known], np.intp)
@@ -176,13 +177,19 @@ class BM25Index:
         return scores_N
 
     def _weight(self, idf: Weights, counts: Weights, lengths: npt.NDArray[np.int64] | int) -> Weights:
-        """Return what terms weigh in bags of words: one idf and count per term, one length per term or for all."""
+        """Return the weights of terms in bags of words.
+
+        Args:
+            idf: the idf of each term.
+            counts: the count of each term in its bag.
+            lengths: the length of each term's bag, or one length for all.
+        """
         k1, b = self._row.k1, self._row.b
         return idf * counts / (counts + k1 * (1 - b + b * lengths / self._average_length))
 
 
 def _odds(terms: ShardTerms, statistics: CorpusStatistics) -> Weights:
-    """Return documents without over documents with each term, half a document added to both; float64, shape (V,)."""
+    """Return (N − df + 0.5) / (df + 0.5) of each term: float64, shape (V,)."""
     in_shard_V = np.diff(terms.offsets)
     in_corpus_V = np.array([statistics.document_frequencies.get(term, 0) for term in terms.terms], np.int64)
     unknown = np.flatnonzero(in_corpus_V < in_shard_V)
@@ -197,6 +204,6 @@ def _odds(terms: ShardTerms, statistics: CorpusStatistics) -> Weights:
 
 
 def _repeated(doc_ids: Sequence[DocId]) -> list[int]:
-    """Return the positions of documents whose id stands again further down."""
+    """Return the positions of documents whose id comes again later."""
     last = {doc_id: position for position, doc_id in enumerate(doc_ids)}
     return [position for position, doc_id in enumerate(doc_ids) if last[doc_id] != position]

@@ -1,4 +1,4 @@
-"""Inner-product index of one shard: exact, or approximate by a FAISS factory string.
+"""The inner-product index of one shard: exact, or approximate by a FAISS factory string.
 
 Shape letters: Q queries, N documents, D embedding size, C candidates of a query.
 """
@@ -20,7 +20,7 @@ EXACT = "Flat"
 
 @dataclass(frozen=True, slots=True)
 class ApproximateSearch:
-    """A trained FAISS index; candidates and scores are its own."""
+    """A trained FAISS index. Candidates and scores are those that FAISS returns."""
 
     index: faiss.Index
 
@@ -30,7 +30,7 @@ class ApproximateSearch:
 
     @classmethod
     def train(cls, vectors_ND: FloatMatrix, factory: str) -> "ApproximateSearch":
-        """Build an index from a factory string and `;name=value,...` search parameters."""
+        """Build an index from a factory string, which may end in search parameters: `;name=value,...`."""
         description, _, parameters = factory.partition(";")
         try:
             index = faiss.index_factory(vectors_ND.shape[1], description, faiss.METRIC_INNER_PRODUCT)
@@ -46,7 +46,7 @@ class ApproximateSearch:
         return cls(index)
 
     def search(self, queries_QD: FloatMatrix, k: int) -> list[Candidates]:
-        """Return up to k documents of each query; FAISS says −1 where it finds fewer."""
+        """Return up to k documents of each query. The −1 that FAISS puts in empty places is removed."""
         scores_QC, positions_QC = self.index.search(queries_QD, k)
         return [
             Candidates(positions_C[positions_C >= 0], scores_C[positions_C >= 0])
@@ -56,7 +56,7 @@ class ApproximateSearch:
 
 @dataclass(frozen=True, slots=True)
 class DenseIndex:
-    """Vectors of one shard, ready to be searched with the vectors of queries."""
+    """The index of one shard, ready to be searched with the vectors of queries."""
 
     doc_ids: tuple[DocId, ...]
     vectors: ExactSearch | ApproximateSearch
@@ -73,13 +73,13 @@ class DenseIndex:
 
         Args:
             doc_ids: N ids.
-            vectors_ND: any float dtype and memory layout; searched as float32. Unit length where cosine is meant.
-            factory: `Flat` is exact. Any other FAISS factory string is trained on the shard and filled with it.
-                Search parameters may follow a semicolon: `IVF64,Flat;nprobe=8`.
+            vectors_ND: any float dtype and memory layout; searched as float32. For cosine they have unit length.
+            factory: `Flat` is exact. The index of any other FAISS factory string is trained on the shard and filled
+                with its vectors. Search parameters may follow a semicolon: `IVF64,Flat;nprobe=8`.
 
         Raises:
             DataError: there are not as many ids as vectors, or a vector isn't finite.
-            ConfigError: FAISS doesn't know the factory string, or can't train that index with these vectors.
+            ConfigError: FAISS doesn't know the factory string, or can't train its index with these vectors.
         """
         vectors_ND = _as_matrix(vectors_ND, "document")
         exact = factory == EXACT or not len(vectors_ND)
@@ -93,7 +93,7 @@ class DenseIndex:
             k: length of a ranking.
 
         Raises:
-            DataError: the queries have other dimensions than the documents, or one isn't finite.
+            DataError: the queries have another dimension than the documents, or a query isn't finite.
         """
         queries_QD = _as_matrix(queries_QD, "query", self.vectors.shape[1])
         if not self.doc_ids or not len(queries_QD) or k < 1:
@@ -104,7 +104,7 @@ class DenseIndex:
         ]
 
     def to_bytes(self) -> bytes:
-        """Return a trained index in FAISS's own format. An exact one is its vectors, which are stored already.
+        """Return a trained index in FAISS's own format. An exact index has none: its vectors are stored already.
 
         Raises:
             ConfigError: the index is exact.
@@ -115,12 +115,15 @@ class DenseIndex:
 
     @classmethod
     def from_bytes(cls, doc_ids: Sequence[DocId], content: bytes | memoryview) -> "DenseIndex":
-        """Return what `to_bytes` was called on."""
+        """Return the index that `to_bytes` was called on."""
         return cls(tuple(doc_ids), ApproximateSearch(faiss.deserialize_index(np.frombuffer(content, np.uint8))))
 
 
 def recall_against_exact(approximate: Sequence[Ranking], exact: Sequence[Ranking]) -> float:
-    """Return which share of the exact rankings' documents the approximate ones hold; 1 where there are none."""
+    """Return the share of the exact rankings' documents that the approximate rankings hold.
+
+    The share is 1 if the exact rankings are empty.
+    """
     found = sum(
         len({hit.doc_id for hit in near} & {hit.doc_id for hit in true})
         for near, true in zip(approximate, exact, strict=True)

@@ -1,4 +1,4 @@
-"""Vectors of one shard's documents: made, checked and stored beside the rows and ids that they belong to.
+"""Makes and checks the vectors of one shard's documents, and puts them into a table with rows and ids.
 
 Shape letters: N documents, D embedding size.
 """
@@ -21,7 +21,7 @@ NAMED_IN_ERRORS = 5
 
 
 class Vectors(NamedTuple):
-    """The vectors of a shard: `vectors[i]` for `rows[i]` and `doc_ids[i]`."""
+    """The vectors of a shard. `vectors[i]` belongs to `rows[i]` and `doc_ids[i]`."""
 
     rows: npt.NDArray[np.int64]
     doc_ids: list[DocId]
@@ -38,9 +38,9 @@ def embed_documents(
     """Embed documents and return them as columns row, doc_id, vector.
 
     Args:
-        encoder: asked once for all documents; how they are batched is its own affair.
+        encoder: is called once with all documents, and batches them itself.
         documents: N documents.
-        rows: the N rows of the corpus that they stand in.
+        rows: the N row numbers of the documents in the corpus.
         storage: dtype of the stored components; float16 halves the size and holds values up to 65,504.
 
     Raises:
@@ -75,7 +75,7 @@ def vectors_table(
 
 
 def read_vectors(table: pa.Table) -> Vectors:
-    """Return the vectors of a table of `embed_documents` with float32 components."""
+    """Return the vectors of a table of `embed_documents`, with float32 components."""
     column = table["vector"].combine_chunks()
     vectors_ND = column.flatten().to_numpy().reshape(-1, column.type.list_size)
     return Vectors(

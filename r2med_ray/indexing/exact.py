@@ -1,10 +1,11 @@
-"""Exact inner-product search whose answer depends on no shard, batch or thread, to the last bit.
+"""Exact inner-product search, whose answer depends on no shard, batch or thread, to the last bit.
 
-FAISS finds candidates in float32, where the last bits of a product depend on what else is multiplied with it. So it
-is asked for more than k, and each candidate is scored again by itself: products of float32 numbers are exact in
-float64, their sum there is rounded to float32 once. What is scored again is every document that lies no further
-below the k-th than twice the largest error of a float32 inner product; where more do than FAISS was asked for, all
-documents are looked at.
+FAISS finds candidates in float32. The last bits of a float32 product depend on what else is multiplied in the same
+call. So FAISS is asked for more than k candidates, and each candidate is scored again by itself: products of float32
+numbers are exact in float64, and their float64 sum is rounded to float32 once.
+
+A document is scored again if its score is below the k-th by no more than twice the largest error of a float32 inner
+product. If that may hold for more documents than FAISS was asked for, all documents are compared.
 
 Shape letters: Q queries, N documents, D embedding size, C candidates of a query.
 """
@@ -19,21 +20,22 @@ import numpy.typing as npt
 from r2med_ray.types import FloatMatrix, FloatVector
 
 SPARE = 16
-"""Candidates asked for beyond k; as a rule fewer lie within the error below the k-th."""
+"""Candidates that FAISS is asked for beyond k. Usually fewer documents than that are within the error below the
+k-th."""
 
 QUERIES_PER_WORKER = 32
-"""With fewer, a matrix product does more reading than multiplying."""
+"""Fewest queries of a thread. With fewer queries, a matrix product spends more time on reading than multiplying."""
 
 GPU_LIMIT = 2048
-"""The most candidates FAISS finds on a GPU (its issue 932)."""
+"""The most candidates that FAISS finds on a GPU (issue 932 of FAISS)."""
 
 BLAS_THRESHOLD = 1_000
-"""Queries × dimensions from which FAISS multiplies matrices. Its own 128,000 is above the 100 queries × 768
-dimensions of a task, where its other way is several times slower."""
+"""Queries × dimensions from which FAISS multiplies matrices. FAISS's own 128,000 is above the 100 queries × 768
+dimensions of a task, and FAISS's other way is several times slower there."""
 
 
 class Candidates(NamedTuple):
-    """Documents of which k or more are the best, and their scores, in no order."""
+    """Documents, in no order, and their scores. The k best documents are among them."""
 
     positions: npt.NDArray[np.int64]
     scores: FloatVector
@@ -42,11 +44,12 @@ class Candidates(NamedTuple):
 class ExactSearch:
     """Inner-product search over one shard in memory.
 
-    Uses the GPUs that FAISS sees, or as many threads as FAISS would (`OMP_NUM_THREADS`). Threads get queries of their
-    own rather than a share of every matrix product, so that on a busy machine they don't wait for one another.
+    The search uses the GPUs that FAISS sees, or as many threads as FAISS would use (`OMP_NUM_THREADS`). Each thread
+    gets queries of its own, not a share of every matrix product. So threads don't wait for one another on a busy
+    machine.
 
     Args:
-        vectors_ND: contiguous float32; not copied. All finite.
+        vectors_ND: contiguous float32, all finite; not copied.
     """
 
     def __init__(self, vectors_ND: FloatMatrix) -> None:
@@ -61,7 +64,7 @@ class ExactSearch:
         return num_documents, dim
 
     def search(self, queries_QD: FloatMatrix, k: int) -> list[Candidates]:
-        """Return what the k best documents of each query are among.
+        """Return candidates for each query; its k best documents are among them.
 
         Args:
             queries_QD: contiguous float32, all finite.
@@ -102,23 +105,23 @@ class ExactSearch:
 
 
 def _lengths(vectors_ND: FloatMatrix) -> npt.NDArray[np.float64]:
-    """Return the Euclidean lengths of vectors, float64."""
+    """Return the Euclidean lengths of vectors as float64."""
     squares_N: npt.NDArray[np.float64] = np.einsum("nd,nd->n", vectors_ND, vectors_ND, dtype=np.float64)
     return np.sqrt(squares_N)
 
 
 def _relative_error(dim: int) -> float:
-    """Bound |computed − true| / (|q|·|d|) of a float32 inner product, whatever the order of its sums.
+    """Return a bound of |computed − true| / (|q|·|d|) for a float32 inner product, whatever the order of its sums.
 
-    n·u / (1 − n·u) with n operations and u = 2⁻²⁴ (Higham, Accuracy and Stability of Numerical Algorithms, 3.1); four
-    operations more than it takes cover the rounding of the scores that are compared.
+    The bound is n·u / (1 − n·u) with n operations and u = 2⁻²⁴ (Higham, Accuracy and Stability of Numerical
+    Algorithms, 3.1). n is the number of dimensions plus four: the four cover the rounding of the compared scores.
     """
     rounding = (dim + 4) * 2.0**-24
     return rounding / (1 - rounding)
 
 
 def _on_gpus(vectors_ND: FloatMatrix) -> "faiss.Index":
-    """Copy the vectors to the GPUs, spread over them where there are several."""
+    """Copy the vectors to the GPU, or spread them over several GPUs."""
     index = faiss.IndexFlatIP(vectors_ND.shape[1])
     index.add(vectors_ND)
     options = faiss.GpuMultipleClonerOptions()

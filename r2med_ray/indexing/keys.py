@@ -1,4 +1,4 @@
-"""What names the artefacts of encoding and indexing, and the files in them."""
+"""Keys of the artefacts of encoding and indexing, and names of the files in them."""
 
 import importlib
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,10 @@ ANN_FILE = "index.faiss"
 def vectors_key(
     shard: CorpusShard, skip_rows: Sequence[int], encoding: Mapping[str, Json], kind: str = "vectors"
 ) -> ArtifactKey:
-    """Return the key of a shard's vectors of some kind: its text, the rows that count, and the encoder's inputs."""
+    """Return the key of a shard's vectors of one kind.
+
+    The key is made of the digest of the shard's text, the rows that are left out, and the encoder's inputs.
+    """
     return ArtifactKey(kind, {"shard": shard.digest, "skip_rows": list(skip_rows), "encoding": dict(encoding)})
 
 
@@ -29,26 +32,26 @@ def query_vectors_key(queries: Sequence[Query], encoding: Mapping[str, Json], ki
 
 
 def skipped_rows(corpus: Corpus, shard: CorpusShard, compat: Compat) -> tuple[int, ...]:
-    """Return the rows of a shard that BM25 doesn't count: duplicates, except that R2MED counted those too."""
+    """Return the rows of a shard that BM25 leaves out: its duplicates. R2MED's protocol leaves out none."""
     return () if compat == "r2med" else corpus.duplicates_in(shard)
 
 
 def terms_key(shard: CorpusShard, skip_rows: Sequence[int], analyzer: str = ANALYZER) -> ArtifactKey:
-    """Return the key of a shard's terms, which every variant of BM25 with this analyzer is scored from."""
+    """Return the key of a shard's terms. All variants of BM25 with this analyzer share them."""
     return ArtifactKey("terms", {"shard": shard.digest, "skip_rows": list(skip_rows), "analyzer": analyzer})
 
 
 def ann_key(vectors: ArtifactKey, factory: str, unit_length: bool) -> ArtifactKey:
-    """Return the key of a shard's trained index; an exact one is its vectors and has none."""
+    """Return the key of a shard's trained index. An exact index has no key of its own: its vectors are stored."""
     inputs = {"vectors": vectors.digest, "factory": factory, "unit_length": unit_length, "faiss": faiss_version()}
     return ArtifactKey("ann", inputs)
 
 
 @cache
 def faiss_version() -> str:
-    """Return the version of FAISS, which comes as `faiss-cpu`, as one of several `faiss-gpu`, or built from source.
+    """Return the version of FAISS, which is installed as `faiss-cpu`, as one of several `faiss-gpu`, or from source.
 
-    Only a FAISS that no installed distribution holds is imported and asked itself.
+    The version is read from the installed distribution. If there is none, FAISS is imported and asked.
     """
     try:
         return metadata.version("faiss-cpu")

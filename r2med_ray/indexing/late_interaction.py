@@ -1,9 +1,11 @@
 """Token vectors of one shard: stored in float16, and searched by exact MaxSim over every document.
 
-A score is the sum over query tokens of the greatest inner product with a document token (ColBERT, Khattab and
-Zaharia 2020, arXiv 2004.12832). It depends on the query and the document alone, to the last bit: float16 numbers up
-to 1 are multiples of 2⁻²⁴, so the products of two are multiples of 2⁻⁴⁸, and as rows have unit length every sum of
-them stays below 2 and is exact in float64, in whatever order it is added up. The sum of the maxima has one order.
+A score is the sum, over the query's tokens, of the greatest inner product with a document token (ColBERT, Khattab and
+Zaharia 2020, arXiv 2004.12832).
+
+A score depends on the query and the document alone, to the last bit. float16 numbers up to 1 are multiples of 2⁻²⁴,
+so products of two such numbers are multiples of 2⁻⁴⁸. Rows have unit length, so every sum of the products stays below
+2. Such a sum is exact in float64, in any order. The maxima are always added up in the same order.
 
 Shape letters: N documents, T tokens of a shard's or a block's documents, S tokens of one query, D size of a vector.
 """
@@ -24,15 +26,15 @@ from r2med_ray.types import DocId, FloatMatrix, Ranking
 HalfMatrix: TypeAlias = npt.NDArray[np.float16]
 
 TOKENS_PER_BLOCK = 2048
-"""Document tokens that are held in float64 at once: 2 MiB at 128 dimensions. A longer document goes alone."""
+"""Document tokens that are held in float64 at once: 2 MiB at 128 dimensions. A longer document is a block alone."""
 
 QUERY_TOKENS_AT_ONCE = 256
-"""Query tokens that are multiplied with a block at once: a core then computes twice what it does with the 20 tokens
-of one query."""
+"""Query tokens that are multiplied with a block at once. A core then does twice as many products per second as with
+the 20 tokens of one query."""
 
 
 class TokenVectors(NamedTuple):
-    """The tokens of a shard: rows `offsets[i]` up to `offsets[i + 1]` of `vectors` are those of `doc_ids[i]`."""
+    """The tokens of a shard. Rows `offsets[i]:offsets[i + 1]` of `vectors` belong to `doc_ids[i]`."""
 
     doc_ids: list[DocId]
     offsets: npt.NDArray[np.int64]
@@ -41,7 +43,7 @@ class TokenVectors(NamedTuple):
 
 
 class TokenQuery(NamedTuple):
-    """The tokens of a query, and what the best match of each is multiplied by."""
+    """The tokens of a query. The best match of each token is multiplied by the token's weight."""
 
     vectors: HalfMatrix
     """float16, shape (S, D)."""
@@ -61,7 +63,8 @@ def token_table(
         vectors: float16 of shape (tokens of the text, D) per id, rows of unit length.
 
     Raises:
-        DataError: there are not as many matrices as ids, a text has no token, or a number isn't finite; names them.
+        DataError: there are not as many matrices as ids, a text has no token, or a number isn't finite; names the
+            ids.
     """
     if len(vectors) != len(ids):
         raise DataError(f"the encoder returned the tokens of {len(vectors)} texts for {len(ids)}")
@@ -85,7 +88,7 @@ def token_table(
 
 
 def read_tokens(table: pa.Table) -> TokenVectors:
-    """Return the vectors of a table of `token_table`."""
+    """Return the vectors of a `token_table`."""
     column = table["tokens"].combine_chunks()
     tokens = column.flatten()
     offsets = np.cumsum(np.append(0, column.value_lengths().to_numpy()))
@@ -96,8 +99,9 @@ def read_tokens(table: pa.Table) -> TokenVectors:
 def query_table(query_ids: Sequence[str], parts: Sequence[Sequence[HalfMatrix]]) -> pa.Table:
     """Return queries as a `token_table` with a column weights (float64), one number per token.
 
-    A query's score is the sum of those of its parts. A generated text weighs as much as the query however long it is:
-    the matches of part p count S₁ / Sₚ, S₁ being the tokens of the first part, which is the query.
+    A query's score is the sum of the scores of its parts. The first part is the query itself. A generated text weighs
+    as much as the query, however long it is: each match of part p is multiplied by S₁ / Sₚ, the tokens of the query
+    over the tokens of the part.
 
     Raises:
         DataError: a query has no token, or a number isn't finite; names the queries.
@@ -108,7 +112,7 @@ def query_table(query_ids: Sequence[str], parts: Sequence[Sequence[HalfMatrix]])
 
 
 def read_queries(table: pa.Table) -> list[TokenQuery]:
-    """Return what an index is asked with a `query_table`."""
+    """Return the queries of a `query_table` in the form that an index takes."""
     tokens = read_tokens(table)
     return [
         TokenQuery(tokens.vectors[start:stop], np.array(weights.as_py()))
@@ -117,7 +121,7 @@ def read_queries(table: pa.Table) -> list[TokenQuery]:
 
 
 class LateInteractionIndex:
-    """One shard, ready to be searched with the token vectors of queries. Every document is a hit."""
+    """The index of one shard, ready to be searched with the token vectors of queries. Every document is a hit."""
 
     def __init__(self, tokens: TokenVectors) -> None:
         self._tokens = tokens
@@ -148,7 +152,7 @@ def _offsets(queries: Sequence[TokenQuery]) -> npt.NDArray[np.int64]:
 
 
 def _runs(offsets: npt.NDArray[np.int64], most: int) -> Iterator[tuple[int, int]]:
-    """Yield (first, behind the last) of runs of texts with no more than `most` tokens; a longer text goes alone."""
+    """Yield (first, last + 1) of runs of texts with at most `most` tokens. A longer text is a run alone."""
     first = 0
     while first < len(offsets) - 1:
         fitting = int(np.searchsorted(offsets, offsets[first] + most, side="right")) - 1

@@ -1,8 +1,8 @@
 """The Porter stemmer with its author's later changes, as in Lucene's PorterStemFilter.
 
-M. F. Porter, "An algorithm for suffix stripping", Program 14(3), 1980. The author's changes since: `logi` → `log`
-and `bli` → `ble` in step 2, and words of two letters or fewer stay. NLTK's mode MARTIN_EXTENSIONS gives the same
-stems; it is three times as slow, and importing NLTK costs every worker seconds.
+Source: M. F. Porter, "An algorithm for suffix stripping", Program 14(3), 1980. The author's later changes: step 2
+turns `logi` into `log` and `bli` into `ble`, and words of two letters or fewer stay. NLTK's mode MARTIN_EXTENSIONS
+gives the same stems, but is three times as slow, and importing NLTK costs every worker seconds.
 """
 
 import re
@@ -27,7 +27,7 @@ _STEP_4 = "al|ance|ence|er|ic|able|ible|ant|ement|ment|ent|(?<=[st])ion|ou|ism|a
 
 
 def _ending(suffixes: str) -> re.Pattern[str]:
-    """Return what splits a word into stem and its longest suffix."""
+    """Return a pattern that splits a word into a stem and the longest of the suffixes."""
     return re.compile(rf"(.*?)({suffixes})$")
 
 
@@ -39,7 +39,7 @@ def stem(word: str) -> str:
     """Return the stem of a lower-case word."""
     if len(word) <= 2:
         return word
-    if word[0] == "y":  # a consonant there, which the patterns would take for a vowel
+    if word[0] == "y":  # a first y is a consonant, but the patterns would take it for a vowel
         return "y" + _stem("Y" + word[1:])[1:]
     return _stem(word)
 
@@ -57,7 +57,7 @@ def _stem(word: str) -> str:
 
 
 def _step_1(word: str) -> str:
-    """Plurals, past forms and a final y."""
+    """Cut plurals and past forms, and turn a final y into i."""
     if word.endswith(("sses", "ies")):
         word = word[:-2]
     elif word.endswith("s") and not word.endswith("ss"):
@@ -77,7 +77,7 @@ def _step_1(word: str) -> str:
 
 
 def _step_5(word: str) -> str:
-    """A final e, and a final double l."""
+    """Cut a final e, and one l of a final double l."""
     if word.endswith("e"):
         rest = word[:-1]
         if _MEASURE_ABOVE_1.match(rest) or (_MEASURE_IS_1.match(rest) and not _SHORT_SYLLABLE.match(rest)):

@@ -1,9 +1,10 @@
-"""Text to terms as NanoR2MED's BM25 lists were made: HAKARI-Bench's tokenizer `english_porter_stop`.
+"""Turns a text into terms as for NanoR2MED's BM25 lists: HAKARI-Bench's tokenizer `english_porter_stop`.
 
     runs of ASCII letters and digits → lower case → 74 stop words → NLTK's Porter stemmer in its default mode
 
-Word list and chain: hakari_bench/bm25.py of github.com/hakari-bench/hakari-bench at 217c8723. The stemmer's default
-mode, NLTK_EXTENSIONS, differs from `porter` in its list of irregular forms and in words of two letters or fewer.
+Source of word list and chain: hakari_bench/bm25.py of github.com/hakari-bench/hakari-bench at 217c8723. The stemmer's
+default mode, NLTK_EXTENSIONS, differs from `porter` in its list of irregular forms and in words of two letters or
+fewer.
 """
 
 import functools
@@ -11,7 +12,7 @@ import re
 from collections.abc import Callable
 
 ANALYZER = "english-porter-stop-1"
-"""Belongs into the key of whatever is made from terms. Change it with any change of the terms."""
+"""The analyzer's name in the key of everything that is made from terms. Change it with any change of the terms."""
 
 STOP_WORDS = frozenset({
     "a", "an", "and", "are", "as", "at", "be", "been", "being", "but", "by", "for", "from", "had", "has", "have",
@@ -26,13 +27,13 @@ _TOKEN = re.compile("[A-Za-z0-9]+")
 
 
 def pieces(text: str) -> list[str]:
-    """Return the tokens of a text, in order, as they are spelled."""
+    """Return the tokens of a text in their order, in their spelling."""
     return _TOKEN.findall(text)
 
 
 @functools.lru_cache(maxsize=1 << 16)
 def terms_of_piece(piece: str) -> tuple[str, ...]:
-    """Return the term of a token, or none for a stop word."""
+    """Return the term of a token; no term for a stop word."""
     word = piece.lower()
     return () if word in STOP_WORDS else (_stem()(word),)
 

@@ -1,8 +1,8 @@
 """Sparse vectors of one shard: stored, and searched by exact inner products.
 
 A score is the sum of query weight × document weight over the vocabulary entries that both have. The product of two
-float32 numbers is exact in float64; products are added up in float64, entries in ascending order, and the sum is
-rounded to float32 once. So a score depends on the query and the document alone, on no shard, batch or thread.
+float32 numbers is exact in float64. Products are added up in float64, in ascending order of the entries, and the sum
+is rounded to float32 once. So a score depends on the query and the document alone, not on shard, batch or thread.
 
 A document that shares no entry with the query is no hit.
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 class SparseVectors(NamedTuple):
-    """The sparse vectors of a shard or of queries: row i of `weights` for `doc_ids[i]`."""
+    """The sparse vectors of a shard or of queries. Row i of `weights` belongs to `doc_ids[i]`."""
 
     doc_ids: list[str]
     weights: "csr_array"
-    """float32, shape (N, entries up to the last that occurs)."""
+    """float32, shape (N, V). V is only as large as the last entry that occurs needs."""
 
 
 def sparse_table(
@@ -66,7 +66,7 @@ def sparse_table(
 
 
 def read_sparse(table: pa.Table) -> SparseVectors:
-    """Return the vectors of a table of `sparse_table`."""
+    """Return the vectors of a `sparse_table`."""
     from scipy.sparse import csr_array
 
     indices, values = table["indices"].combine_chunks(), table["values"].combine_chunks()
@@ -79,7 +79,7 @@ def read_sparse(table: pa.Table) -> SparseVectors:
 
 
 class SparseIndex:
-    """One shard, ready to be searched with the sparse vectors of queries.
+    """The index of one shard, ready to be searched with the sparse vectors of queries.
 
     Args:
         doc_ids: N ids.
@@ -96,7 +96,9 @@ class SparseIndex:
         return cls(*read_sparse(table))
 
     def search(self, queries_QV: "csr_array", k: int) -> list[Ranking]:
-        """Return up to k hits for each query, in the order of `ranking.best`; V need not be the shard's."""
+        """Return up to k hits for each query, in the order of `ranking.best`. The queries' V may differ from the
+        shard's.
+        """
         scores = (
             self._scores(queries_QV.indices[start:stop], queries_QV.data[start:stop])
             for start, stop in pairwise(queries_QV.indptr)
@@ -104,7 +106,7 @@ class SparseIndex:
         return [best_of_scores(scores_N, self._doc_ids, k) for scores_N in scores]
 
     def _scores(self, entries_T: npt.NDArray[np.int32], weights_T: FloatVector) -> FloatVector:
-        """Return float32 scores of shape (N,), -inf where a document is no hit; entries ascend."""
+        """Return float32 scores of shape (N,). A document that is no hit has -inf. The entries must ascend."""
         known_T = entries_T < self._weights_NV.shape[1]
         columns = self._weights_NV[:, entries_T[known_T]]
         scores_N: FloatVector = (columns @ weights_T[known_T].astype(np.float64)).astype(np.float32)
@@ -113,19 +115,20 @@ class SparseIndex:
 
 
 def split_rows(weights_BV: "csr_array") -> list["csr_array"]:
-    """Return each row as shape (1, V)."""
+    """Return the rows as matrices of shape (1, V)."""
     return [weights_BV[[position]] for position in range(weights_BV.shape[0])]
 
 
 def query_table(query_ids: Sequence[str], parts: Sequence[Sequence["csr_array"]]) -> pa.Table:
     """Return queries as a `sparse_table`.
 
-    A query's vector is the mean of those of its parts. A generated text weighs as much as the query: each part is
-    brought to the Euclidean length of the first, which a single part keeps. A part without entries counts as zeros.
+    A query's vector is the mean of the vectors of its parts. The first part is the query itself. A generated text
+    weighs as much as the query: each part's vector is brought to the Euclidean length of the first part's. So the
+    vector of a single part stays as it is. A part without entries counts as zeros.
 
     Args:
         query_ids: Q ids.
-        parts: float32 of shape (1, V) per part; the query first.
+        parts: for each query its parts, float32 of shape (1, V) each; the query is the first part.
 
     Raises:
         DataError: a weight isn't finite; names the queries.
@@ -137,7 +140,10 @@ def query_table(query_ids: Sequence[str], parts: Sequence[Sequence["csr_array"]]
 
 
 def read_queries(table: pa.Table) -> "csr_array":
-    """Return what an index is asked with a `query_table`: float32, shape (Q, entries up to the last that occurs)."""
+    """Return the queries of a `query_table` in the form that an index takes: float32, shape (Q, V).
+
+    V is only as large as the last entry that occurs needs.
+    """
     return read_sparse(table).weights
 
 

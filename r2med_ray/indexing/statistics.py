@@ -1,7 +1,7 @@
-"""The terms of one shard, and what BM25 has to know of the whole corpus.
+"""The terms of one shard, and the statistics of the whole corpus that BM25 needs.
 
-Shards are counted by themselves and their counts are added as integers. So every shard is scored with the same number
-of documents, document frequencies and average length, however the corpus was cut.
+Each shard is counted by itself, and the counts are added as integers. So every shard is scored with the same number
+of documents, document frequencies and average length, however the corpus was cut into shards.
 
 Shape letters: N documents of a shard, V terms of its vocabulary, P pairs of a term and a document that has it,
 T terms of all documents, repeats included.
@@ -23,9 +23,9 @@ from r2med_ray.indexing.analyzers import ANALYZERS, Analyzer
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ShardTerms:
-    """Which documents of a shard have a term, and how often: all that its text means to BM25.
+    """Which documents of a shard have a term, and how often. BM25 needs no more of the shard's text.
 
-    No setting of BM25 is in it, so it is stored once and every variant is built from it.
+    The terms depend on no setting of BM25. So they are stored once, and every variant is built from them.
     """
 
     analyzer: str
@@ -34,17 +34,17 @@ class ShardTerms:
     """V terms, ascending by code point."""
 
     offsets: npt.NDArray[np.int64]
-    """int64, shape (V + 1,): the pairs of term i are `offsets[i]:offsets[i + 1]`."""
+    """int64, shape (V + 1,). The pairs of term i are at `offsets[i]:offsets[i + 1]`."""
 
     rows: npt.NDArray[np.int32]
-    """int32, shape (P,): documents by their position in the shard, ascending within a term."""
+    """int32, shape (P,): the document of each pair, as its position in the shard. Positions ascend within a term."""
 
     counts: npt.NDArray[np.int32]
-    """int32, shape (P,): how often the term stands in the document."""
+    """int32, shape (P,): how often the term occurs in the document."""
 
     @classmethod
     def from_texts(cls, texts: Iterable[str], analyzer: str = ANALYZER) -> "ShardTerms":
-        """Analyse the documents of a shard; one without a term counts as a document all the same."""
+        """Analyse the documents of a shard. A document without a term still counts as a document."""
         numbers = _TermNumbers(ANALYZERS[analyzer])
         pieces = ANALYZERS[analyzer].pieces
         numbers_T, lengths = array("i"), array("q")
@@ -74,7 +74,7 @@ class ShardTerms:
         return np.bincount(self.rows, weights=self.counts, minlength=self.num_documents).astype(np.int64)
 
     def to_table(self) -> pa.Table:
-        """Return one row per term."""
+        """Return a table with one row per term."""
         columns = {
             name: pa.LargeListArray.from_arrays(pa.array(self.offsets), pa.array(values_P))
             for name, values_P in (("rows", self.rows), ("counts", self.counts))
@@ -84,7 +84,7 @@ class ShardTerms:
 
     @classmethod
     def from_table(cls, table: pa.Table, analyzer: str = ANALYZER) -> "ShardTerms":
-        """Return what `to_table` was called on; the artefact's key has the analyzer."""
+        """Return the terms that `to_table` was called on. The analyzer is known from the artefact's key."""
         rows, counts = (table[name].combine_chunks() for name in ("rows", "counts"))
         return cls(
             analyzer=analyzer,
@@ -97,7 +97,7 @@ class ShardTerms:
 
 
 class _TermNumbers(dict[str, tuple[int, ...]]):
-    """Piece of text → the numbers of its terms, given in the order of their first appearance."""
+    """Piece of text → the numbers of its terms. Terms are numbered in the order of their first appearance."""
 
     def __init__(self, analyzer: Analyzer) -> None:
         self.of_term: dict[str, int] = {}
@@ -111,7 +111,7 @@ class _TermNumbers(dict[str, tuple[int, ...]]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorpusStatistics:
-    """N, document frequencies and lengths of a whole corpus."""
+    """Number of documents, number of terms and document frequencies of a whole corpus."""
 
     num_documents: int
     num_terms: int
@@ -121,12 +121,12 @@ class CorpusStatistics:
 
     @property
     def average_length(self) -> float:
-        """Terms per document; 0 where there is no document."""
+        """Terms per document; 0 if there is no document."""
         return self.num_terms / self.num_documents if self.num_documents else 0.0
 
     @classmethod
     def of_shard(cls, shard: ShardTerms) -> "CorpusStatistics":
-        """Count one shard as if it were the corpus."""
+        """Return the statistics of one shard, as if it were the corpus."""
         return cls(
             num_documents=shard.num_documents,
             num_terms=int(shard.counts.sum(dtype=np.int64)),
@@ -145,7 +145,7 @@ class CorpusStatistics:
         return cls(num_documents=num_documents, num_terms=num_terms, document_frequencies=dict(document_frequencies))
 
     def to_table(self) -> pa.Table:
-        """Return one row per term, ascending."""
+        """Return a table with one row per term, ascending."""
         terms = sorted(self.document_frequencies)
         frequencies = [self.document_frequencies[term] for term in terms]
         table = pa.table({"term": pa.array(terms, pa.string()), "documents": pa.array(frequencies, pa.int64())})
@@ -155,7 +155,7 @@ class CorpusStatistics:
 
     @classmethod
     def from_table(cls, table: pa.Table) -> "CorpusStatistics":
-        """Return what `to_table` was called on."""
+        """Return the statistics that `to_table` was called on."""
         return cls(
             num_documents=int(table.schema.metadata[b"num_documents"]),
             num_terms=int(table.schema.metadata[b"num_terms"]),

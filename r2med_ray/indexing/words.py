@@ -1,9 +1,9 @@
-"""Text to tokens as Lucene 9's StandardTokenizer cuts them.
+"""Cuts a text into tokens as Lucene 9's StandardTokenizer does.
 
-That is the word rule of UAX #29 in its Unicode 9 version, where ideographs and kana are tokens of one character, plus
-two kinds of its own: runs of South East Asian letters (line breaking class SA) and emoji sequences (UTS #51,
-version 11). What is none of these separates tokens and is left out. Letters that Unicode gained after version 9 are
-words here and nothing in Lucene; every older character is treated alike.
+The tokenizer follows the word rule of UAX #29 in its Unicode 9 version, in which an ideograph or a kana is a token of
+one character. Two more kinds of tokens are runs of South East Asian letters (line breaking class SA), and emoji
+sequences (UTS #51, version 11). All other characters separate tokens and are left out. There is one difference from
+Lucene: letters that Unicode gained after version 9 are words here and are left out in Lucene.
 """
 
 import functools
@@ -12,15 +12,15 @@ import re
 import regex
 
 MAX_UNITS = 255
-"""StandardTokenizer's `maxTokenLength`, in UTF-16 code units: a longer token is cut into pieces."""
+"""StandardTokenizer's `maxTokenLength`, in UTF-16 code units. A longer token is cut into pieces."""
 
 _BLANKS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) in "_.,:;'\"#*")}
-"""ASCII that is in no token and on which no token depends."""
+"""ASCII characters → a space. These characters are in no token, and no token depends on them."""
 
 _ASCII_TOKEN = re.compile(r"\w+(?:(?:(?<=[A-Za-z])[.':](?=[A-Za-z])|(?<=[0-9])[.',;](?=[0-9]))\w+)*", re.ASCII)
-"""The word rule where all is ASCII. It also finds underscores alone, which are no token."""
+"""The word rule for ASCII text. The pattern also matches underscores alone, which are no token."""
 
-# What changed its class after Unicode 9.
+# Characters whose class changed after Unicode 9.
 _NO_LETTER = r"\u00B8\u02E5-\u02EB\u055A\u055F\u058A\u19DA\uA708-\uA716"
 _FORMAT = r"\u0600-\u0605\u06DD\u070F\u08E2\U000110BD"
 _PICTOGRAPHIC = (
@@ -30,20 +30,20 @@ _PICTOGRAPHIC = (
 
 
 def tokenize(text: str) -> list[str]:
-    """Return the tokens of a text, in order."""
+    """Return the tokens of a text in their order."""
     return [token for piece in pieces(text) for token in tokens_of_piece(piece)]
 
 
 def pieces(text: str) -> list[str]:
-    """Cut a text where no token can go on: the tokens of a text are those of its pieces, one after the other.
+    """Cut a text at places that are inside no token: the tokens of the pieces, in order, are those of the text.
 
-    Pieces come again and again, so that their tokens, terms or term numbers are worth keeping.
+    The same pieces come often, so it is worth keeping their tokens, terms or term numbers.
     """
     return text.translate(_BLANKS).split(" ")
 
 
 def tokens_of_piece(piece: str) -> list[str]:
-    """Return the tokens of a piece, in order."""
+    """Return the tokens of a piece in their order."""
     if piece.isascii() and len(piece) <= MAX_UNITS:
         return [token for token in _ASCII_TOKEN.findall(piece) if token.strip("_")]
     return _any_tokens(piece)
@@ -68,7 +68,7 @@ def _any_tokens(piece: str) -> list[str]:
 @functools.cache
 def _token_pattern() -> "regex.Pattern[str]":
     """Build the pattern of one token: a word, an emoji sequence, a South East Asian run, an ideograph or kana."""
-    marks = rf"[\p{{WB=Format}}\p{{WB=Extend}}\p{{WB=ZWJ}}{_FORMAT}]*"  # WB4: they belong to what they follow
+    marks = rf"[\p{{WB=Format}}\p{{WB=Extend}}\p{{WB=ZWJ}}{_FORMAT}]*"  # WB4: marks belong to the character before
 
     def one(members: str) -> str:
         return rf"[[{members}]--[{_NO_LETTER}{_FORMAT}]]{marks}"

@@ -1,1 +1,1 @@
-"""INTEROPERATE: MTEB's tasks, models and result files, in both directions; collections as Nano sets."""
+"""INTEROPERATE: MTEB's tasks, models and result files in both directions, Nano sets, texts for others."""

@@ -1,6 +1,6 @@
-"""Models of mteb in our pipeline: its encoders as `Encoder`; and our pair scorers as its cross-encoders.
+"""Makes an `Encoder` out of an encoder of mteb, and a cross-encoder for mteb out of a pair scorer of ours.
 
-Shape letters: Q queries, B texts of a call, D embedding size.
+Shape letters: Q queries, B texts in one call, D embedding size.
 """
 
 import contextlib
@@ -17,16 +17,16 @@ from r2med_ray.types import Document, FloatMatrix
 from r2med_ray.vectors import unit_length
 
 COSINE = ("cosine", None)
-"""Scoring functions that mean cosine: mteb takes it where a model names none."""
+"""Similarity functions that mean cosine. mteb uses cosine for a model that names none."""
 
 
 class MtebEncoder:
     """An encoder of mteb, with the prompts that mteb chooses for a task.
 
     Args:
-        model: an `mteb.EncoderProtocol`, e.g. `mteb.get_model(name, revision=...)`. In an actor, load it there.
-        task: our name or MTEB's; of a task that mteb doesn't know, the model is told the name.
-        batch_size: texts of a forward pass, as mteb's own default.
+        model: an `mteb.EncoderProtocol`, e.g. `mteb.get_model(name, revision=...)`. An actor must load it itself.
+        task: the task's name, ours or MTEB's. If mteb doesn't know the task, the model is told only the name.
+        batch_size: number of texts in a forward pass. The default is mteb's own.
 
     Raises:
         ConfigError: mteb is not installed, or the model compares its vectors by something else than cosine or inner
@@ -50,11 +50,11 @@ class MtebEncoder:
         return self._dim
 
     def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
-        """Return float32 of shape (Q, D), row i for texts[i], encoded as a query."""
+        """Return float32 of shape (Q, D). Row i is the vector of texts[i], encoded as a query."""
         return self._encode({"id": _numbers(texts), "text": list(texts)}, "query")
 
     def encode_documents(self, documents: Sequence[Document]) -> FloatMatrix:
-        """Return float32 of shape (B, D), row i for documents[i], encoded as a document."""
+        """Return float32 of shape (B, D). Row i is the vector of documents[i], encoded as a document."""
         columns = {
             "id": [document.doc_id for document in documents],
             "title": [document.title for document in documents],
@@ -63,7 +63,10 @@ class MtebEncoder:
         return self._encode(columns, "document")
 
     def encode_plain(self, texts: Sequence[str]) -> FloatMatrix:
-        """Return float32 of shape (B, D), encoded as neither query nor document; the task may still set a prompt."""
+        """Return float32 of shape (B, D). The texts are encoded neither as queries nor as documents.
+
+        mteb may still use a prompt of the task.
+        """
         return self._encode({"text": list(texts)}, None)
 
     def _encode(self, columns: dict[str, list[str]], side: str | None) -> FloatMatrix:
@@ -97,13 +100,14 @@ class MtebEncoder:
 class MtebCrossEncoder:
     """A pair scorer of ours as mteb's `CrossEncoderProtocol`, for a task after `convert_to_reranking`.
 
-    Call the task's `load_data` before its first stage: mteb unloads what `evaluate` loaded, and what
-    `convert_to_reranking` then loads of R2MED's tasks it can't read (`'NoneType' object is not iterable`, 2.26.24).
+    Call the task's `load_data` before its first stage. Otherwise mteb unloads the data after `evaluate`, and
+    `convert_to_reranking` loads data of R2MED's tasks that mteb 2.26.24 can't read (`'NoneType' object is not
+    iterable`).
 
     Args:
         scorer: e.g. `models.networks.pair_scorers.build_pair_scorer(row, catalog)`.
-        name: name of its row.
-        revision: of its weights.
+        name: the name of the scorer's row.
+        revision: the revision of the scorer's weights.
     """
 
     def __init__(self, scorer: PairScorer, name: str, revision: str) -> None:
@@ -120,14 +124,14 @@ class MtebCrossEncoder:
         )
 
     def predict(self, inputs1: Any, inputs2: Any, **_: Any) -> FloatMatrix:
-        """Return float32 of shape (B,), one score per pair of a query and a document."""
+        """Return float32 of shape (B,): one score per pair of a query and a document."""
         queries = [text for batch in inputs1 for text in batch["text"]]
         documents = [text for batch in inputs2 for text in batch["text"]]
         return np.array(self._scorer.score_pairs(list(zip(queries, documents, strict=True))), np.float32)
 
 
 def task_metadata(task: str) -> Any:
-    """Return what mteb says about a task, or the least that its models need to hear about one of our own."""
+    """Return mteb's metadata of a task. A task that mteb lacks gets the least metadata that mteb's models need."""
     import_mteb()
     from mteb.abstasks.task_metadata import TaskMetadata
 

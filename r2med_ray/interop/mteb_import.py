@@ -1,7 +1,7 @@
-"""MTEB's result files: read, listed, and set beside the results of a benchmark here.
+"""Reads MTEB's result files: one file, or a folder such as github.com/embeddings-benchmark/results.
 
-Read are the files of mteb 1.11 to 2.26 (`scores` by split) and those before (splits at the top), one file or a folder
-such as a clone of github.com/embeddings-benchmark/results. Only retrieval is compared: one split, one subset.
+The files of mteb 1.11 to 2.26 have `scores` by split. The files of earlier versions have the splits at the top level.
+Only scores of retrieval are read, for one split with one subset.
 """
 
 import json
@@ -23,23 +23,23 @@ _KEY = re.compile(r"([a-z_]+?)(?:_at_|@)([1-9]\d*)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MtebResult:
-    """One file: one model on one task."""
+    """The content of one file: the scores of one model on one task."""
 
     path: Path
     model: str
     revision: str
-    """Of the model; empty where the file stands in no folder of mteb's."""
+    """The model's revision; empty if the file is not in a folder that mteb made."""
 
     task: str
-    """Our name."""
+    """Our name of the task."""
 
     dataset_revision: str
     mteb_version: str | None
     scores: Mapping[str, float]
-    """Measure, spelled as here (`nDCG@10`) → value on the scale 0 to 1."""
+    """Measure in our spelling (`nDCG@10`) → value on the scale 0 to 1."""
 
     def published(self) -> tuple[PublishedScore, ...]:
-        """Return its figures as rows of the table of published scores."""
+        """Return the scores as rows of the table of published scores."""
         source = f"{self.path.name}, mteb {self.mteb_version or 'not stated'}, model revision {self.revision or '?'}"
         return tuple(
             PublishedScore(
@@ -52,13 +52,16 @@ class MtebResult:
 def read_mteb_results(
     place: Path, tasks: Mapping[str, str] = R2MED_TASKS, *, split: str = "test", hint: str = ""
 ) -> tuple[MtebResult, ...]:
-    """Read a file, or every file of a folder that has the name of one of the tasks; sorted by model and task.
+    """Read a file, or every file in a folder whose name is that of one of the tasks.
 
     Args:
         place: a file, or a folder with `<model>/<revision>/<task>.json` anywhere below it.
-        tasks: MTEB's name → ours; files of other tasks are not looked at.
-        split: whose scores are taken.
-        hint: what is said beside, where there are only results of other tasks.
+        tasks: MTEB's name → our name. Files of other tasks are not read.
+        split: the split whose scores are read.
+        hint: a text that is added to the error if there are only results of other tasks.
+
+    Returns:
+        The results, sorted by model, revision and task.
 
     Raises:
         ConfigError: there is nothing to read.
@@ -86,7 +89,7 @@ def read_mteb_results(
 
 
 def measure_of(key: str) -> Measure | None:
-    """Return the measure of a key, `ndcg_at_10` or `NDCG@10`; None for what is not compared, e.g. `main_score`."""
+    """Return the measure of a key, e.g. `ndcg_at_10` or `NDCG@10`; None for any other key, e.g. `main_score`."""
     match = _KEY.fullmatch(key)
     name = MEASURE_OF_KEY.get(match[1].lower()) if match else None
     return Measure(name, int(match[2])) if match and name else None
@@ -122,7 +125,7 @@ def _object(path: Path) -> Mapping[str, Any]:
 
 
 def _entry(path: Path, values: Mapping[str, Any], split: str) -> Mapping[str, Any]:
-    """Return the one set of scores of a split."""
+    """Return the scores of the only subset of a split."""
     splits = values.get("scores", values)
     if not isinstance(splits, dict):
         raise DataError(f"{path}: expected `scores` by split, got {type(splits).__name__}")
@@ -149,7 +152,7 @@ def _scores(path: Path, entry: Mapping[str, Any]) -> Iterator[tuple[str, float]]
 
 
 def _model(path: Path) -> tuple[str, str]:
-    """Return name and revision: what `model_meta.json` beside the file says, else what the folders are called."""
+    """Return the model's name and revision, from `model_meta.json` in the same folder or from the folders' names."""
     meta = path.with_name(MODEL_META)
     if meta.is_file():
         values = _object(meta)
@@ -163,10 +166,10 @@ def _model(path: Path) -> tuple[str, str]:
 
 
 def known_tasks(names: Sequence[str], tasks: Mapping[str, str]) -> dict[str, str]:
-    """Return those of the tasks that are named, in either spelling; all of them where none is.
+    """Return the tasks that are named, in either spelling; all tasks if no name is given.
 
     Raises:
-        ConfigError: a name is none of theirs; gives the nearest.
+        ConfigError: a name is not the name of a task. The message gives the nearest name.
     """
     spellings = {spelling: mteb for mteb, ours in tasks.items() for spelling in (mteb, ours)}
     for name in names:

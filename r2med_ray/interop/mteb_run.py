@@ -1,4 +1,4 @@
-"""Runs tasks of mteb with a first stage of a benchmark file, and keeps mteb's own results."""
+"""Runs tasks of mteb with a retriever of a benchmark file, and keeps mteb's own results."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,15 +24,15 @@ def run_mteb(
     address: str | None = None,
     store: str = "store",
 ) -> list[Any]:
-    """Evaluate and return mteb's `TaskResult` of each task.
+    """Evaluate a system on tasks of mteb, and return mteb's `TaskResult` of each task.
 
     Args:
-        config: a benchmark file; its own tasks are not read.
-        system: one of its systems, which is a retriever and nothing else.
-        tasks: of mteb, by our names or MTEB's.
-        output: folder of an `mteb.ResultCache`; results of the same system and settings are written anew.
-        overrides: `key=value` over the file.
-        address: of a cluster, see `distributed.session.connect`; None works in this process.
+        config: a benchmark file. Its own tasks are not read.
+        system: the name of one of its systems, which must be a retriever alone.
+        tasks: names of mteb's tasks, in our spelling or MTEB's.
+        output: the folder of an `mteb.ResultCache`. Results of the same system and settings are written anew.
+        overrides: settings that replace those of the file, as `key=value`.
+        address: the address of a cluster, see `distributed.session.connect`. None works in this process.
         store: folder or URI of the artefacts.
 
     Raises:

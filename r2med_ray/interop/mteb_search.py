@@ -1,6 +1,6 @@
 """A first stage of ours as mteb's `SearchProtocol`: `mteb.evaluate(MtebSearch(bench, "bm25"), task)`.
 
-mteb loads the task and measures; analysis, vectors, index, search and the order of documents are ours.
+mteb loads the task and measures the rankings. Analysis, vectors, index, search and the order of documents are ours.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,15 +21,18 @@ if TYPE_CHECKING:
     from mteb.models import ModelMeta
 
 HITS_AT_ONCE = 2_000_000
-"""Hits that a search for given candidates holds: it asks for whole rankings, and 2 million take about 0.3 GB."""
+"""Number of hits that a search for given candidates holds at once; 2 million hits take about 0.3 GB.
+
+Such a search asks for rankings of the whole corpus.
+"""
 
 
 class MtebSearch:
-    """Searches one corpus at a time, the one that mteb had it index last.
+    """Searches the corpus that mteb gave to `index` last.
 
     Args:
         bench: keeps and searches the corpora, in this process or on a cluster.
-        retriever: as a benchmark file names it, or a first stage.
+        retriever: the entry of a benchmark file for a retriever, or a first stage.
 
     Raises:
         ConfigError: mteb is not installed, or there is no such retriever.
@@ -42,7 +45,7 @@ class MtebSearch:
         self._task: Task | None = None
 
     def index(self, corpus: Iterable[Mapping[str, Any]], *, task_metadata: Any, **_: Any) -> None:
-        """Store a corpus, which takes the place of an earlier one. It is analysed or encoded with the first search.
+        """Store a corpus, which replaces an earlier one. The first search analyses or encodes it.
 
         Raises:
             DataError: a document has no text.
@@ -61,12 +64,12 @@ class MtebSearch:
 
         Args:
             queries: rows of mteb's queries.
-            top_k: documents per query.
-            top_ranked: the only documents that may be found; BM25 leaves out those without a term of the query.
+            top_k: number of documents per query.
+            top_ranked: the only documents that may be found. BM25 leaves out documents without a term of the query.
 
         Raises:
-            ConfigError: nothing is indexed.
-            DataError: a query is no text, or has no candidates although others have.
+            ConfigError: `index` was not called before.
+            DataError: a query is no text, or has no candidates although other queries have some.
         """
         if self._task is None:
             raise ConfigError("mteb asked for a search before it gave a corpus to index")
@@ -84,7 +87,7 @@ class MtebSearch:
         candidates: Mapping[QueryId, Sequence[DocId]],
         k: int,
     ) -> dict[QueryId, Ranking]:
-        """Rank the candidates of each query as the whole corpus would rank them."""
+        """Return the candidates of each query in the order that they have in a ranking of the whole corpus."""
         found: dict[QueryId, Ranking] = {}
         num_documents = task.corpus.num_documents
         at_once = max(1, HITS_AT_ONCE // num_documents)
@@ -102,8 +105,9 @@ class MtebSearch:
 def stage_meta(stage: FirstStage) -> "ModelMeta":
     """Return mteb's description of a first stage.
 
-    Its name is not that of the checkpoint, which mteb may run itself with other prompts and lengths. Its revision is
-    the row's and a digest of all settings, so that mteb's cache never takes one setting's results for another's.
+    The name differs from the checkpoint's name, because mteb may run the checkpoint itself with other prompts and
+    lengths. The revision is the row's revision and a digest of all settings, so that mteb's cache never confuses the
+    results of two settings.
     """
     import_mteb()
     from mteb.models import ModelMeta

@@ -1,4 +1,4 @@
-"""The figures of MTEB's result files as a table, beside ours where a benchmark of ours is given."""
+"""A table of the figures in MTEB's result files, beside the figures of a benchmark of ours if one is given."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -21,12 +21,13 @@ def import_table(place: Path, names: Sequence[str], results: Path | None, measur
 
     Args:
         place: MTEB's file or folder.
-        names: tasks, in our spelling or MTEB's; none for all.
-        results: a folder that a run here wrote; None only lists MTEB's.
-        measure: what is compared, e.g. `nDCG@10`.
+        names: names of tasks, in our spelling or MTEB's. If there are none, all tasks are listed.
+        results: a folder that a run of ours wrote. None lists MTEB's figures only.
+        measure: the measure that is compared, e.g. `nDCG@10`.
 
     Raises:
-        ConfigError, DataError: see `read_mteb_results`; or the measure or a task is unknown.
+        ConfigError: the measure or a task is unknown, or there is nothing to read.
+        DataError: a file can't be compared; see `read_mteb_results`.
     """
     record = load_results(results) if results else None
     tasks = {mteb_task_name(task.name, task.suite): task.name for task in record.tasks} if record else R2MED_TASKS
@@ -35,9 +36,10 @@ def import_table(place: Path, names: Sequence[str], results: Path | None, measur
 
 
 def mteb_table(theirs: Sequence[MtebResult], measure: Measure, record: BenchmarkRecord | None = None) -> str:
-    """Return one row per system and model, one column per task of MTEB's files, and what doesn't compare.
+    """Return a table with one row per system and model and one column per task of MTEB's files, and warnings.
 
-    The mean is over all those tasks, and absent where one of them is.
+    The mean is over all those tasks. A row that lacks one of them has no mean. A warning names files and tasks that
+    can't be compared.
     """
     tasks = list(dict.fromkeys(result.task for result in sorted(theirs, key=lambda result: result.task)))
     rows = [("ours", name, scores) for name, scores in (_ours(record, tasks, measure) if record else {}).items()]
@@ -73,7 +75,7 @@ def _ours(record: BenchmarkRecord, tasks: Sequence[str], measure: Measure) -> di
 
 
 def _theirs(results: Sequence[MtebResult], measure: Measure) -> dict[str, dict[str, float]]:
-    """Return model → task → value; a model with several revisions gets one row for each."""
+    """Return model → task → value. A model with several revisions gets one entry per revision."""
     revisions: dict[str, set[str]] = {}
     for result in results:
         revisions.setdefault(result.model, set()).add(result.revision)

@@ -1,4 +1,4 @@
-"""What mteb hands over, in this package's words: tasks by name, documents and queries as mteb makes their texts."""
+"""Tasks of mteb: found by name, loaded, and read into documents and queries with mteb's own texts."""
 
 import importlib
 from collections.abc import Iterable, Mapping
@@ -13,14 +13,14 @@ from r2med_ray.types import Document, Query
 R2MED_TASKS: Mapping[str, str] = {
     mteb_task_name(row.name, row.suite): row.name for row in TASKS.values() if row.suite == "R2MED"
 }
-"""MTEB's name of each task of R2MED → ours."""
+"""MTEB's name → our name, for each task of R2MED."""
 
 
 def import_mteb() -> Any:
     """Return the module `mteb`, which takes seconds to import.
 
     Raises:
-        ConfigError: it is not installed; says how to install it.
+        ConfigError: mteb is not installed. The message says how to install it.
     """
     try:
         return importlib.import_module("mteb")
@@ -29,10 +29,10 @@ def import_mteb() -> Any:
 
 
 def mteb_task(name: str) -> Any:
-    """Return a task of mteb by its name, or by ours, e.g. `R2MEDBiologyRetrieval` or `Biology`.
+    """Return the task of mteb with a name, which is MTEB's or ours, e.g. `R2MEDBiologyRetrieval` or `Biology`.
 
     Raises:
-        ConfigError: mteb has no such task; gives the nearest.
+        ConfigError: mteb has no such task. The message gives the nearest name.
     """
     mteb = import_mteb()
     wanted = mteb_task_name(name, "R2MED") if name in R2MED_TASKS.values() else name
@@ -46,11 +46,11 @@ def load_data(task: Any) -> None:
     """Have a task of mteb load its data, from the Hub's cache or from the Hub.
 
     Raises:
-        NotAtHand: neither has it; names the data set.
+        NotAtHand: neither has the data. The message names the data set.
     """
     try:
         task.load_data()
-    except OSError as error:  # every error of the Hub is one, and of `datasets` about what it can't find
+    except OSError as error:  # raised for errors of the Hub, and by `datasets` for data that it can't find
         data = task.metadata.dataset
         what = f"{data['path']} at {data['revision'][:12]}"
         raise NotAtHand(
@@ -62,18 +62,19 @@ def load_data(task: Any) -> None:
 
 
 def our_name(mteb_name: str) -> str:
-    """Return our name of a task of R2MED, by which rows choose instructions; any other task keeps its own."""
+    """Return our name of a task of R2MED; rows choose instructions by it. Any other task keeps its name."""
     return R2MED_TASKS.get(mteb_name, mteb_name)
 
 
 def read_corpus(corpus: Iterable[Mapping[str, Any]]) -> list[Document]:
-    """Return the documents of a corpus of mteb, with columns id, text and, where there is one, title.
+    """Return the documents of a corpus of mteb. A row of the corpus has an id, a text and possibly a title.
 
-    The text is what mteb gives its own models: title, blank, text, without white space around them. Where an id
-    comes twice the last text stands at the first one's place, as in the dict that mteb's loader of R2MED fills.
+    A document has the text that mteb gives its own models: title, space, text, without white space around them. If an
+    id comes twice, its last text is used, at the place of its first row. The dict that mteb's loader of R2MED fills
+    has the same effect.
 
     Raises:
-        DataError: a document has no text; names its id.
+        DataError: a document has no text. The message names its id.
     """
     documents: dict[str, Document] = {}
     for row in corpus:
@@ -86,10 +87,10 @@ def read_corpus(corpus: Iterable[Mapping[str, Any]]) -> list[Document]:
 
 
 def read_queries(queries: Iterable[Mapping[str, Any]]) -> list[Query]:
-    """Return queries of mteb, with columns id, text and, where there is one, instruction, which follows the text.
+    """Return queries of mteb. A row has an id, a text and possibly an instruction, which is added after the text.
 
     Raises:
-        DataError: a query is a conversation, or no text at all; names its id.
+        DataError: a query is a conversation, or no text at all. The message names its id.
     """
     found = []
     for row in queries:

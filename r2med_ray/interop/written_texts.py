@@ -1,4 +1,4 @@
-"""Writes the texts that a benchmark's language models wrote in R2MED's layout, for others to replay."""
+"""Writes the texts of a benchmark's language models into files in R2MED's layout, for others to replay."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,18 +25,18 @@ def export_texts(
 
     Args:
         config: the benchmark file.
-        system: the name of one of its systems, whose rewriter has a language model write.
-        folder: gets one folder per task.
-        sample: which text of each query, from 0.
-        store: has the texts; none is asked for.
-        overrides: `key=value` over the file.
+        system: the name of one of its systems. A language model must write the texts of its rewriter.
+        folder: the folder that gets one folder per task.
+        sample: number of the sample, from 0, that is written for each query.
+        store: folder or URI of the artefacts, which holds the texts. No model is asked for a text.
+        overrides: settings that replace those of the file, as `key=value`.
 
     Returns:
-        The files.
+        The paths of the files.
 
     Raises:
-        ConfigError: there is no such system or sample, or the system has no texts of its own.
-        DataError: texts are yet to be written; says how many.
+        ConfigError: there is no such system or sample, or no language model writes the texts of the system.
+        DataError: texts are not yet written. The message names the system and the task.
     """
     benchmark = resolve(load_config(config, overrides))
     chosen = Registry("system", [(each.name, each) for each in benchmark.systems])[system]

@@ -1,4 +1,4 @@
-"""Checks before anything starts whether what a model needs is at hand: its files, its key, a device that holds it."""
+"""Checks before anything starts whether a model's needs are at hand: its files, its key, enough memory."""
 
 import importlib.util
 import shutil
@@ -16,14 +16,15 @@ from r2med_ray.models.services.tokenizers import open_tokenizer
 class ModelsAtHand:
     """Checks rows of a catalogue; each row is checked once.
 
-    Nothing is loaded or downloaded, with one exception: a service's tokenizer, which is small and can't be checked
-    otherwise.
+    Nothing is loaded or downloaded, with one exception: a service's tokenizer is loaded, because it is small and
+    can't be checked otherwise.
 
     Args:
         catalog: holds the rows that other rows name, e.g. the encoder of a reranker.
-        memory_gb: memory of the device that a model gets, in GB; None where it is not known, and then not checked.
+        memory_gb: memory of the device that a model gets, in GB. None means that it is not known; it is then not
+            checked.
         device: `cpu` or `cuda`.
-        ask_hub: whether the Hub is asked for what is not in its cache.
+        ask_hub: whether the Hub is asked for files that are not in its cache.
     """
 
     def __init__(self, catalog: Catalog, *, memory_gb: float | None, device: str, ask_hub: bool) -> None:
@@ -34,10 +35,10 @@ class ModelsAtHand:
         self._missing: dict[str, NotAtHand | None] = {}
 
     def require(self, row: object) -> None:
-        """Check a row and the rows that it names. What is no row of the catalogue, such as BM25's, needs nothing.
+        """Check a row and the rows that it names. A row that is not the catalogue's, such as BM25's, needs nothing.
 
         Raises:
-            NotAtHand: names what is missing; a row may lack its commit.
+            NotAtHand: something is missing, or a row lacks its commit; names what is missing.
             ConfigError: a row names a folder without a checkpoint.
         """
         if not isinstance(row, Row):
@@ -46,7 +47,7 @@ class ModelsAtHand:
             self._require(each)
 
     def _require(self, row: Row) -> None:
-        key = row.model_dump_json()  # one name stands for two rows where `compat` changes it
+        key = row.model_dump_json()  # not the name: `compat` makes two rows of one name
         if key not in self._missing:
             try:
                 self._check(row.name, row.needs())
@@ -81,7 +82,7 @@ class ModelsAtHand:
 
 
 def gpu_memory_gb() -> float | None:
-    """Return the memory of this machine's smallest GPU in GB, as its driver states it; None where it has no GPU."""
+    """Return the memory of this machine's smallest GPU in GB, as the GPU's driver states it; None without a GPU."""
     command = shutil.which("nvidia-smi")
     if command is None:
         return None

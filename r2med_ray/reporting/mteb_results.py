@@ -29,7 +29,7 @@ MEASURE_OF_KEY: Mapping[str, str] = {
 """The part of MTEB's keys before `_at_<cutoff>` → the measure."""
 
 ORGANISATION = "r2med-ray"
-"""The organisation in a model's name, as MTEB's names have one. It is ours: a system is not its encoder's authors'."""
+"""The organisation in a model's name, which MTEB's names have. It is ours, since a system is more than an encoder."""
 
 MODEL_META = "model_meta.json"
 

@@ -1,1 +1,1 @@
-"""RERANK: the head of a ranking in a new order, by scores of pairs or by what a language model says."""
+"""RERANK: puts the head of a ranking in a new order, by scores of pairs or by a language model's answers."""

@@ -1,8 +1,9 @@
-"""Reorders the head of a run: its first documents. The documents below the head stay below, in their order.
+"""Reorders the head of each ranking, which is its first documents.
 
-The scores in a run file decide its order, so the documents below the head get new scores: the head's lowest score
-minus one step, minus two steps, ... A step is 1, or 2⁻²² of that lowest score where 1 would be lost in float32, whose
-neighbours lie at most 2⁻²³ of a number apart.
+The documents below the head stay below it, in their order. The scores in a run file decide its order, so the
+documents below the head get new scores: the head's lowest score minus one step, minus two steps, ... A step is 1, or
+2⁻²² times the size of that lowest score if this is more. A smaller step could be lost in float32: two neighbouring
+float32 values differ by at most 2⁻²³ times their size.
 """
 
 import logging
@@ -29,7 +30,7 @@ class Reranked(NamedTuple):
 
 
 def head_ids(run: Run, depth: int) -> frozenset[DocId]:
-    """Return the ids of all documents in the heads: those that a reranker will read."""
+    """Return the ids of all documents in the heads, which a reranker will read."""
     return frozenset(hit.doc_id for ranking in run.rankings.values() for hit in ranking[:depth])
 
 
@@ -45,17 +46,18 @@ def rerank(
 ) -> Steps[Reranked]:
     """Order the first `depth` documents of every ranking by a reranker's scores.
 
-    The reranker sees the user's query, never what a rewriter made of it, as in the published protocol. Every ranking
-    keeps its documents and only their order changes, so recall at `depth` or deeper can't change.
+    The reranker sees the user's query and never the rewritten one, as in the published protocol. Only the order of
+    the head's documents changes, so recall at `depth` can't change. Under `keep_rest` deeper recall can't change
+    either.
 
     Args:
         run: the first stage's run.
         reranker: scores the heads of all queries in one call, so that a server can batch across queries.
-        queries: exactly those that the run answers.
-        documents: at least those of `head_ids`.
+        queries: exactly the queries that the run answers.
+        documents: at least the documents of `head_ids`.
         depth: how many documents of each ranking are scored.
-        tag: tag of the new run.
-        keep_rest: False leaves out the documents below the head, as the published runs do.
+        tag: the tag of the new run.
+        keep_rest: whether the new run keeps the documents below the head. The published runs leave them out.
 
     Raises:
         DataError: queries and run differ, a document or a score is missing, or a score is not finite.
@@ -78,7 +80,7 @@ def rerank(
 
 
 def _candidates(query: Query, head: Ranking, documents: Mapping[DocId, Document]) -> Candidates:
-    """Return what a reranker is shown for one query: the query without expansions, and the head."""
+    """Return the candidates that a reranker is shown for one query: the query without expansions, and the head."""
     for hit in head:
         if hit.doc_id not in documents:
             raise DataError(f"rerank: query {query.query_id!r}, document {hit.doc_id!r} was not read from the corpus")
@@ -104,20 +106,20 @@ def _reordered(query_id: QueryId, head: Ranking, scores: Sequence[float], rest: 
 
 
 def _below(head: Ranking, rest: Ranking) -> Ranking:
-    """Give the documents of `rest` falling scores, as float32 values, below the head's lowest score."""
+    """Return the documents of `rest` with new scores: falling float32 values below the head's lowest score."""
     if not rest:
         return ()
     lowest = head[-1].score
     step = max(1.0, abs(lowest) * 2.0**-22)
-    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused with its document
+    with np.errstate(over="ignore", invalid="ignore"):  # a score that is not finite is refused later
         scores_N = (lowest - step * np.arange(1, len(rest) + 1)).astype(np.float32)
     return tuple(ScoredDoc(hit.doc_id, score) for hit, score in zip(rest, scores_N.tolist(), strict=True))
 
 
 def _warn_of_ties(scores: Mapping[QueryId, Sequence[float]]) -> None:
-    """Log a warning where most queries have one score for all their candidates.
+    """Log a warning if most queries have the same score for all their candidates.
 
-    A reranker that scores so has not read them: its prompt or template is broken.
+    A reranker that gives such scores has not read the candidates: its prompt or template is broken.
     """
     contested = [of_query for of_query in scores.values() if len(of_query) > 1]
     tied = sum(len(set(of_query)) == 1 for of_query in contested)

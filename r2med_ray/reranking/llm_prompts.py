@@ -1,4 +1,4 @@
-"""How a language model is asked to rerank: the settings, the prompt files, and the prompts filled with candidates."""
+"""Prompts that ask a language model to rerank: their settings, their files, and filling them with candidates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,33 +11,33 @@ from r2med_ray.reranking.orderings import Ordering
 from r2med_ray.settings.templates import Template, load_template
 
 Strategy: TypeAlias = Literal["listwise", "groupwise"]
-"""`listwise` has windows ordered, `groupwise` has groups graded; see `llm_reranking`."""
+"""Under `listwise` the model orders windows, under `groupwise` it grades groups; see `llm_reranking`."""
 
 PLACES = ("query", "passages", "count")
-"""The places that a prompt file of a reranker has to have."""
+"""The places that a reranker's prompt file must have."""
 
 PROMPTS = Path(str(resources.files("r2med_ray.reranking"))) / "prompts"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmReranking:
-    """How a language model is asked to rerank. Every field is part of the key of what it says."""
+    """Settings by which a language model is asked to rerank. Every field is part of the key of the stored scores."""
 
     strategy: Strategy = "listwise"
     window: int = 20
     """Number of candidates in one prompt."""
 
     step: int = 10
-    """How far a listwise window moves; what it overlaps with the next one can rise further."""
+    """Number of places that a listwise window moves. Candidates in the overlap of two windows can rise further."""
 
     passes: int = 1
-    """The first pass shows the first stage's order, every other one shows a shuffled order."""
+    """Number of passes. The first pass shows the first stage's order; every other pass shows a shuffled order."""
 
     show_scores: bool = False
     """Whether each passage is shown with the first stage's score."""
 
     passage_words: int = 300
-    """Number of words kept of each passage."""
+    """Number of words of each passage that are shown."""
 
     seed: int = 42
 
@@ -46,9 +46,9 @@ def load_llm_prompt(strategy: Strategy, *, think: bool = False, prompt: str | No
     """Read the prompt file of a reranker.
 
     Args:
-        strategy: what the shipped file asks for.
-        think: whether the shipped file asks for reasoning first.
-        prompt: a file of the user's own, in place of a shipped one.
+        strategy: the strategy of the shipped prompt file.
+        think: whether the shipped prompt file asks for reasoning first.
+        prompt: a prompt file of the user's own, in place of a shipped one.
 
     Raises:
         ConfigError: the file can't be read, has no version, or its places are not exactly `PLACES`.
@@ -60,14 +60,14 @@ def load_llm_prompt(strategy: Strategy, *, think: bool = False, prompt: str | No
 def window_prompt(
     template: Template, settings: LlmReranking, ordering: Ordering, shown: Sequence[int], *, turn: int
 ) -> ChatPrompt:
-    """Return the question about some candidates of a query, which are numbered from 1 in the order they are shown.
+    """Return the question about some candidates of a query. The candidates are numbered from 1 in the shown order.
 
     Args:
         template: a prompt with `PLACES`.
-        settings: what is shown of each candidate, and the seed, to which the number of the pass is added.
+        settings: what is shown of each candidate, and the seed. The number of the pass is added to the seed.
         ordering: the query's candidates in one pass.
         shown: positions of the candidates to show.
-        turn: which window of the pass it is, from 0; named in errors.
+        turn: number of the window in the pass, from 0. Errors name it.
     """
     query = ordering.candidates.query
     passages = [_passage(settings, number, ordering, position) for number, position in enumerate(shown, start=1)]

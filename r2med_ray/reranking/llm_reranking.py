@@ -1,17 +1,20 @@
 """Rerankers that are language models: they read a query with several of its candidates at once.
 
-    listwise    orders windows of candidates, from the end of the ranking to its head, so that what is good rises
+    listwise    orders windows of candidates, from the end of the ranking to its head, so that good candidates rise
                 (RankGPT, Sun et al. 2023, arXiv 2304.09542)
-    groupwise   grades the members of groups beside each other; grades decide over all groups (GroupRank, 2025,
-                arXiv 2511.11653)
+    groupwise   grades the candidates of each group in one prompt; the grades order the candidates of all groups
+                (GroupRank, 2025, arXiv 2511.11653)
 
-Both may run in several passes over shuffled candidates. The orders of the passes are fused by reciprocal rank, which
-works against a model's liking for certain places. Both may show the first stage's scores (InsertRank, 2025, arXiv
-2506.14086). An answer that leaves out, repeats or invents ids is repaired by the rules of `permutations`, so the
-candidates stay what they were. Repairs are counted per query; `readability` refuses a run with too many answers that
-nothing could be read from.
+Both strategies may run in several passes over shuffled candidates. The orders of the passes are fused by reciprocal
+rank, which works against a model's preference for certain places. Both strategies may show the first stage's scores
+(InsertRank, 2025, arXiv 2506.14086).
 
-Scores are ranks: the first of n candidates gets n, the last one 1. They can't be compared between queries.
+An answer may leave out, repeat or invent ids. It is then repaired by the rules of `permutations`, so the set of
+candidates never changes. Repairs are counted per query. `readability` refuses a run in which too many answers are
+unreadable.
+
+Scores are made from ranks: the first of n candidates gets n, the last candidate gets 1. They can't be compared
+between queries.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,15 +33,18 @@ from r2med_ray.storage.artifacts import Json
 from r2med_ray.types import Reranking
 
 Read: TypeAlias = Callable[[Completion], tuple[str, str]]
-"""Cuts the answer out of what a model wrote. Returns it with what is wrong with it (`cut at limit`), or with ""."""
+"""A function that cuts the answer out of a model's text.
+
+It returns the answer, and what is wrong with it (`cut at limit`) or "".
+"""
 
 
 class LlmReranker:
-    """Has a language model order the candidates of many queries, and keeps the finished order.
+    """Has a language model order the candidates of many queries, and keeps the finished orders.
 
     Args:
         model: the model that is asked.
-        read: cuts the answer out of what the model wrote.
+        read: cuts the answer out of the model's text.
         template: a prompt with `llm_prompts.PLACES`.
         settings: strategy, windows, passes.
     """
@@ -50,10 +56,10 @@ class LlmReranker:
         self._settings = settings
 
     def score_all(self, work: Sequence[Candidates]) -> Steps[Reranking]:
-        """Return the ranks as scores, and what was repaired on the way.
+        """Return scores made from the ranks, and the repairs of the model's answers.
 
-        The kept order is recalled first; the model is asked only where there is none. Prompts of all queries are
-        asked together. A prompt that the model has no room for counts as an answer that nothing can be read from.
+        The model is asked only if no order of these candidates was kept before. The prompts of all queries are asked
+        together. A prompt that the model has no room for counts as an unreadable answer.
         """
         key = scores_key(self._inputs(), work, sees_scores=self._settings.show_scores)
         [artifact] = yield Recall(keys=(key,))
@@ -81,7 +87,7 @@ class LlmReranker:
         return fused(queries)
 
     def _order_windows(self, orderings: Sequence[Ordering]) -> Steps[None]:
-        """Have one window after the other ordered, the same turn of all queries and passes together."""
+        """Have the windows of each ranking ordered in turn. Windows with the same number are asked together."""
         size, step = self._settings.window, self._settings.step
         starts = [window_starts(len(ordering.order), size, step) for ordering in orderings]
         for turn in range(max(map(len, starts), default=0)):
@@ -91,7 +97,7 @@ class LlmReranker:
                 ordering.reorder(at, answer, flaw, window=size)
 
     def _grade_groups(self, orderings: Sequence[Ordering]) -> Steps[None]:
-        """Have all groups graded at once."""
+        """Have all groups of all queries and passes graded at once."""
         size = self._settings.window
         asked = [(each, each.order[at : at + size]) for each in orderings for at in range(0, len(each.order), size)]
         answers = yield from self._ask(asked, 0)
@@ -116,13 +122,13 @@ def build_llm_reranker(
     """Return the reranker that a row of the catalogue describes.
 
     Args:
-        model: the row of its language model.
-        read: cuts the answer out of what the model wrote.
+        model: the row of the reranker's language model.
+        read: cuts the answer out of the model's text.
         settings: strategy, windows, passes.
         think: whether the shipped prompt asks for reasoning first.
         prompt: a prompt file of the user's own, in place of a shipped one.
 
     Raises:
-        ConfigError: the prompt file can't be read, or its places are wrong.
+        ConfigError: the prompt file can't be read, has no version, or has wrong places.
     """
     return LlmReranker(model, read, load_llm_prompt(settings.strategy, think=think, prompt=prompt), settings)

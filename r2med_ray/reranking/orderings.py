@@ -1,4 +1,4 @@
-"""The candidates of one query in one pass, and how the answers of a language model move them.
+"""The order of a query's candidates in one pass, and how a language model's answers change it.
 
 Answers are read by the rules of `permutations`, so no candidate is lost and none comes twice.
 """
@@ -13,25 +13,25 @@ from r2med_ray.reranking.permutations import NO_LIST, read_grades, read_permutat
 from r2med_ray.types import Repairs, Reranking
 
 BEST_GRADE = 10.0
-"""The top of the scale that the shipped prompts for grades ask for."""
+"""The best grade on the scale that the shipped prompts ask for."""
 
 RRF_K = 60
-"""The constant of reciprocal rank fusion, by which the passes are fused (Cormack et al. 2009)."""
+"""The constant k of reciprocal rank fusion (Cormack et al. 2009), which fuses the passes."""
 
 
 @dataclass(slots=True)
 class RepairCounts:
-    """What was repaired in the answers about one query, over all its passes."""
+    """Counts of the repaired and the unreadable answers about one query, over all its passes."""
 
     rules: Counter[str] = field(default_factory=Counter)
     unreadable: Counter[str] = field(default_factory=Counter)
 
     def note(self, repairs: Counter[str], flaw: str) -> None:
-        """Count the repairs of an answer, or why nothing could be read from it.
+        """Count the repairs of an answer, or the reason why the answer is unreadable.
 
         Args:
-            repairs: the rules of `permutations` that were applied, with how often.
-            flaw: what is wrong with the answer as a text, or nothing.
+            repairs: rule of `permutations` → how often it was applied.
+            flaw: what is wrong with the answer as a text, e.g. `cut at limit`; empty if nothing is.
         """
         if NO_LIST in repairs:
             self.unreadable[flaw or NO_LIST] += 1
@@ -45,13 +45,13 @@ class Ordering:
 
     candidates: Candidates
     number: int
-    """Which pass it is, from 0."""
+    """The number of the pass, from 0."""
 
     order: list[int]
     """All positions, the best candidate first."""
 
     counts: RepairCounts
-    """The same object for all passes of the query."""
+    """The counts of the query. All its passes share this object."""
 
     grades: dict[int, float] = field(default_factory=dict)
     """Position → grade."""
@@ -64,7 +64,10 @@ class Ordering:
         self.order[start : start + window] = [shown[i] for i in reordering.positions]
 
     def grade(self, shown: Sequence[int], answer: str, flaw: str) -> None:
-        """Take the grades of a group. Who gets none has its group's lowest one: silence lifts nobody."""
+        """Take the grades of a group from an answer.
+
+        A candidate without a grade gets the lowest grade of its group, so a missing grade never raises a candidate.
+        """
         grades = read_grades(answer, len(shown), best=BEST_GRADE)
         self.counts.note(grades.repairs, flaw)
         lowest = min((value for value in grades.values if value is not None), default=0.0)
@@ -77,9 +80,9 @@ class Ordering:
 
 
 def passes_over(candidates: Candidates, *, passes: int, seed: int) -> list[Ordering]:
-    """Return one ordering per pass: the first in the first stage's order, every other one shuffled.
+    """Return one ordering per pass: first the first stage's order, then shuffled orders.
 
-    Shuffling depends on seed, query id and pass alone, so it is the same whatever other queries are reranked.
+    A shuffled order depends on seed, query id and pass only. So it is the same whichever other queries are reranked.
     """
     counts = RepairCounts()
     orderings = []
@@ -92,12 +95,12 @@ def passes_over(candidates: Candidates, *, passes: int, seed: int) -> list[Order
 
 
 def fused(queries: Sequence[Sequence[Ordering]]) -> Reranking:
-    """Return the ranks of the candidates as scores, and what was repaired.
+    """Return scores made from the fused orders of each query's passes, and the repairs.
 
-    Repairs are sorted by query id and by rule, as a stored file has them, so a first run and a second one agree.
+    Repairs are sorted by query id and by rule, as in a stored file. So a first run and a second run agree.
 
     Args:
-        queries: all passes of each query, one at least.
+        queries: all passes of each query, at least one per query.
     """
     by_id = {passes[0].candidates.query.query_id: passes for passes in queries}
     counts = {query_id: by_id[query_id][0].counts for query_id in sorted(by_id)}
@@ -111,7 +114,7 @@ def fused(queries: Sequence[Sequence[Ordering]]) -> Reranking:
 
 
 def window_starts(length: int, window: int, step: int) -> list[int]:
-    """Return where windows begin, from the end of a ranking to its head; the last one begins at 0."""
+    """Return the places at which windows begin, from the end of a ranking to its head. The last place is 0."""
     starts = list(range(max(0, length - window), 0, -step))
     return [*starts, 0] if length > 1 else []
 
@@ -119,10 +122,10 @@ def window_starts(length: int, window: int, step: int) -> list[int]:
 def rank_scores(orders: Sequence[Sequence[int]]) -> list[float]:
     """Fuse the orders of all passes, and score n candidates from n (the first) down to 1 (the last).
 
-    Where the sums of two candidates are equal, the first stage's order decides.
+    If the sums of two candidates are equal, the first stage's order decides.
 
     Args:
-        orders: one order of all positions per pass.
+        orders: for each pass, all positions in the order of that pass.
 
     Returns:
         One score per position.

@@ -1,4 +1,4 @@
-"""Rerankers that score every (query, candidate) pair by itself: cross-encoders, yes-no models, late interaction."""
+"""Rerankers that score each (query, candidate) pair: cross-encoders, yes-no models, late interaction."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,9 @@ from r2med_ray.types import Reranking
 
 
 class PairReranker:
-    """Has a scorer score all pairs. Whoever answers the demand keeps the scores, under `stored_scores.scores_key`.
+    """Has a scorer score all pairs.
+
+    The driver that answers the demand keeps the scores, under the key of `stored_scores.scores_key`.
 
     Args:
         scorer: a row of the catalogue.
@@ -18,6 +20,6 @@ class PairReranker:
         self._scorer = scorer
 
     def score_all(self, work: Sequence[Candidates]) -> Steps[Reranking]:
-        """Return the scorer's scores of all queries, which are asked for in one demand."""
+        """Return the scorer's scores for all queries. They are asked for in one demand."""
         reranking: Reranking = yield Score(scorer=self._scorer, candidates=tuple(work))
         return reranking

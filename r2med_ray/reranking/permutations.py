@@ -1,22 +1,26 @@
-"""Reads an order or grades out of what a language model says: strictly, and repaired by stated rules.
+"""Reads an order or grades out of a language model's answer, and repairs them by stated rules.
 
-Markdown's emphasis and escapes are taken out first.
+Markdown's emphasis and escapes are removed from the answer first.
 
-A *list* is an unbroken chain of ids, joined by `>`, commas, semicolons or spaces. Its ids are in brackets
-(`[2] > [1]`, `[2, 1]`). Bare ids count only where the answer has none of the shown ids in brackets: joined by `>`
-they may be anywhere (`2 > 1`); joined by the other signs they need a line of their own, with a label and a colon
-before them at most (`Order: 2, 1`).
+A *list* is an unbroken chain of ids that are joined by `>`, commas, semicolons or spaces. Its ids are in brackets
+(`[2] > [1]`, `[2, 1]`). Bare ids count only if the answer has none of the shown ids in brackets. Bare ids that are
+joined by `>` may be anywhere (`2 > 1`). Bare ids that are joined by other signs need a line of their own; only a
+label and a colon may come before them (`Order: 2, 1`).
 
-Of several lists, one with `>`, as asked for, goes before one without; of these the one with the most shown ids is the
-order; of equal ones the last. Ids in brackets that come one by one, in prose or in numbered lines (`1. [2]`), all
-count, in the order in which they are first mentioned. Then
+If there are several lists, a list with `>`, which the prompt asks for, is preferred to a list without. Among those,
+the list with the most shown ids is the order. Among equal lists, the last one is the order. If the ids in brackets
+come one by one, in prose or in numbered lines (`1. [2]`), all of them count, in the order in which they are first
+mentioned.
+
+The order is then repaired:
 
 1. an id that was not shown is dropped;
-2. an id that comes again is dropped, its first place counts;
-3. ids that are missing follow in the order in which they were shown.
+2. an id that comes again is dropped, and its first place counts;
+3. missing ids follow in the order in which they were shown.
 
-Grades: every `[id]: number` of the answer counts. For the colon there may be `=`, or a dash and a space; the word
-grade may follow. In `7/10` the grade is 7. The last grade of an id counts; a number outside the scale is cut to it.
+Grades: every `[id]: number` of the answer counts. The colon may be `=`, or a dash and a space, and the word grade may
+follow it. In `7/10` the grade is 7. If an id has several grades, the last one counts. A number outside the scale is
+replaced by the nearest end of the scale.
 """
 
 import re
@@ -38,7 +42,7 @@ _GRADE = re.compile(
 )
 
 VERSION = 3
-"""The version of these rules and of what they count. It is part of artefact keys."""
+"""The version of these rules and of their counts. It is part of artefact keys."""
 
 NO_LIST = "no list"
 OUT_OF_RANGE = "id out of range"
@@ -52,14 +56,14 @@ class Reordering:
     """An order that holds every shown document once."""
 
     positions: tuple[int, ...]
-    """Positions from 0 of what was shown, the best first."""
+    """The positions of the shown documents, from 0, with the best document first."""
 
     repairs: Counter[str] = field(default_factory=Counter)
-    """Rule → how often it had to be applied."""
+    """Rule → how often it was applied."""
 
 
 def read_permutation(answer: str, shown: int) -> Reordering:
-    """Read an order of the ids 1 to `shown` out of an answer; no id is lost and none comes twice."""
+    """Read an order of the ids 1 to `shown` out of an answer. No id is lost, and none comes twice."""
     repairs: Counter[str] = Counter()
     kept: dict[int, None] = {}
     for number in _said(answer, frozenset(range(1, shown + 1))):
@@ -78,7 +82,7 @@ def read_permutation(answer: str, shown: int) -> Reordering:
 
 
 def _said(answer: str, shown: frozenset[int]) -> Collection[int]:
-    """Return the ids of the list that counts, or all ids that come one by one; none where no list has a shown id."""
+    """Return the ids of the list that counts, or all ids that come one by one. There are none if no id was shown."""
     text = answer.translate(_MARKUP)
 
     def rank(chain: str) -> tuple[bool, int]:
@@ -98,11 +102,11 @@ def _ids(chain: str) -> list[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grades:
-    """One grade per shown document; None where the answer has none."""
+    """One grade per shown document; None for a document that the answer doesn't grade."""
 
     values: tuple[float | None, ...]
     repairs: Counter[str] = field(default_factory=Counter)
-    """Rule → how often it had to be applied."""
+    """Rule → how often it was applied."""
 
 
 def read_grades(answer: str, shown: int, *, best: float) -> Grades:

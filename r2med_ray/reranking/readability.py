@@ -1,22 +1,22 @@
-"""A limit on answers of a reranking language model that nothing could be read from."""
+"""A limit on the share of queries for which a reranking language model gave an unreadable answer."""
 
 from r2med_ray.errors import DataError, named
 from r2med_ray.types import Reranking
 
 CONTEXT_LIMIT = "context limit"
-"""Why there is no answer to a prompt that the model has no room for."""
+"""The reason why there is no answer if the model has no room for a prompt."""
 
 
 def require_readable(reranking: Reranking, *, max_unusable: float, unit: str) -> None:
-    """Check that an order or grades could be read from the answers about enough queries.
+    """Check that the answers about enough queries could be read.
 
     Args:
-        reranking: the answers; those of its queries that have two or more candidates were asked about.
+        reranking: the scores and repairs. The model was asked about the queries that have two or more candidates.
         max_unusable: share of these queries, from 0 to 1, that may have an unreadable answer.
         unit: system and task, for errors.
 
     Raises:
-        DataError: there are more; names the queries and the reasons.
+        DataError: more queries have an unreadable answer. The message names the queries and the reasons.
     """
     unreadable = reranking.repairs.unreadable
     asked = sum(len(scores) > 1 for scores in reranking.scores.values())

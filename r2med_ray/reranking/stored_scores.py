@@ -1,7 +1,7 @@
-"""Reranking scores as the files of an artefact, and the key that names them.
+"""The files of an artefact that holds reranking scores, and the artefact's key.
 
 scores.parquet    query_id (string), scores (list of float64: one per candidate, in their order)
-repairs.json      what was repaired in a language model's answers; absent where nothing was
+repairs.json      the repairs of a language model's answers; absent if nothing was repaired or unreadable
 """
 
 import json
@@ -27,8 +27,8 @@ def scores_key(inputs: Mapping[str, Json], work: Sequence[Candidates], *, sees_s
 
     Args:
         inputs: everything about the reranker that changes a score.
-        work: the candidates; queries, documents and their order are part of the key, expansions aren't.
-        sees_scores: whether the reranker is shown the first stage's scores, which are part of the key then.
+        work: the candidates. Queries, documents and their order are part of the key; expansions aren't.
+        sees_scores: whether the reranker is shown the first stage's scores. If so, they are part of the key.
     """
     shown = [
         [query.query_id, query.text, [[document.doc_id, document.content] for document in documents]]
@@ -41,7 +41,7 @@ def scores_key(inputs: Mapping[str, Json], work: Sequence[Candidates], *, sees_s
 
 
 def reranking_files(reranking: Reranking) -> dict[str, bytes]:
-    """Return scores and repairs as file name → content; equal rerankings have equal bytes."""
+    """Return file name → content for scores and repairs. Equal rerankings have equal bytes."""
     columns = {"query_id": list(reranking.scores), "scores": pa.array(reranking.scores.values(), _SCORES)}
     files = {SCORES_FILE: _parquet(pa.table(columns))}
     if reranking.repairs.query_ids:
@@ -50,7 +50,7 @@ def reranking_files(reranking: Reranking) -> dict[str, bytes]:
 
 
 def read_reranking(artifact: Artifact) -> Reranking:
-    """Return what `reranking_files` wrote.
+    """Return the reranking that an artefact with the files of `reranking_files` holds.
 
     Raises:
         ArtifactError: a file is missing or damaged.

@@ -1,8 +1,8 @@
-"""Ranked lists that exist already, as a first stage: no index and no scores, their order kept exactly.
+"""Ranked lists that exist already, as a first stage: no index, no scores, and their order is kept.
 
-HAKARI-Bench publishes its lists without scores and shuffles a reranker's candidates by a hash before it scores them,
-so that a reranker which gives all of them one score can't inherit their order. Here equal scores fall by doc id, as
-everywhere, whatever the order in which candidates are scored: there is nothing to shuffle.
+HAKARI-Bench publishes its lists without scores. The benchmark shuffles a reranker's candidates by a hash before they
+are scored, so that a reranker that gives one score to all of them doesn't inherit the list's order. This package has
+no need to shuffle, because documents with equal scores are always ordered by doc id.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,20 +16,20 @@ from r2med_ray.types import DocId, Query, QueryId, Ranking, Run, ScoredDoc
 Lists: TypeAlias = Mapping[QueryId, Sequence[DocId]]
 
 NUM_CANDIDATES = 100
-"""Candidates of a query in `reranking_hybrid`; a positive that these lack may follow at the next rank."""
+"""Candidates of a query in `reranking_hybrid`. If no positive is among them, one may follow at the next rank."""
 
 
 def in_order(doc_ids: Sequence[DocId]) -> Ranking:
-    """Return a ranking in the order of the ids: n for the first of n, 1 for the last, exact as float32."""
+    """Return a ranking in the order of n ids. The first has the score n, the last has 1; all are exact in float32."""
     return tuple(ScoredDoc(doc_id, float(len(doc_ids) - place)) for place, doc_id in enumerate(doc_ids))
 
 
 def read_lists(path: Path) -> dict[QueryId, tuple[DocId, ...]]:
-    """Read a Parquet table with the columns `query-id` and `corpus-ids`, best first; it may come in parts.
+    """Read a Parquet table with the columns `query-id` and `corpus-ids` (best first). The table may come in parts.
 
     Raises:
-        DataError: a column is missing, an id is null, a query comes twice, or a document twice in a list; names file
-            and row.
+        DataError: a column is missing, an id is null, a query comes twice, or a document comes twice in a list; names
+            file and row.
     """
     lists: dict[QueryId, tuple[DocId, ...]] = {}
     for row in read_rows(path):
@@ -53,9 +53,9 @@ class CandidatesRetriever:
 
     Args:
         tag: tag of its runs.
-        lists: one for every query that will be asked.
-        keep: how many documents of a list count; all where it is left out.
-        drop_identical_ids: leave out a document whose id is the query's.
+        lists: one list for every query that will be asked.
+        keep: how many documents of a list count; all if left out.
+        drop_identical_ids: whether a document whose id is the query's is left out.
     """
 
     def __init__(self, tag: str, lists: Lists, *, keep: int | None = None, drop_identical_ids: bool = False) -> None:
@@ -65,7 +65,7 @@ class CandidatesRetriever:
         self._drop_identical_ids = drop_identical_ids
 
     def retrieve(self, queries: Sequence[Query], *, k: int) -> Run:
-        """Return the first k documents of every list that are left once what its query excludes is dropped.
+        """Return the first k documents of every query's list, without those that the query excludes.
 
         Raises:
             DataError: a query has no list.
@@ -84,4 +84,4 @@ class CandidatesRetriever:
         return [doc_id for doc_id in ranked if doc_id not in dropped]
 
     def close(self) -> None:
-        """Hold nothing that would have to be freed."""
+        """Do nothing, because this retriever holds nothing that has to be freed."""

@@ -1,8 +1,9 @@
-"""Cuts a ranking in the order of the corpus file: of equal scores, the earlier row stays.
+"""Cuts a ranking in the order of the corpus file: among equal scores, the earlier row stays.
 
-R2MED's BM25 keeps the top 100 by a stable sort (eval_BM25.py:80 at 62b7074), and trec_eval then orders what was kept
-by score and doc id. So that shards still merge by the one order of `ranking`, an index holds `row_id`s: larger for
-earlier rows, whatever the shard. They are turned back into doc ids after the cut.
+R2MED's BM25 keeps the top 100 by a stable sort (eval_BM25.py:80 at 62b7074). trec_eval then orders the kept documents
+by score and doc id. Shards must still merge by the one order of `ranking`. So an index holds `row_id`s in place of
+doc ids: an earlier row has a greater `row_id`, whatever its shard. After the cut, each `row_id` is turned back into a
+doc id.
 """
 
 from typing import Literal, TypeAlias
@@ -17,12 +18,17 @@ _DIGITS = 19
 
 
 def row_id(row: int, doc_id: DocId) -> DocId:
-    """Return an id that is greater, by code point, than those of all later rows; `row` is that of the corpus."""
+    """Return an id that is greater, by code point, than the ids of all later rows.
+
+    Args:
+        row: the document's row in the corpus.
+        doc_id: the document's id; it is the end of the result.
+    """
     return f"{_LAST_ROW - row:0{_DIGITS}d}{doc_id}"
 
 
 def id_of(held: DocId, ties: Ties) -> DocId:
-    """Return the doc id of what an index holds."""
+    """Return the doc id of an id that an index holds."""
     return held[_DIGITS:] if ties == "file row" else held
 
 

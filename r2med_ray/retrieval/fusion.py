@@ -1,15 +1,17 @@
-"""Several rankings of one task become one.
+"""Fuses several rankings of one task into one.
 
-A document's fused score is the sum, over the runs, of weight × what its place in that run is worth:
+A document's fused score is the sum, over the runs, of the run's weight × the document's worth in that run:
 
-- `rrf`: 1 / (k + rank), rank from 1; absent: 0 (Cormack, Clarke and Büttcher 2009).
-- `minmax`: (score - min) / (max - min) of the list, so 1 for its best document and 0 for its last; absent: 0. A list
-  of equal scores, one document included, gives 1 to each: every one of them is its best.
-- `zscore`: (score - mean) / standard deviation of the list; absent: what the list's last document got, for 0, the
-  list's mean, would place an unseen document above half of the seen ones. A list of equal scores gives 0 to all.
+- `rrf`: the worth is 1 / (k + rank), rank from 1. An absent document gets 0 (Cormack, Clarke and Büttcher 2009).
+- `minmax`: the worth is (score - min) / (max - min) of the list: 1 for the best document, 0 for the last. An absent
+  document gets 0. If all scores of a list are equal, each document gets 1, because each is the best. A list of one
+  document is such a list.
+- `zscore`: the worth is (score - mean) / standard deviation of the list. An absent document gets the worth of the
+  list's last document; 0 is the list's mean and would put an unseen document above half of the seen ones. If all
+  scores of a list are equal, each document gets 0.
 
-Sums are exactly rounded (`math.fsum`), so the order of the runs doesn't matter; ties fall as everywhere. `nano` is
-`rrf` with the cut and the ties of NanoR2MED's hybrid (see `nano_hybrid`); its scores tell the ranks.
+Sums are exactly rounded (`math.fsum`), so the order of the runs doesn't matter. Ties are ordered by `ranking`. `nano`
+is `rrf` with the cut and the ties of NanoR2MED's hybrid (see `nano_hybrid`); its scores only tell the ranks.
 """
 
 import math
@@ -27,7 +29,7 @@ from r2med_ray.types import DocId, QueryId, Ranking, Run
 
 
 class _Worth(NamedTuple):
-    """What one list says of its documents, and of all others."""
+    """The worth of a list's documents (`of`), and of all other documents (`absent`)."""
 
     of: dict[DocId, float]
     absent: float
@@ -43,7 +45,7 @@ def fuse(runs: Sequence[Run], config: FusionConfig, *, tag: str, k: int) -> Run:
         k: length of its rankings.
 
     Raises:
-        ConfigError: there are no runs, or not as many weights.
+        ConfigError: there are no runs, or not as many weights as runs.
         DataError: a run answers other queries than the first one, or a score is not finite.
     """
     weights = config.weights or (1.0,) * len(runs)

@@ -1,9 +1,11 @@
-"""NanoR2MED's `reranking_hybrid`: reciprocal rank fusion in its own order, and a positive for whoever has none.
+"""NanoR2MED's `reranking_hybrid`: rank fusion with its own ties, and a positive for each list without one.
 
-The score of a document is the sum of 1 / (100 + rank) over lists of 500, rank from 1. Equal scores fall by the best
-rank in any list, then by doc id ascending; 100 stay. Where none of them is a positive of the query, one positive
-follows at rank 101, drawn with a seed. (scripts/build_reranking_hybrid_nano_dataset.py of
-github.com/hakari-bench/hakari-bench at 217c8723.) A reranker's figure over such lists profits from the 101st.
+The score of a document is the sum of 1 / (100 + rank) over lists of 500 documents, rank from 1. Documents with equal
+scores are ordered by their best rank in any list, then by doc id ascending. 100 documents stay. If no positive of the
+query is among them, one positive follows at rank 101; a random generator with a fixed seed draws it. A reranker's
+figure over such lists profits from the document at rank 101.
+
+Source: scripts/build_reranking_hybrid_nano_dataset.py of github.com/hakari-bench/hakari-bench at 217c8723.
 """
 
 import random
@@ -21,12 +23,12 @@ SEED = 20260524
 def hybrid_list(
     lists: Sequence[Sequence[DocId]], *, k: float = RRF_K, weights: Sequence[float] | None = None
 ) -> list[DocId]:
-    """Fuse the lists of one query, best first; sums are taken in float64, in the order of the lists.
+    """Fuse the lists of one query, best first. Sums are taken in float64, in the order of the lists.
 
     Args:
         lists: one or more, each without repeats.
         k: the constant of reciprocal rank fusion.
-        weights: one per list; 1 where it is left out.
+        weights: one per list; 1 each if left out.
     """
     scores: dict[DocId, float] = {}
     best_ranks: dict[DocId, int] = {}
@@ -41,13 +43,15 @@ def hybrid_list(
 def safeguard(
     candidates: Sequence[DocId], positives: Collection[DocId], *, split: str, query_id: QueryId
 ) -> DocId | None:
-    """Return the positive that is to follow the candidates, or None where they have one already.
+    """Return the positive to put behind the candidates.
+
+    Return None if a positive is among the candidates, or if the query has no positive.
 
     Args:
-        candidates: those of the query, best first.
-        positives: all of the query, at least one.
+        candidates: the query's candidates, best first.
+        positives: all positives of the query.
         split: name of the task; a part of the seed.
-        query_id: another part of it.
+        query_id: the query's id; a part of the seed too.
     """
     if not positives or not set(positives).isdisjoint(candidates):
         return None
@@ -56,11 +60,11 @@ def safeguard(
 
 
 def hybrid_lists(sources: Sequence[Lists], qrels: Qrels, *, split: str) -> dict[QueryId, list[DocId]]:
-    """Return the list of every query, with its safeguard where it needs one.
+    """Return the list of every query, with a safeguard if the list needs one.
 
     Args:
         sources: rankings of the same queries, e.g. by BM25 and by a dense encoder; the first 500 of each count.
-        qrels: positives are what has a grade above 0.
+        qrels: documents with a grade above 0 are positives.
         split: name of the task.
 
     Raises:
@@ -76,10 +80,10 @@ def hybrid_lists(sources: Sequence[Lists], qrels: Qrels, *, split: str) -> dict[
 
 
 def audit(lists: Lists, qrels: Qrels) -> None:
-    """Require that lists are what NanoR2MED promises of them.
+    """Check that lists have what NanoR2MED promises.
 
     Raises:
-        DataError: a document stands twice in a list, a list has more than 101, or none of a query's positives.
+        DataError: a list has a document twice, more than 101 documents, or none of its query's positives.
     """
     for query_id, ranked in lists.items():
         where = f"candidates of query {query_id!r}"
@@ -93,6 +97,6 @@ def audit(lists: Lists, qrels: Qrels) -> None:
 
 
 def positives_of(qrels: Qrels, query_id: QueryId) -> set[DocId]:
-    """Return the documents with a grade above 0."""
+    """Return the ids of a query's documents with a grade above 0."""
     judged: Mapping[DocId, int] = qrels.get(query_id, {})
     return {doc_id for doc_id, grade in judged.items() if grade > 0}

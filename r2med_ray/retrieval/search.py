@@ -1,4 +1,4 @@
-"""Searches shards in this process: what the distributed search has to equal."""
+"""Searches shards in this process. The distributed search has to give the same runs."""
 
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
@@ -17,9 +17,9 @@ class PlainRetriever(Generic[P]):
 
     Args:
         tag: tag of its runs.
-        prepare: turns queries into what the indexes are asked.
+        prepare: turns queries into the form that the indexes take.
         shards: the indexes of disjoint parts of one corpus.
-        drop_identical_ids: leave out a document whose id is the query's; the ranking still has k documents.
+        drop_identical_ids: whether a document whose id is the query's is left out; the ranking still has k documents.
         ties: what decides among equal scores at the cut.
 
     Raises:
@@ -44,7 +44,7 @@ class PlainRetriever(Generic[P]):
         self._ties: Ties = ties
 
     def retrieve(self, queries: Sequence[Query], *, k: int) -> Run:
-        """Return the k best documents of all shards for every query, without those that it excludes."""
+        """Return the k best documents of all shards for every query, without those that the query excludes."""
         prepared = self._prepare(queries)
         depth = shard_depth(k, queries, drop_identical_ids=self._drop_identical_ids)
         answers = [shard.search(prepared, depth) for shard in self._shards]
@@ -54,7 +54,7 @@ class PlainRetriever(Generic[P]):
 
 
 def shard_depth(k: int, queries: Sequence[Query], *, drop_identical_ids: bool) -> int:
-    """Return how many hits a shard is asked for, so that k are left once what a query excludes is dropped."""
+    """Return how many hits a shard is asked for, so that k hits are left after a query's exclusions."""
     return k + max((len(query.excluded) for query in queries), default=0) + drop_identical_ids
 
 
@@ -67,15 +67,15 @@ def merge_shards(
     drop_identical_ids: bool = False,
     ties: Ties = "doc id",
 ) -> Run:
-    """Merge what every shard found into the run of one index over the whole corpus.
+    """Merge the hits of all shards into the run that one index over the whole corpus would give.
 
     Args:
         tag: tag of the run.
-        queries: Q queries; the documents that one excludes are left out before the cut.
+        queries: Q queries. The documents that a query excludes are left out before the cut.
         answers: per shard, a ranking of `shard_depth` hits for each of the Q queries, in their order.
         k: length of the rankings.
-        drop_identical_ids: leave out a document whose id is the query's, before the cut.
-        ties: what decides among equal scores at the cut; for "file row" the shards' ids are those of `file_order`.
+        drop_identical_ids: whether a document whose id is the query's is left out, before the cut.
+        ties: what decides among equal scores at the cut. For "file row" the shards' ids are those of `file_order`.
 
     Raises:
         DataError: a shard left out a query, or a score is not finite.

@@ -1,1 +1,1 @@
-"""REWRITE QUERY: texts that a language model writes or wrote for a query, cleaned and joined by query id."""
+"""REWRITE: texts that a language model writes, or wrote earlier, for a query."""

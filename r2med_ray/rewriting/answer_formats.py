@@ -1,4 +1,4 @@
-"""How families of language models mark their reasoning and their answer."""
+"""The marks that families of language models put around their reasoning and their answer."""
 
 from dataclasses import dataclass
 
@@ -16,16 +16,17 @@ class AnswerFormat:
     thought_start: str
     answer_start: str
     answer_end: str = ""
-    """Empty where the answer runs to the end of the text."""
+    """The mark that ends the answer; empty if the answer goes to the end of the text."""
 
     thought_end: str = ""
-    """Ends the reasoning; empty where `answer_start` does."""
+    """The mark that ends the reasoning; empty if `answer_start` ends it."""
 
     thoughts_stay: bool = False
-    """Whether chat templates leave these models' reasoning in earlier messages; most cut it out once it has ended."""
+    """Whether chat templates leave these models' reasoning in earlier messages. Most templates cut out ended
+    reasoning."""
 
     def has_open_thought(self, text: str) -> bool:
-        """Say whether reasoning has begun in a text and not ended."""
+        """Say whether reasoning has begun in a text and hasn't ended."""
         return text.rfind(self.thought_start) > max(text.rfind(end) for end in self._thought_ends)
 
     def has_ended_thought(self, text: str) -> bool:

@@ -1,6 +1,6 @@
 """Cuts the answer out of what a language model wrote.
 
-What is used as the answer depends on the marker that ends the reasoning, and on the reason why generation ended:
+The answer depends on the marker that ends the reasoning, and on the reason why generation ended:
 
 | output                     | stop   | length  | unknown |
 |----------------------------|--------|---------|---------|
@@ -9,15 +9,16 @@ What is used as the answer depends on the marker that ends the reasoning, and on
 | neither, reasoning writer  | whole  | none    | none    |
 | neither, plain writer      | whole  | whole   | whole   |
 
-A reasoning writer whose end is unknown gets the strict reading: chat templates open the reasoning in the prompt, so
-a text without any tag is as likely to be reasoning that was cut as an answer. White space, stop tokens and refusals
-are no answer.
+A reasoning writer's text without any tag may be an answer, or reasoning that was cut, because chat templates open the
+reasoning in the prompt. If the end is unknown, such a text counts as cut reasoning. White space, stop tokens and
+refusals are no answer.
 
-The published protocol of R2MED (`src/base.py` of its repository, 62b7074) takes the whole text where the marker is
-missing (`Rules.missing_marker`), and uses empty texts and refusals (`Rules.unusable_texts`). Both are flagged all the
-same.
+The published protocol of R2MED (`src/base.py` of its repository, 62b7074) takes the whole text if the marker is
+missing (`Rules.missing_marker`), and uses empty texts and refusals (`Rules.unusable_texts`). All these texts are
+flagged under either protocol.
 
-A server that takes reasoning and answer apart leaves no markers. `joined` puts them back, so that one rule is enough.
+A server that separates reasoning and answer leaves no markers. `joined` puts the markers back, so that one rule is
+enough.
 """
 
 import re
@@ -36,12 +37,12 @@ Flag: TypeAlias = Literal["none", "empty", "refusal", "no closing tag", "cut at 
 FORMATS: Registry[AnswerFormat] = Registry("answer format", SHIPPED_FORMATS)
 
 NO_ROOM: Flag = "context limit"
-"""The flag of a prompt that the model has no room for in any of its versions, so that there is no text."""
+"""The flag of a prompt that is too long for the model in all its versions, so that there is no text."""
 
 _DEFAULT = Rules()
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-"""Half a character: what a stream leaves that is cut between two tokens. No tokenizer reads it."""
+"""Half of a character, which is left if a stream is cut between two tokens. No tokenizer reads it."""
 
 _STOP_TOKENS = re.compile(
     r"(?:\s|</s>|<\|im_end\|>|<\|return\|>|<\|endoftext\|>|<\|eot_id\|>|<\|end_of_text\|>|<｜end▁of▁sentence｜>)+\Z"
@@ -55,10 +56,10 @@ _REFUSAL = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What is left of a model's output."""
+    """The answer and the reasoning that were cut out of a model's output."""
 
     text: str
-    """The answer. Empty where nothing is usable."""
+    """The answer; empty if nothing is usable."""
 
     reasoning_text: str
     """The reasoning before the answer, without its opening tag."""
@@ -67,22 +68,22 @@ class Answer:
 
 
 def format_of(writer: str) -> AnswerFormat:
-    """Return the answer format of a model; a model that no row names is plain, and its think tags are understood."""
+    """Return the answer format of a model. A model that no row names is plain; its think tags are understood too."""
     rows = (row for row in FORMATS.values() if any(fnmatchcase(spelled(writer), glob) for glob in row.writers))
     return next(rows, FORMATS["plain"])
 
 
 def joined(reasoning: str, text: str, form: AnswerFormat, *, is_answer: bool = True) -> str:
-    """Return reasoning and answer as one text, as a model writes them where no server takes them apart.
+    """Return reasoning and answer as one text, in the form that the model wrote before a server separated the two.
 
-    Where no answer follows, the server has met no marker, so none is put in: the reasoning was cut, or is all there
-    is. Marks of the answer that the server left in `text` are not put in again.
+    If no answer follows the reasoning, no marker is put in, because the server has seen none: the reasoning was cut,
+    or is the whole text. Marks of the answer that the server left in `text` are not put in again.
 
     Args:
-        reasoning: what the server called reasoning; empty where it took nothing apart.
-        text: what followed it.
-        form: how the model marks both.
-        is_answer: whether `text` is an answer, which gets its marks where they are missing; a request gets none.
+        reasoning: what the server called reasoning; empty if the server separated nothing.
+        text: the text after the reasoning.
+        form: how the model marks reasoning and answer.
+        is_answer: whether `text` is an answer. An answer gets its marks if they are missing; a request gets none.
     """
     if not reasoning:
         return text
@@ -100,11 +101,11 @@ def read_answer(
     """Cut the answer out of a model's output.
 
     Args:
-        raw: the output; None is an output without text.
-        writer: name of the model, e.g. "r1-qwen-32b", with dashes or underscores; or its format.
-        finish_reason: "stop", "length" or "content_filter" as the server said it; None where nobody knows, as in
+        raw: the output; None for an output without text.
+        writer: name of the model, e.g. "r1-qwen-32b", with dashes or underscores; or the model's format.
+        finish_reason: "stop", "length" or "content_filter" as the server said it; None if it is unknown, as in
             published files.
-        rules: whether the published way holds for a missing marker and for unusable texts.
+        rules: whether the published way is used for a missing marker and for unusable texts.
     """
     output = _LONE_SURROGATE.sub("\ufffd", raw or "")
     row = writer if isinstance(writer, AnswerFormat) else format_of(writer)

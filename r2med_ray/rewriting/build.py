@@ -31,24 +31,24 @@ def build_rewriter(
     can_fetch: bool,
     system: str,
 ) -> QueryRewriter:
-    """Return what changes a system's queries.
+    """Return the rewriter of a system's queries.
 
     Args:
-        config: what the benchmark file says.
-        task: whose queries are rewritten.
+        config: the rewriter's settings in the benchmark file.
+        task: the task whose queries are rewritten.
         method: the row of `config.method`.
-        model: the row of `config.llm`; None where texts are replayed.
-        in_place: whether the model's server lets it go on within its own message.
-        tool: the first stage that the model searches with, or is shown the finds of; None where it does neither.
+        model: the row of `config.llm`; None if texts are replayed.
+        in_place: whether the model's server lets the model go on within its own message.
+        tool: the first stage that the model searches with, or whose results the model is shown; None for neither.
         tool_inputs: everything that changes what the tool finds, for artefact keys.
-        rules: which side of each difference holds.
-        prompt: what the prompt is chosen by.
+        rules: which side of each difference is used.
+        prompt: the values by which the prompt is chosen.
         can_fetch: whether published texts can be fetched for the task.
         system: name of the system, for errors.
 
     Raises:
         ConfigError: a prompt, a generation set or a setting is wrong.
-        NotAtHand: the generation set is not here, and can't be fetched.
+        NotAtHand: the generation set is not on this machine, and can't be fetched.
     """
     require_published_use(spelled(config.method), method.use, rules)
     if config.generations is not None:

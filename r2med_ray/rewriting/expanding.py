@@ -1,4 +1,4 @@
-"""Puts a language model's answers into the queries, and decides what becomes of answers that can't be used."""
+"""Puts a language model's answers into the queries, and decides what happens to unusable answers."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -23,20 +23,20 @@ def expand(
     noted: Mapping[str, Sequence[QueryId]] | None = None,
     task: str = "",
 ) -> Rewriting:
-    """Give every query its usable answers as expansions; a query without any stays as it was.
+    """Give every query its usable answers as expansions. A query without a usable answer stays as it was.
 
-    The published protocol (`Rules.unusable_texts`) uses every text, however it ended. Flags are counted either way.
-    A prompt that the model had no room for has no text to use.
+    The published protocol (`Rules.unusable_texts`) uses every text, however the text ended. Flags are counted under
+    either protocol. A prompt that was too long for the model has no text.
 
     Args:
         queries: the queries of a task.
         answers: query id → its answers, one per sample.
         config: how many queries may be left without an expansion.
-        method: what `Expansion.method` is to say.
+        method: the `method` of the expansions.
         use: how the texts are used in a search.
         reasoning: whether the writer thinks before it answers.
-        rules: which side of each difference holds.
-        noted: further flags, reason → ids of the queries.
+        rules: which side of each difference is used.
+        noted: further flags: reason → ids of the queries.
         task: name of the task or the system, for errors.
 
     Raises:

@@ -18,9 +18,9 @@ def written_rows(
     """Yield one row per query, in their order: `id`, `text`, `hy_doc` and `finish_reason`.
 
     Args:
-        queries: whose texts are written.
-        completions: query id → what a language model wrote; None where its prompt was too long, which makes `hy_doc`
-            and `finish_reason` null, so that a replay counts the query as one without a usable text.
+        queries: the queries whose texts are written.
+        completions: query id → what a language model wrote; None if the prompt was too long. With None, `hy_doc` and
+            `finish_reason` are null, and a replay counts the query as one without a usable text.
         form: how the model marks reasoning and answer; `hy_doc` holds both.
     """
     for query in queries:
@@ -34,11 +34,11 @@ def written_rows(
 
 
 def write_generations(rows: Iterable[Mapping[str, Any]], folder: Path, name: str) -> Path:
-    """Write rows as `<folder>/<name>/query_with_hydoc.jsonl`, and return that file.
+    """Write rows as `<folder>/<name>/query_with_hydoc.jsonl`, and return the path of this file.
 
     Args:
         rows: see `written_rows`.
-        folder: the task's, or any.
+        folder: the task's folder, or another one.
         name: method and writer, e.g. `hyde/qwen-7b`.
     """
     path = folder / name / FILE_NAME

@@ -15,7 +15,7 @@ def read_generations(path: Path, queries: Sequence[Query]) -> dict[QueryId, Reco
     """Return the row of every query.
 
     Raises:
-        DataError: ids are missing, doubled or unknown, or a row is malformed; names file and line.
+        DataError: an id is missing, comes twice or is unknown, or a row is malformed; names file and line.
     """
     rows: dict[QueryId, Record] = {}
     for row in read_jsonl(path):
@@ -30,10 +30,10 @@ def read_generations(path: Path, queries: Sequence[Query]) -> dict[QueryId, Reco
 
 
 def text_of(row: Record) -> str | None:
-    """Return the generated text of a row; None where the file says that there is none.
+    """Return the generated text of a row; None if the file says that there is none.
 
     Raises:
-        DataError: there is something else than a text, or the text is no Unicode.
+        DataError: the value is no text, or the text is no Unicode.
     """
     if not isinstance(row.values.get("hy_doc", 0), str | None):
         raise DataError(f"{row.where}: expected the generated text under `hy_doc`, got {row.values.get('hy_doc')!r}")
@@ -57,7 +57,7 @@ def _require_same_ids(path: Path, queries: Sequence[Query], rows: Mapping[QueryI
 
 
 def _id(row: Record) -> QueryId:
-    """Return the id as text; a JSON integer becomes its decimal text."""
+    """Return the id as text. A JSON integer becomes its decimal text."""
     value = row.values.get("id")
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)

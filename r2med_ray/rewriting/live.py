@@ -1,4 +1,4 @@
-"""Has a language model write texts for queries, at once or after it was shown what a first search found."""
+"""Lets a language model write texts for queries, with or without the results of a first search."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,23 +17,23 @@ from r2med_ray.types import Query, QueryId, Rewriting, Task
 
 SHORTENED = "candidates shortened"
 FEWEST_WORDS = 16
-"""A candidate is never cut to fewer words: they would tell a model nothing."""
+"""The fewest words that a candidate is cut to. Fewer words would tell a model nothing."""
 
 
 class LiveRewriter:
     """Gives every query the texts that a language model writes for it.
 
-    A text that can't be used (see `answers`) leaves the query as it was. So does a prompt that the model has no room
-    for. Both are flagged, and allowed within the limits of `config`.
+    If a text can't be used (see `answers`) or a prompt is too long for the model, the query stays as it was. Such
+    queries are flagged, and allowed within the limits of `config`.
 
     Args:
         config: method, samples, seed and limits.
-        task: whose queries are rewritten.
+        task: the task whose queries are rewritten.
         method: how the texts are used.
         model: the language model.
-        prompt: what the model is told, see `prompts.load_prompt`.
-        tool: the first search whose finds the model is shown; None for methods that show none.
-        rules: which side of each difference holds.
+        prompt: the text that the model is told; see `prompts.load_prompt`.
+        tool: the first stage whose results the model is shown; None for methods that show none.
+        rules: which side of each difference is used.
 
     Raises:
         ConfigError: the model's answer format is unknown, or the settings don't fit the method.
@@ -67,7 +67,7 @@ class LiveRewriter:
         self._format = FORMATS[model.answer_format]
 
     def rewrite(self, queries: Sequence[Query]) -> Steps[Rewriting]:
-        """Fill in one expansion per query and sample that is usable.
+        """Return the queries with one expansion per usable sample.
 
         Raises:
             DataError: too many queries have no usable text.
@@ -91,7 +91,7 @@ class LiveRewriter:
         )
 
     def write(self, queries: Sequence[Query]) -> Steps[dict[QueryId, list[Completion | None]]]:
-        """Return what the model writes for every query, by sample; None for a prompt that it has no room for."""
+        """Return what the model writes for every query, one entry per sample; None if the prompt was too long."""
         found = (yield from self._candidates(queries)) if self.config.candidates is not None else {}
         completions = yield Ask(model=self._model, prompts=tuple(self.prompts(queries, found)))
         samples = self.config.samples
@@ -101,14 +101,14 @@ class LiveRewriter:
         }
 
     def prompts(self, queries: Sequence[Query], found: Mapping[QueryId, Sequence[str]]) -> list[ChatPrompt]:
-        """Return one prompt per query and sample, the samples of a query together.
+        """Return one prompt per query and sample. The samples of a query come one after the other.
 
         Args:
-            queries: what the texts are about.
-            found: query id → the passages that the model is shown, best first; not looked at where it is shown none.
+            queries: the queries that the texts are written for.
+            found: query id → the passages that the model is shown, best first; not read if the method shows none.
 
         Raises:
-            DataError: the model is to be shown passages, and there is no list of a query.
+            DataError: the method shows passages, and a query has no list of passages.
         """
         prompts = []
         for query in queries:
@@ -137,7 +137,7 @@ class LiveRewriter:
         }
 
     def _versions(self, query: Query, found: Mapping[QueryId, Sequence[str]]) -> list[str]:
-        """Return what the model is told, and what it is told instead, in turn, where that is too long."""
+        """Return the text that the model is told, and shorter versions to try in turn if the text is too long."""
         candidates = self.config.candidates
         if candidates is None:
             return [self._prompt.fill(query=query.text)]

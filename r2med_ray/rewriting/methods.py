@@ -1,7 +1,7 @@
 """The rewriting methods: what a language model writes for a query, and how that text is used in a search.
 
-Published methods have the names that R2MED's generation files give them. What a use means for BM25 and for vectors is
-said in `retrieval.query_construction` and `retrieval.searches`. `own_methods` reads methods of a user's own.
+Published methods have the names that R2MED's generation files give them. `retrieval.query_construction` and
+`retrieval.searches` say what a use means for BM25 and for vectors. `own_methods` reads methods of the user's own.
 """
 
 from collections.abc import Mapping
@@ -17,11 +17,11 @@ from r2med_ray.settings.registry import Registry
 from r2med_ray.types import Task, Use
 
 Kind: TypeAlias = Literal["live", "agent"]
-"""`live`: a model writes a text per prompt. `agent`: a model searches while it reasons, and answers in the end."""
+"""`live`: a model writes one text per prompt. `agent`: a model searches while it reasons, and answers in the end."""
 
 
 class BuildRewriter(Protocol):
-    """Builds the rewriter of one system for one task; see `build.build_rewriter` for what it is given."""
+    """Builds the rewriter of one system for one task; see `build.build_rewriter` for the arguments."""
 
     def __call__(
         self,
@@ -42,7 +42,7 @@ class BuildRewriter(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """One way to have a language model change a query."""
+    """One way in which a language model changes a query."""
 
     use: Use
     """How the text is used in a search."""
@@ -51,12 +51,12 @@ class Method:
     """What the text is and how it is used, as a phrase for a reader."""
 
     source: str = ""
-    """The paper that the method is from, or what it is like."""
+    """The paper that the method is from, or a method that it is like."""
 
     expansion_method: str = ""
-    """What `Expansion.method` says of its newly written texts; the method's own name where this is empty.
+    """The `Expansion.method` of texts that this method writes; the method's own name if this is empty.
 
-    Keys of stored runs hold it, and the published protocol goes by it.
+    Keys of stored runs hold this name. The published protocol decides by this name how a text is used.
     """
 
     needs_candidates: bool = False
@@ -64,11 +64,11 @@ class Method:
 
     kind: Kind = "live"
     build: BuildRewriter | None = None
-    """Builds the rewriter of a method with a class of its own; None for the kinds that come with the package."""
+    """Builds the rewriter, if the method has a class of its own; None for the kinds that come with the package."""
 
     @property
     def places(self) -> tuple[str, ...]:
-        """The places of its prompt files."""
+        """The places of the method's prompt files."""
         return ("query", "candidates") if self.needs_candidates else ("query",)
 
 
@@ -150,5 +150,5 @@ METHODS: Registry[Method] = Registry(
 
 
 def spelled(name: str) -> str:
-    """Return a method's or writer's name with dashes: the Hub's split names have underscores in their place."""
+    """Return a method's or writer's name with dashes. Split names of the Hub have underscores in place of dashes."""
     return name.replace("_", "-")

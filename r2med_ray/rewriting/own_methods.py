@@ -1,12 +1,12 @@
-"""Methods of a user's own: rows of the section `methods` of the user's models file.
+"""Rewriting methods of the user's own: rows of the section `methods` of the user's models file.
 
     methods:
       - {name: simple-words, use: replaces, meaning: the question in the words of a layman}
       - {name: my-method, use: alone, class: my_module.MyMethod}
 
-A row without `class` has a language model write texts. The benchmark file says where the prompts are: `prompts:
-FOLDER`, which holds `<name>/default.txt`. A class is called with what `build.build_rewriter` is called with, and
-fulfils `demands.QueryRewriter`. It is imported because the file names it; without a `class` nothing is.
+With a row without `class`, a language model writes texts. The benchmark file says where the prompts are: `prompts:
+FOLDER`, which holds `<name>/default.txt`. A class is called with the arguments of `build.build_rewriter`, and fulfils
+`demands.QueryRewriter`. A class is imported because the file names it. Without a `class`, nothing is imported.
 """
 
 import importlib
@@ -26,7 +26,7 @@ SECTION = "methods"
 
 
 class MethodRow(Frozen):
-    """What a file may say of a method; see `Method`."""
+    """The keys of a method in a file; see `Method`."""
 
     name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
     use: Use
@@ -34,18 +34,18 @@ class MethodRow(Frozen):
     source: str = ""
     needs_candidates: bool = False
     class_: str = Field(default="", alias="class")
-    """`my_module.MyMethod`: builds the rewriter in place of `LiveRewriter`."""
+    """The class that is the rewriter in place of `LiveRewriter`, e.g. `my_module.MyMethod`."""
 
 
 def load_methods(path: Path | None) -> Registry[Method]:
     """Return the methods that come with the package, and those of a user's models file.
 
     Args:
-        path: the file; None where there is none. Its other sections are left unread.
+        path: the file; None if there is none. Other sections of the file are not read.
 
     Raises:
-        ConfigError: the file can't be read, a row says something wrong, a name is there twice, or a class can't be
-            imported or has no `rewrite`; names file, row and key.
+        ConfigError: the file can't be read, a row is wrong, a name comes twice, or a class can't be imported or has
+            no `rewrite`; names file, row and key.
     """
     rows = [] if path is None else [(row.name, _method(row, path)) for row in _read(path)]
     for name, _ in rows:
@@ -104,7 +104,7 @@ def _method(row: MethodRow, path: Path) -> Method:
 
 
 def _imported(name: str, where: str) -> Any:
-    """Return the class of a dotted name."""
+    """Import and return the class with a dotted name."""
     module_name, _, attribute = name.rpartition(".")
     if not module_name or not attribute.isidentifier():
         raise ConfigError(f"{where}: expected a module and a class in it, such as my_module.MyMethod")

@@ -1,10 +1,10 @@
-"""Prompt files: what a language model is asked, one file per method and family of tasks.
+"""Prompt files: the prompts for language models, one file per method and family of tasks.
 
-    prompts/<method>/<family>.txt       families: qa, evidence, case; default is for every other
+    prompts/<method>/<family>.txt       families: qa, evidence, case; default is for all other tasks
 
-The files are templates with the place `{query}`, and with `{candidates}` for methods that show the model what a first
-search found. Both are filled in literally. A folder of the user's own has the same shape. R2MED's repository will do
-as well, see `published_prompts`.
+The files are templates with the place `{query}`. Methods that show the model the results of a first search also have
+the place `{candidates}`. Both places are filled in literally. A folder of the user's own has the same shape. R2MED's
+repository can be used as well, see `published_prompts`.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ DEFAULT = "default"
 
 
 class PromptTask(NamedTuple):
-    """What a prompt is chosen by."""
+    """The values by which a prompt is chosen."""
 
     names: tuple[str, ...]
     """The task's name, and the older ones that R2MED's tables use."""
@@ -35,13 +35,15 @@ def load_prompt(method: str, task: PromptTask, places: Sequence[str], folder: st
     """Return the prompt of a method for a task.
 
     Args:
-        method: its name, with dashes.
+        method: name of the method, with dashes.
         task: chooses the file.
-        places: what the prompt must have a place for, see `Method.places`.
-        folder: holds prompts of a user's own, or R2MED's repository; the shipped ones where it is left out.
+        places: the places that the prompt must have, see `Method.places`.
+        folder: a folder with prompts of the user's own, or R2MED's repository. If left out, the shipped prompts are
+            used.
 
     Raises:
-        ConfigError: there is no such prompt, or its version or a place is missing or unknown; names file and line.
+        ConfigError: there is no such prompt, its version is missing, or a place is missing or unknown; names file and
+            line.
     """
     root = _root(folder)
     if (root / PUBLISHED_FILE).is_file():
@@ -50,16 +52,16 @@ def load_prompt(method: str, task: PromptTask, places: Sequence[str], folder: st
 
 
 def load_shared_prompt(name: str, places: Sequence[str], folder: str | Path | None = None) -> Template:
-    """Return a prompt that is the same for all tasks, as those of search agents are: `<name>/default.txt`.
+    """Return a prompt that is the same for all tasks: `<name>/default.txt`. Search agents have such prompts.
 
     Raises:
-        ConfigError: as of `load_prompt`.
+        ConfigError: see `load_prompt`.
     """
     return load_template(_root(folder) / name / f"{DEFAULT}.txt", places)
 
 
 def numbered(passages: Sequence[str], words: int) -> str:
-    """Return passages as R2MED shows them to LameR: lines `[i]. passage`, i from 1, each cut to its first words."""
+    """Return passages in R2MED's form for LameR: lines `[i]. passage`, i from 1. Each is cut to its first words."""
     return "".join(f"\n[{i}]. {' '.join(passage.split()[:words])}" for i, passage in enumerate(passages, start=1))
 
 

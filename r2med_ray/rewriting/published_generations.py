@@ -1,6 +1,7 @@
-"""The texts that R2MED's authors had generated: twenty files per task, beside its three files on the Hub.
+"""The generated texts that R2MED's authors published.
 
-Every published system with a rewriter can be computed again from them, without a language model.
+There are twenty files per task, in the task's repository on the Hub. With these texts, every published system with a
+rewriter can be computed again without a language model.
 """
 
 from collections.abc import Callable
@@ -26,7 +27,7 @@ class GenerationSet:
 
     @property
     def file(self) -> str:
-        """The path of its file, under a task's folder and in a task's repository."""
+        """The path of the set's file, which is the same in a task's folder and in a task's repository."""
         return f"{self.name}/{FILE_NAME}"
 
 
@@ -46,7 +47,7 @@ GENERATIONS = Registry("published generation set", [(row.name, row) for row in _
 
 
 def local_generations(folder: Path) -> list[tuple[str, Path]]:
-    """Return name and file of each generation set in a task's folder; names have dashes, e.g. `hyde/o3-mini`."""
+    """Return name and file of each generation set in a task's folder. Names have dashes, e.g. `hyde/o3-mini`."""
     return [
         (spelled(f"{path.parent.parent.name}/{path.parent.name}"), path)
         for path in sorted(folder.glob(f"*/*/{FILE_NAME}"))

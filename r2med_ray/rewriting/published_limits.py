@@ -1,4 +1,4 @@
-"""What the published protocol of R2MED doesn't know of rewritten queries, refused before anything starts."""
+"""Refuses rewriters for which R2MED's published protocol has no rule, before anything starts."""
 
 from r2med_ray.errors import ConfigError
 from r2med_ray.settings.compat import Rules
@@ -6,7 +6,7 @@ from r2med_ray.types import Use
 
 
 def require_published_use(name: str, use: Use, rules: Rules) -> None:
-    """Refuse a use of texts that was never published, where the published protocol says what a retriever is asked.
+    """Refuse a use of texts that was never published, if the published protocol is to make a retriever's queries.
 
     Raises:
         ConfigError: the use is neither `joined` nor `averaged`; names the method.
@@ -19,10 +19,10 @@ def require_published_use(name: str, use: Use, rules: Rules) -> None:
 
 
 def require_one_text(name: str, samples: int, rules: Rules) -> None:
-    """Refuse several texts per query, where the published protocol says what a retriever is asked.
+    """Refuse several texts per query, if the published protocol is to make a retriever's queries.
 
     Raises:
-        ConfigError: there is to be more than one; names the method.
+        ConfigError: there is more than one sample; names the method.
     """
     if _is_published(rules) and samples > 1:
         raise ConfigError(f"rewriter {name}: samples {samples}; the published protocol knows one")

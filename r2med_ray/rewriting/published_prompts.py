@@ -1,4 +1,4 @@
-"""Reads R2MED's own prompts from a copy of its repository, whose code is never executed.
+"""Reads R2MED's own prompts from a copy of its repository. The repository's code is never executed.
 
 `src/instrcution.py` (its spelling) holds the tables `hyde`, `query2doc` and `lamer`: old name of a task → prompt.
 Some prompts are filled with few-shot examples from a table of `src/example.py`. Only text, `a + b`, `a.format(X=b)`
@@ -20,16 +20,16 @@ _PLACES = {"query": "{{TEXT}}", "candidates": "{{PASSAGE}}"}
 
 
 def published_prompt(checkout: Path, method: str, task_names: Sequence[str], places: Sequence[str]) -> Template:
-    """Return a prompt of R2MED, its places renamed to those of our prompt files.
+    """Return a prompt of R2MED, whose places get the names that our prompt files use.
 
     Args:
         checkout: folder of R2MED's repository.
         method: `hyde`, `query2doc` or `lamer`.
-        task_names: the names of the task; the table has to have one of them.
+        task_names: the names of the task. The table must have one of them.
         places: the places that the prompt must have, by the names of our prompt files.
 
     Raises:
-        ConfigError: a file, the table, the task or a place is missing, or an expression is none of those understood.
+        ConfigError: a file, the table, the task or a place is missing, or an expression is not understood.
     """
     path = checkout / PUBLISHED_FILE
     tables = _tables(path)

@@ -1,9 +1,9 @@
-"""Replays texts that were generated before, from files as R2MED and its followers publish them.
+"""Replays texts that were generated before, from files in R2MED's layout.
 
     <task folder>/<method>/<writer>/query_with_hydoc.jsonl      one object per query: id, text, hy_doc
 
-A file that is not beside the task, but was published for it, is fetched; see `published_generations`.
-`finish_reason` is read where a file has it. `doc_id`, the gold documents, is never read.
+If a file is not in the task's folder but was published for the task, it is fetched; see `published_generations`.
+`finish_reason` is read if a file has it. `doc_id`, the gold documents, is never read.
 """
 
 import logging
@@ -33,16 +33,16 @@ OTHER_TEXT = "generated for another text"
 class ReplayRewriter:
     """Gives every query the text that was generated for its id.
 
-    An unusable text (see `answers`) leaves the query as it was. It is flagged, and allowed within the limits of
-    `config`. The published protocol uses every text, however it ended; the flags are counted as well.
+    If a text is unusable (see `answers`), the query stays as it was. Such a text is flagged, and allowed within the
+    limits of `config`. The published protocol uses every text, however the text ended; flags are counted there too.
 
     Args:
-        config: the method, and the name of a generation set of the task or the path of a file. The model that
-            wrote a file given by path is the name of its folder, or of the file where that isn't the usual one.
-        task: whose queries are rewritten; its folder may hold generation sets.
+        config: the method, and the name of a generation set of the task or the path of a file. If a path is given,
+            the writer's name is the name of the file's folder, or of the file if it isn't `query_with_hydoc.jsonl`.
+        task: the task whose queries are rewritten, and whose folder may hold generation sets.
         method: how the texts are used.
-        rules: which side of each difference holds.
-        can_fetch: whether texts that were published for the task can be fetched; they are once `rewrite` runs.
+        rules: which side of each difference is used.
+        can_fetch: whether texts that were published for the task can be fetched. `rewrite` fetches them.
 
     Raises:
         ConfigError: there are no generations to replay, or the file doesn't exist.
@@ -64,11 +64,12 @@ class ReplayRewriter:
         self._rules = rules
 
     def rewrite(self, queries: Sequence[Query]) -> Steps[Rewriting]:
-        """Fill in one expansion per query that has a usable text.
+        """Return the queries, each with one expansion if its text is usable.
 
         Raises:
-            DataError: ids are missing, doubled or unknown, a row is malformed, or too many texts are unusable.
-            NotAtHand: the file can't be fetched now.
+            DataError: an id is missing, comes twice or is unknown, a row is malformed, or too many texts are
+                unusable.
+            NotAtHand: the file can't be fetched.
         """
         path = self.source.path
         if path is None:
@@ -97,13 +98,13 @@ class ReplayRewriter:
 
 
 class Source(NamedTuple):
-    """Where generated texts are, and who wrote them."""
+    """The place of generated texts, and the model that wrote them."""
 
     path: Path | None
-    """On this machine; None where they are to be fetched."""
+    """Path of the file on this machine; None if the file has to be fetched."""
 
     file: str
-    """In the task's repository, where they are to be fetched."""
+    """Path of the file in the task's repository, if it has to be fetched; else empty."""
 
     writer: str
 
@@ -113,7 +114,7 @@ class Source(NamedTuple):
 
 
 def _find(folder: Path, method: str, generations: str, can_fetch: bool) -> Source:
-    """Return where the texts of a generation set are, or the file that a path names."""
+    """Return the source of a generation set's texts. `generations` is the set's name, or the path of a file."""
     if "/" in generations or generations.endswith(".jsonl"):
         path = Path(generations).expanduser()
         if not path.is_file():

@@ -1,1 +1,1 @@
-"""RAY SERVE: models behind deployments that batch across queries, and their clients."""
+"""RAY SERVE: deployments of models that batch across queries, and the clients of the deployments."""

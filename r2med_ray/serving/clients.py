@@ -1,4 +1,4 @@
-"""The client of a served reranker: few requests at once, each with a deadline and retries, and no pair is lost."""
+"""The client of a served reranker, which sends few requests at once, each with a deadline and retries."""
 
 import logging
 from collections import deque
@@ -21,22 +21,22 @@ from r2med_ray.types import QueryId, Reranking
 logger = logging.getLogger(__name__)
 
 TRANSIENT = (BackPressureError, DeploymentUnavailableError, ReplicaUnavailableError, RayActorError, TimeoutError)
-"""What another attempt may cure. An error of the scorer itself, which is a `RayTaskError`, is final."""
+"""Errors after which another attempt may succeed. An error of the scorer itself, a `RayTaskError`, is final."""
 
 WAIT = wait_exponential(multiplier=0.2, max=5) + wait_random_exponential(multiplier=0.2, max=5)
-"""Seconds before another attempt: at most 0.4, 0.8, 1.6, ... 10. Half of it is random, so that clients don't return
-all at once."""
+"""Seconds before another attempt: at most 0.4, 0.8, 1.6, ... 10. Half of the time is random, so that clients don't
+return all at once."""
 
 CHARACTERS_PER_TOKEN = 4
-"""Rough size of an English token. It bounds a request before anything is tokenised."""
+"""Rough length of an English token. It limits the size of a request before anything is tokenised."""
 
 FORWARD_PASSES_PER_REQUEST = 4
-"""Token budgets that a request holds. With more pairs a scorer has more to sort by length; with fewer it answers
-sooner."""
+"""Size of a request in token budgets. With more pairs a scorer can sort more pairs by length; with fewer pairs it
+answers sooner."""
 
 
 class _Candidate(NamedTuple):
-    """A pair, and the place of its score."""
+    """A pair, and the place of its score among the scores of its query."""
 
     query_id: QueryId
     place: int
@@ -49,14 +49,14 @@ class _Candidate(NamedTuple):
 
 @dataclass(slots=True)
 class _Request:
-    """Pairs that are scored together, and the answer to come once they were sent."""
+    """Pairs that are scored together. `response` is the pending answer once the pairs were sent."""
 
     candidates: list[_Candidate]
     response: DeploymentResponse[list[float]] | None = None
 
     @property
     def unit(self) -> str:
-        """What it is about, for errors."""
+        """The queries of the request, in words, for errors."""
         others = len({candidate.query_id for candidate in self.candidates}) - 1
         return f"query {self.candidates[0].query_id!r}" + (f" and {others} others" if others else "")
 
@@ -64,8 +64,9 @@ class _Request:
 class ServedReranker:
     """Scores candidates with a served pair scorer.
 
-    A request holds pairs of several queries. The pairs of one document go together, so a scorer that embeds texts
-    embeds each document about once. Which pairs share a request depends on the pairs alone.
+    A request holds pairs of several queries. The pairs of one document are sent together, so a scorer that embeds
+    texts embeds each document about once. Only the pairs themselves decide which pairs share a request. No pair is
+    lost: the number of scores in each answer is checked.
 
     Args:
         handle: the handle of a running `reranker_app.PairScorerDeployment`.
@@ -80,7 +81,7 @@ class ServedReranker:
         """Return one score per candidate of every query.
 
         Raises:
-            StageError: a request failed for good; names a query of it.
+            StageError: a request failed for good. The message names a query of the request.
             DataError: the server answered with another number of scores than pairs.
         """
         scores = {query.query_id: [0.0] * len(documents) for query, documents, _ in work}
@@ -104,7 +105,7 @@ class ServedReranker:
         return cast(DeploymentResponse[list[float]], self._handle.score.remote(pairs))
 
     def _answer(self, request: _Request) -> list[float]:
-        """Return the scores of a request that was sent; send it again after a failure that may pass."""
+        """Return the scores of a request that was sent. After a failure that may pass, the request is sent again."""
         retrying = Retrying(
             retry=retry_if_exception(_is_transient),
             wait=WAIT,
@@ -126,9 +127,9 @@ class ServedReranker:
         return list(response.result(timeout_s=self._resources.timeout_s))
 
     def _requests(self, work: Sequence[Candidates]) -> Iterator[_Request]:
-        """Pack the pairs in the order of their documents.
+        """Pack the pairs into requests, in the order of their documents.
 
-        A request is only longer than the limit if its single pair is.
+        A request is longer than the limit only if its single pair is longer.
         """
         candidates = [
             (document.doc_id, _Candidate(query.query_id, place, (query.text, document.content)))

@@ -1,4 +1,4 @@
-"""The engine that a language model's row asks for, and the application that a job starts for it."""
+"""The engine for a language model's row, and the application that a job starts for the engine."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,12 +14,12 @@ from r2med_ray.storage.artifacts import fingerprint
 
 
 def engine_of(row: LanguageModelRow, pool: Pool, resources: LanguageModelResources) -> Engine:
-    """Return what a replica of a model is started with; rows that differ in sampling alone have one engine.
+    """Return the settings of a model's replicas. Rows that differ in sampling alone have the same settings.
 
     Args:
-        row: of a model that the job serves.
-        pool: what each of its workers reserves.
-        resources: memory of an engine on the CPU.
+        row: the row of a model that the job serves.
+        pool: the CPUs and GPUs that each worker of the model reserves.
+        resources: the memory of an engine on the CPU.
     """
     is_local = sources.is_folder(row.model) or row.model.startswith(sources.PACKAGE)
     revision = {"revision": row.revision} if row.revision else {}
@@ -40,13 +40,13 @@ def engine_of(row: LanguageModelRow, pool: Pool, resources: LanguageModelResourc
 
 
 def engine_digest(engine: Engine) -> str:
-    """Return what is the same for two engines only if they are."""
+    """Return a digest of an engine's settings. Two engines have the same digest only if their settings are equal."""
     return fingerprint(asdict(engine))
 
 
 @contextmanager
 def served_engine(benchmark: str, row: LanguageModelRow, engine: Engine, proxy: HttpAddress) -> Iterator[str]:
-    """Run an engine's application for the length of a `with` block, and yield its address for clients of OpenAI's."""
+    """Run an engine's application during a `with` block, and yield its URL for clients of OpenAI's interface."""
     name = application_name(benchmark, row.name, engine_digest(engine))
     with serve_language_model(name, engine, proxy) as address:
         yield address

@@ -1,4 +1,4 @@
-"""Serves a language model with Ray Serve: vLLM engines that answer like any OpenAI-compatible service.
+"""Serves a language model with Ray Serve: vLLM engines behind an OpenAI-compatible interface.
 
 The engines are those of `ray.serve.llm`. They need the extra `llm` (on GPUs) or `llm-cpu`. A benchmark without a
 served model doesn't import this module.
@@ -23,18 +23,18 @@ logger = logging.getLogger(__name__)
 
 KV_CACHE_GIB = "VLLM_CPU_KVCACHE_SPACE"
 STREAM_INTERVAL_TOKENS = 64
-"""Tokens of an answer that are sent as one piece. Every piece costs vLLM a response, and nobody reads along."""
+"""Number of tokens of an answer that vLLM sends as one piece. Each piece costs a response, and nobody reads along."""
 
 STREAM_INTERVAL_MS = 1000
-"""Milliseconds between two times that new pieces of an answer are passed on. Each time costs processor time in three
-processes. Ray's own interval is 50 ms."""
+"""Milliseconds between two times at which Ray passes on new pieces of an answer. Each time costs processor time in
+three processes. Ray's own interval is 50 ms."""
 
 ON_CPU: Mapping[str, Json] = {"enable_chunked_prefill": False}
-"""Engine arguments for a CPU. Without them the engine of vLLM 0.29 ends at a prompt that has a seed and is read in
-parts: `CPU Generator does not use offset`."""
+"""Engine arguments for a CPU. Without them, a prompt that has a seed and is read in parts ends the engine of vLLM
+0.29 with the error `CPU Generator does not use offset`."""
 
 QUIET: dict[str, Json] = {"log_level": "WARNING", "enable_access_log": False}
-"""How Serve logs: warnings alone, so that a job's log has no line per request."""
+"""Serve's logging: warnings only, so that a job's log has no line per request."""
 
 HEALTH_CHECK_PERIOD_S = 2.0
 """Seconds between two health checks. A replica whose engine died refuses every request until it has failed three
@@ -43,7 +43,7 @@ checks. Serve's own period is 10 s."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """What a replica of a language model is started with."""
+    """The settings that a replica of a language model is started with."""
 
     name: str
     """The name of the model in requests."""
@@ -57,10 +57,10 @@ class Engine:
     min_replicas: int = 1
     max_replicas: int = 1
     in_flight_per_replica: int = 256
-    """Requests that a replica works on at once. Where there are more, Serve adds a replica, up to `max_replicas`."""
+    """Requests that a replica works on at once. If there are more, Serve adds a replica, up to `max_replicas`."""
 
     workers: int = 1
-    """Processes that share the weights of one replica. `arguments` must ask vLLM for as many."""
+    """Processes that share the weights of one replica. `arguments` must ask vLLM for the same number."""
 
     cpus: float = 1.0
     """CPUs that each worker reserves."""
@@ -72,29 +72,29 @@ class Engine:
     """Ray's name for the type of GPU that the engine needs, e.g. `A100-80G`."""
 
     kv_cache_gib: int = 4
-    """GiB of memory for keys and values, where the engine computes on the CPU."""
+    """GiB of memory for keys and values if the engine computes on the CPU."""
 
     @property
     def min_workers(self) -> int:
-        """How many workers must run before the model can answer."""
+        """The number of workers that must run before the model can answer."""
         return max(1, self.min_replicas) * self.workers
 
 
 @contextlib.contextmanager
 def serve_language_model(name: str, engine: Engine, address: HttpAddress) -> Iterator[str]:
-    """Run a language model's application for the length of a `with` block.
+    """Run a language model's application during a `with` block.
 
     Args:
-        name: name of the application, and its route.
-        engine: the model.
-        address: where Serve's proxies listen; see `serve_session.start_serve`.
+        name: name of the application and of its route.
+        engine: the settings of the model's replicas.
+        address: the address of Serve's proxies; see `serve_session.start_serve`.
 
     Yields:
         The base URL for clients of OpenAI's interface.
 
     Raises:
         ConfigError: vLLM isn't installed, or an engine argument is wrong.
-        StageError: the engine didn't start; names the model.
+        StageError: the engine didn't start. The message names the model.
     """
     route = f"/{name}"
     application = _application(engine)
@@ -127,11 +127,11 @@ def _application(engine: Engine) -> serve.Application:
             log_engine_metrics=False,
             experimental_configs={"stream_batching_interval_ms": STREAM_INTERVAL_MS},
             deployment_config={
-                "ray_actor_options": {"num_cpus": 0},  # Ray adds them to the first bundle, one where none is said
+                "ray_actor_options": {"num_cpus": 0},  # Ray adds this to the first bundle, and its default is 1
                 "autoscaling_config": {
                     "min_replicas": engine.min_replicas,
                     "max_replicas": engine.max_replicas,
-                    # an LLM deployment of Ray never grows unless told when
+                    # without this number, an LLM deployment of Ray never grows
                     "target_ongoing_requests": engine.in_flight_per_replica,
                 },
                 "max_constructor_retry_count": 2,
@@ -145,7 +145,7 @@ def _application(engine: Engine) -> serve.Application:
 
 @contextlib.contextmanager
 def _logging_as_it_is() -> Iterator[None]:
-    """Undo what the import of `ray.serve.llm` does to the root logger: JSON on every line, and lines from INFO on."""
+    """Undo the changes that importing `ray.serve.llm` makes to the root logger: JSON lines and the level INFO."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     try:
@@ -156,7 +156,10 @@ def _logging_as_it_is() -> Iterator[None]:
 
 
 def _streaming(engine: Engine) -> dict[str, Json]:
-    """Return how an answer is cut into pieces: tokens for a parser of reasoning, which may misread longer pieces."""
+    """Return the engine arguments that cut an answer into pieces.
+
+    An engine with a reasoning parser sends single tokens, because the parser may misread longer pieces.
+    """
     return {} if REASONING_PARSER in engine.arguments else {"stream_interval": STREAM_INTERVAL_TOKENS}
 
 
@@ -165,7 +168,7 @@ def _bundle(engine: Engine) -> dict[str, float]:
 
 
 def _environment(engine: Engine) -> dict[str, str]:
-    """Return the environment of the engine's processes: they send no telemetry and log no prompts."""
+    """Return environment variables for the engine's processes, which then send no telemetry and log no prompts."""
     private = {
         "VLLM_NO_USAGE_STATS": "1",
         "RAYLLM_ENABLE_REQUEST_PROMPT_LOGS": "0",
@@ -181,6 +184,6 @@ _INGRESS: Mapping[str, Any] = {
         "runtime_env": {"env_vars": {"RAY_SERVE_LLM_ROUTER_HTTP_TIMEOUT": "86400"}},
     },
 }
-"""The deployment in front of the engines. Ray's default is two replicas with a whole CPU each, too much for a small
-machine. Ray also gives up an answer that doesn't begin within ten minutes; here the row of the model says how long an
-answer may take."""
+"""Settings of the deployment in front of the engines. Ray's default is two replicas with a whole CPU each, which is
+too much for a small machine. Ray also gives up an answer that doesn't begin within ten minutes; here the row of the
+model says how long an answer may take."""

@@ -1,10 +1,10 @@
 """Serves a pair scorer with Ray Serve.
 
 A request holds pairs of many queries, and its pairs share the scorer's forward passes. The last bits of a score
-depend on the other pairs of its forward pass, and two runs of a benchmark must give the same file. So the client
-packs the requests, by token budget and in one fixed order (see `clients`). Serve would pack pairs as they arrive.
+depend on the other pairs of its forward pass. But two runs of a benchmark must give the same file. So the client
+packs the requests by token budget in one fixed order (see `clients`). Serve itself would pack pairs as they arrive.
 
-The scorer is a plain class from `models`, tested without Serve. The deployment gives it one request at a time.
+The scorer is a plain class from `models` and is tested without Serve. The deployment gives it one request at a time.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ Pair: TypeAlias = tuple[str, str]
 
 
 class PairScorerDeployment:
-    """One replica: a scorer, and the queue in front of it."""
+    """One replica: a scorer and the queue in front of it."""
 
     def __init__(self, build_scorer: Callable[[], PairScorer]) -> None:
         self._scorer = build_scorer()
@@ -34,7 +34,7 @@ class PairScorerDeployment:
         """Return one score per pair, in order.
 
         Raises:
-            DataError: the scorer gave more or fewer scores than there are pairs.
+            DataError: the scorer gave more or fewer scores than pairs.
         """
         async with self._turn:
             scores = await asyncio.to_thread(self._scorer.score_pairs, pairs)
@@ -49,11 +49,11 @@ class PairScorerDeployment:
 def serve_pair_scorer(
     name: str, build_scorer: Callable[[], PairScorer], resources: RerankResources, *, cpus: float, gpus: float
 ) -> Iterator[DeploymentHandle[PairScorerDeployment]]:
-    """Run a scorer's application for the length of a `with` block, without an HTTP port.
+    """Run a scorer's application during a `with` block, without an HTTP port.
 
     Args:
-        name: name of the application; others on the same cluster are left alone.
-        build_scorer: makes the scorer; called once in every replica.
+        name: name of the application. Other applications of the cluster are left alone.
+        build_scorer: makes the scorer. It is called once in every replica.
         resources: replicas, queue and deadline.
         cpus: CPUs that a replica reserves.
         gpus: GPUs that a replica reserves.
@@ -65,7 +65,7 @@ def serve_pair_scorer(
         name="pair-scorer",
         num_replicas=resources.replicas,
         ray_actor_options={"num_cpus": cpus, "num_gpus": gpus},
-        max_ongoing_requests=2,  # one that is scored and one that waits; the others are free for another replica
+        max_ongoing_requests=2,  # one is scored and one waits; other requests are free for another replica
         max_queued_requests=2 * resources.max_in_flight,
         max_constructor_retry_count=2,
         health_check_timeout_s=resources.timeout_s,

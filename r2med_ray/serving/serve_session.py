@@ -1,8 +1,8 @@
-"""Starts Ray Serve for a job, on loopback unless told otherwise, and ends what killed jobs left on it.
+"""Starts Ray Serve for a job, on loopback unless told otherwise, and ends applications of killed jobs.
 
-Applications are deployed and deleted by name, and other applications of the same cluster are left alone. A name says
-which job an application belongs to. So two jobs of one benchmark don't end each other's applications, and a job can
-end those of a job that was killed.
+Applications are deployed and deleted by name, and other applications of the same cluster are left alone. The name of
+an application says which job it belongs to. So two jobs of one benchmark don't end each other's applications, and a
+job can end the applications of a job that was killed.
 """
 
 import logging
@@ -25,42 +25,42 @@ PREFIX = "r2med"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAddress:
-    """Where Serve's proxy listens."""
+    """The address of Serve's proxy."""
 
     host: str
     port: int
 
     def url(self, route_prefix: str) -> str:
-        """Return the address of an application, from its route."""
+        """Return the URL of the application with a route."""
         host = LOOPBACK if self.host == "0.0.0.0" else self.host
         return f"http://{host}:{self.port}{route_prefix}"
 
 
 def application_name(benchmark: str, model: str, digest: str) -> str:
-    """Return what this job calls the application of a model.
+    """Return the name that this job gives to the application of a model.
 
     Args:
         benchmark: name of the benchmark.
         model: name of the model.
-        digest: the fingerprint of its settings.
+        digest: the fingerprint of the model's settings.
     """
     return f"{PREFIX}-{ray.get_runtime_context().get_job_id()}-{benchmark}-{model}-{digest[:8]}"
 
 
 def start_serve(*, http: bool, host: str = LOOPBACK, port: int | None = None) -> HttpAddress | None:
-    """Start Serve on the connected cluster, or join the one that runs there.
+    """Start Serve on the connected cluster, or use the Serve that already runs there.
 
     Args:
         http: whether an application of the job is asked over HTTP. If not, no port is opened.
         host: the address that the proxies bind to.
-        port: their port. Where it is left out, it is a free one on a cluster of one machine, and Serve's default
-            (8000) on several machines.
+        port: the port of the proxies. The default is a free port on a cluster of one machine, and Serve's default
+            (8000) on a cluster of several machines.
 
     Returns:
-        Where the proxies listen; None without HTTP.
+        The address of the proxies; None without HTTP.
 
     Raises:
-        ConfigError: the job needs an HTTP proxy, and applications run there without one.
+        ConfigError: the job needs an HTTP proxy, but Serve runs applications there without one.
     """
     wanted = {"host": host, "port": port or _default_port()}
     start = partial(
@@ -74,7 +74,7 @@ def start_serve(*, http: bool, host: str = LOOPBACK, port: int | None = None) ->
     if not http:
         return None
     running = serve.status()
-    if not running.proxies and not running.applications:  # left by a job that needed none
+    if not running.proxies and not running.applications:  # a job that needed no proxy left this Serve
         serve.shutdown()  # type: ignore[no-untyped-call]
         start()
         running = serve.status()
@@ -86,12 +86,12 @@ def start_serve(*, http: bool, host: str = LOOPBACK, port: int | None = None) ->
         )
     client = _get_global_client()
     assert client is not None
-    options = client.http_config  # not those wanted, which Serve ignores where it runs already
+    options = client.http_config  # a Serve that already ran keeps its own options
     return HttpAddress(host=options.host, port=options.port)
 
 
 def _end_orphans() -> None:
-    """End this package's applications whose job is dead: they hold CPUs and GPUs, and nobody else ends them."""
+    """End this package's applications whose job is dead. They hold CPUs and GPUs, and nobody else ends them."""
     dead = {job["JobID"] for job in ray._private.state.jobs() if job["IsDead"]}  # type: ignore[no-untyped-call]
     for name in serve.status().applications:
         if name.startswith(f"{PREFIX}-") and name.split("-")[1] in dead:
@@ -100,7 +100,10 @@ def _end_orphans() -> None:
 
 
 def _default_port() -> int:
-    """Return a port that is free here; on a cluster of several nodes Serve's own, which must be free on each."""
+    """Return a port that is free on this machine.
+
+    On a cluster of several nodes it is Serve's own port, which must be free on each node.
+    """
     alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
     if len(alive) > 1:
         return 8000

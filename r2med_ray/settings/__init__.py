@@ -1,1 +1,1 @@
-"""What a benchmark file may say, and how names become rows."""
+"""Settings: what a benchmark file may say, and how a name becomes a row."""

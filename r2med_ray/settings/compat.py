@@ -1,7 +1,7 @@
-"""Every difference between the right way and R2MED's published protocol, and what chooses between the two.
+"""The differences between the right way and R2MED's published protocol, and how one of the two is chosen.
 
-Lines are those of `src/` in the repository R2MED/R2MED at commit 62b7074, or of the libraries that it calls. What a
-single model does otherwise stands in its row of the catalogue, under `r2med`.
+Lines are those of `src/` in the repository R2MED/R2MED at commit 62b7074, or of the libraries that this code calls.
+Differences of a single model are in the model's row of the catalogue, under `r2med`.
 """
 
 from collections.abc import Set
@@ -11,12 +11,16 @@ from typing import Literal, Self, TypeAlias
 from r2med_ray.types import Compat
 
 Part: TypeAlias = Literal["corpus", "bm25", "dense", "api", "rewriter", "reranker"]
-"""What a system has to have for a difference to concern it; every system has a corpus, an encoder behind an API is
-`dense` and `api`."""
+"""A part that a system may have. A difference concerns a system that has all parts of the difference. Every system
+has a corpus. An encoder behind an API is both `dense` and `api`."""
 
 Chosen: TypeAlias = Literal["compat", "name", "never"]
-"""`compat`: by the benchmark's or the system's `compat`. `name`: by the name in the file, under either `compat`.
-`never`: the published behaviour is not offered."""
+"""How a side of a difference is chosen.
+
+- `compat`: by the benchmark's or the system's `compat`.
+- `name`: by the retriever's name in the file, under either `compat`.
+- `never`: not at all, because the published behaviour is not offered.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +35,7 @@ class Difference:
     """File and line of the published code."""
 
     effect: str
-    """What it changes, or why the default is otherwise."""
+    """What the difference changes, or why the default is not the published way."""
 
     parts: frozenset[Part]
     chosen: Chosen = "compat"
@@ -244,14 +248,14 @@ DIFFERENCES = (
         chosen="never",
     ),
 )
-"""In the order of the flow."""
+"""All differences, in the order of the flow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """Which side a system is on, resolved once and given to its parts: True is the published side of a difference.
+    """The sides that a system takes, resolved once and given to its parts. True is a difference's published side.
 
-    Each field is the row of `DIFFERENCES` with its name; a row that is chosen by `compat` has one.
+    Each row of `DIFFERENCES` that is chosen by `compat` has a field here with the name of the row.
     """
 
     conflicting_texts: bool = False
@@ -282,7 +286,7 @@ class Rules:
 
     @property
     def compat(self) -> Compat:
-        """The name of the whole, which artefact keys hold."""
+        """The name of this set of rules, which is part of artefact keys."""
         return "r2med" if self.conflicting_texts else "none"
 
     @property
@@ -292,16 +296,16 @@ class Rules:
 
     @property
     def terms_drop_identical_ids(self) -> bool:
-        """Whether every other kind of retriever does; the published BM25 keeps it."""
+        """Whether all other kinds of retrievers leave out such a document. The published BM25 keeps it."""
         return bool(self.ignore_identical_ids)
 
 
 def in_force(compat: Compat, parts: Set[Part]) -> tuple[Difference, ...]:
-    """Return what a system does otherwise than the right way because of its `compat`.
+    """Return the differences from the right way that a system has because of its `compat`.
 
     Args:
-        compat: the system's.
-        parts: what it consists of.
+        compat: the system's `compat`.
+        parts: the parts of the system.
     """
     if compat == "none":
         return ()

@@ -1,8 +1,9 @@
-"""What a benchmark file says: frozen, checked at construction, unknown keys refused with the nearest valid one.
+"""The settings of a benchmark file: frozen, and checked when they are made.
 
     system = rewriter? → retriever(s) → fusion? → reranker?          benchmark = systems × tasks
 
-Names of tasks and models are checked against the catalogues by `plan`, before anything starts.
+An unknown key is refused, with the nearest valid one in the message. Names of tasks and models are checked against
+the catalogues by the plan, before anything starts.
 """
 
 import re
@@ -17,10 +18,10 @@ from r2med_ray.types import Combine, Compat
 
 
 def require_plain_address(address: str | None) -> None:
-    """Check that an address holds nothing that is not for everybody's eyes, for reports and errors show it.
+    """Check that an address holds nothing secret, because reports and errors show addresses.
 
     Raises:
-        ValueError: it holds a user, a password, a query or a fragment; doesn't repeat it.
+        ValueError: the address holds a user, a password, a query or a fragment. The message doesn't repeat it.
     """
     if address is not None and not re.fullmatch(r"https?://[^@?#\s]+", address):
         raise ValueError(
@@ -39,33 +40,33 @@ class TaskConfig(Frozen):
     """Which files the folder holds: `r2med`, `beir`, `trec`, `bright`, ...; see `corpus.layouts`."""
 
     name: str
-    """The name it gets in tables and run files."""
+    """The task's name in tables and run files."""
 
     split: str = "test"
-    """The qrels to use, where the layout has several (`qrels/test.tsv`), or the domain (`biology` of BRIGHT)."""
+    """The qrels to use if the layout has several (`qrels/test.tsv`), or the domain (`biology` of BRIGHT)."""
 
 
 class RetrieverConfig(Frozen):
-    """A first stage: `model` names a row of the catalogue; the rest overrides that row."""
+    """A first stage. `model` names a row of the catalogue, and the other keys override this row."""
 
     model: str
     candidates: str | None = None
-    """In place of `model`: ranked lists that exist already. `bm25`, `dense` or `reranking_hybrid` of a Nano set, or a
-    Parquet or TREC run file, `{task}` in its path standing for the task's name."""
+    """Ranked lists that exist already, in place of `model`: `bm25`, `dense` or `reranking_hybrid` of a Nano set, or
+    the path of a Parquet or TREC run file. `{task}` in the path becomes the task's name."""
 
     safeguard: Literal["keep", "drop"] | None = None
-    """Of `candidates`: whether the positive that Nano sets add at rank 101 stays; it does where this is left out."""
+    """Whether the positive that Nano sets add at rank 101 of `candidates` stays. If left out, it stays."""
 
     k1: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     b: float | None = Field(default=None, ge=0, le=1)
     max_length: int | None = Field(default=None, ge=1)
     dtype: Literal["float32", "bfloat16", "float16"] | None = None
     index: str | None = None
-    """A FAISS factory string; `Flat`, which is exact, where it is left out."""
+    """A FAISS factory string. If left out, it is `Flat`, which is exact."""
 
 
 CANDIDATES = "candidates"
-"""What `model` is where `candidates` takes its place."""
+"""The value of `model` if `candidates` is given in its place."""
 
 
 def _as_retriever(value: Any) -> Any:
@@ -81,55 +82,55 @@ class FusionConfig(Frozen):
     """How several first stages become one ranking."""
 
     method: Literal["rrf", "minmax", "zscore", "nano"] = "rrf"
-    """`nano`: `rrf` as NanoR2MED's hybrid was made (with `k: 100`, `depth: 500`): its ties, and 100 documents."""
+    """`nano` is `rrf` with the ties and the 100 documents of NanoR2MED's hybrid, whose `k` is 100 and `depth` 500."""
 
     k: int = Field(default=60, ge=0)
-    """RRF's constant (Cormack et al. 2009 use 60)."""
+    """The constant of RRF (Cormack et al. 2009 use 60)."""
 
     depth: int | None = Field(default=None, ge=1)
-    """How many documents of each run take part; all of them where it is left out."""
+    """How many documents of each run take part; all if left out."""
 
     weights: tuple[Annotated[float, Field(allow_inf_nan=False)], ...] | None = None
-    """One weight per retriever; equal where it is left out."""
+    """One weight per retriever; equal weights if left out."""
 
 
 class CandidatesConfig(Frozen):
-    """What a first search for the query as it is shows the language model (lamer)."""
+    """The passages that lamer shows a language model. A first search for the unchanged query finds them."""
 
     retriever: RetrieverField
     depth: int = Field(default=10, ge=1)
     words: int = Field(default=512, ge=1)
-    """Words kept of a candidate. 10 candidates of 512 words are R2MED's."""
+    """Words kept of a candidate. R2MED uses 10 candidates of 512 words."""
 
     too_long: Literal["error", "halve"] = "error"
-    """What happens to a prompt that the model has no room for: `halve` keeps half the words of each candidate, until
-    it fits, and counts the query in the report."""
+    """What happens to a prompt that is too long for the model. `halve` halves the words of each candidate until the
+    prompt fits, and counts the query in the report."""
 
 
 class SearchAgentConfig(Frozen):
-    """What a language model that searches while it reasons may do."""
+    """The limits of a language model that searches while it reasons."""
 
     retriever: RetrieverField
-    """Its tool."""
+    """The retriever that the model searches with."""
 
     depth: int = Field(default=5, ge=1)
-    """Passages that a search shows it."""
+    """Passages that each search shows the model."""
 
     words: int = Field(default=300, ge=1)
-    """Words kept of each of them."""
+    """Words kept of each passage."""
 
     max_turns: int = Field(default=5, ge=1)
-    """Searches of one conversation; after the last one it is told to answer."""
+    """Searches of one conversation. After the last search the model is told to answer."""
 
     max_tokens: int = Field(default=16_384, ge=1)
-    """Tokens that it may write in one conversation before it has to end."""
+    """Tokens that the model may write in one conversation. The conversation ends after the turn that reaches them."""
 
     max_seconds: float = Field(default=3600.0, gt=0)
-    """Once its texts have taken this long, a conversation begins no other search."""
+    """Seconds that the texts of one conversation may take. After that, the conversation begins no other search."""
 
 
 class RewriterConfig(Frozen):
-    """A change of the query: `llm` has a language model write texts, `generations` replays earlier ones."""
+    """A change of the query. With `llm` a language model writes texts; `generations` replays earlier texts."""
 
     method: str
     generations: str | None = None
@@ -139,7 +140,8 @@ class RewriterConfig(Frozen):
     """Name of a language model of the catalogue."""
 
     base_url: str | None = Field(default=None, pattern=r"^https?://")
-    """Where that model answers, up to `/v1`. Left out: its row's address, or a server that the job starts."""
+    """The address of that model, up to `/v1`. If left out, it is the address of the model's row, or the address of a
+    server that the job starts."""
 
     prompts: str | None = None
     """A folder with prompts of your own (`<method>/<family>.txt`), or R2MED's repository."""
@@ -148,20 +150,20 @@ class RewriterConfig(Frozen):
     """Texts per query, with the seeds `seed`, `seed` + 1, ..."""
 
     combine: Combine = "mean"
-    """How several texts of a query are used: `mean` asks for all of them at once (words together, vectors averaged),
-    `rrf` searches with each and fuses the rankings by reciprocal rank."""
+    """How several texts of a query are used. `mean` uses all texts in one search: words are put together, vectors are
+    averaged. `rrf` makes one search per text and fuses the rankings by reciprocal rank."""
 
     seed: int = 42
     temperature: float | None = Field(default=None, ge=0)
-    """Overrides the model's row, as `max_tokens` does."""
+    """Overrides the temperature of the model's row. `max_tokens` overrides the limit of the row."""
 
     max_tokens: int | None = Field(default=None, ge=1)
     candidates: CandidatesConfig | None = None
     agent: SearchAgentConfig | None = None
-    """Of `search-o1` and `search-r1`, when a model is to search by itself."""
+    """The search tool and the limits of `search-o1` and `search-r1`, if a model is to search by itself."""
 
     on_unusable: Literal["original", "error"] = "original"
-    """What happens to a query whose text is empty or was cut while it was still thinking."""
+    """What happens to a query whose text is empty, or was cut while the model was still thinking."""
 
     max_unusable: float = Field(default=0.05, ge=0, le=1)
     """Share of unusable texts above which the system fails."""
@@ -178,25 +180,25 @@ class RewriterConfig(Frozen):
 
     @property
     def writer(self) -> str:
-        """The model or the generation set that the texts come from."""
+        """The language model or the generation set that the texts come from."""
         return self.llm or self.generations or ""
 
 
 class RerankerConfig(Frozen):
-    """Reorders the head of the ranking; what is below `depth` keeps its order."""
+    """Reorders the first `depth` documents of a ranking. The documents below keep their order."""
 
     model: str
     depth: int = Field(default=100, ge=1)
     max_unusable: float = Field(default=0.05, ge=0, le=1)
-    """Of a language model that reads several candidates at once: share of queries with an answer from which no order
-    or grade can be read, above which the system fails."""
+    """A limit for a language model that reads several candidates at once. The system fails if a greater share of the
+    queries has an answer from which no order or grade can be read."""
 
 
 class SystemConfig(Frozen):
     """One row of the leaderboard."""
 
     name: str = Field(pattern=r"^\S+$")
-    """Also the tag of its run files, so without white space."""
+    """The system's name, which is also the tag of its run files. A tag holds no white space."""
 
     retriever: RetrieverField | None = None
     retrievers: tuple[RetrieverField, ...] = ()
@@ -232,7 +234,7 @@ class BenchmarkConfig(Frozen):
     measures: tuple[str | OwnMeasureConfig, ...] = (
         "nDCG@10", "R@10", "R@100", "AP@100", "RR", "P@10", "Success@10",
     )  # fmt: skip
-    """Names as ir_measures spells them, and measures of your own."""
+    """Measures by the names that ir_measures gives them, and measures of your own."""
 
     main_measure: str = "nDCG@10"
     baseline: str | None = None
@@ -243,14 +245,15 @@ class BenchmarkConfig(Frozen):
 
     compat: Compat = "none"
     ignore_identical_ids: bool | None = None
-    """Drop a document whose id is the query's. Left out: only where the protocol says so (dense, `r2med`)."""
+    """Whether a document whose id is the query's is left out. If this key is not given, the protocol decides: only
+    dense retrievers under `r2med` leave it out."""
 
     when_missing: Literal["error", "skip"] = "error"
-    """What happens to a result whose data, weights, texts, key or device is not at hand: `skip` leaves it out and
-    says what it needs. Whatever else goes wrong stops the benchmark all the same."""
+    """What happens to a result whose data, weights, texts, key or device is not at hand. `skip` leaves the result out
+    and says what it needs. All other errors stop the benchmark under `skip` too."""
 
     models: str | None = None
-    """A YAML file with rows of your own, beside this file."""
+    """A YAML file with rows of your own. The path is relative to the folder of this file."""
 
     seed: int = 42
     resources: ResourcesConfig = ResourcesConfig()
@@ -277,7 +280,7 @@ class BenchmarkConfig(Frozen):
 
     @property
     def measure_names(self) -> tuple[str, ...]:
-        """What the measures are called, in their order."""
+        """The names of the measures, in their order."""
         return tuple(measure if isinstance(measure, str) else measure.name for measure in self.measures)
 
     @model_validator(mode="after")

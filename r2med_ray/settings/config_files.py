@@ -1,4 +1,4 @@
-"""Reads benchmark files, with overrides from the command line; every problem is named where it stands."""
+"""Reads benchmark files, with overrides from the command line, and names every problem with its place."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,14 +18,14 @@ Place: TypeAlias = tuple[int | str, ...]
 """Keys and positions that lead to a value."""
 
 Kind: TypeAlias = Any
-"""What an annotation allows a value to be: `int`, a model, a tuple of models, ..."""
+"""A kind of value that an annotation allows: `int`, a model, a tuple of models, ..."""
 
 
 def load_config(path: Path, overrides: Iterable[str] = ()) -> BenchmarkConfig:
     """Read a benchmark file and apply `key=value` overrides (dotted keys, YAML values, list positions).
 
     Raises:
-        ConfigError: the file can't be read, or says something wrong; every problem is listed.
+        ConfigError: the file can't be read, or a key or value is wrong; lists every problem.
     """
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -41,7 +41,15 @@ def load_config(path: Path, overrides: Iterable[str] = ()) -> BenchmarkConfig:
 
 
 def parse_config(values: Mapping[str, Any], *, source: str = "config") -> BenchmarkConfig:
-    """Check a benchmark given as plain values."""
+    """Check a benchmark that is given as plain values.
+
+    Args:
+        values: keys and values, as in a file.
+        source: what errors call the values.
+
+    Raises:
+        ConfigError: a key or value is wrong; lists every problem.
+    """
     try:
         return BenchmarkConfig.model_validate(values)
     except ValidationError as error:
@@ -78,7 +86,7 @@ def _position(step: str, items: list[Any], override: str) -> int:
 
 
 def _problems(error: ValidationError) -> list[str]:
-    """Return one line per place; where a part of a place is wrong, only that part has one."""
+    """Return one line per place. If a part of a place is wrong, only that part has a line."""
     at: dict[Place, list[ErrorDetails]] = {}
     for problem in error.errors():
         place, _ = find_place(BenchmarkConfig, problem["loc"])
@@ -91,7 +99,7 @@ def _problems(error: ValidationError) -> list[str]:
 
 
 def _describe(place: Place, problems: Sequence[ErrorDetails]) -> str:
-    """Say what a value is, and what would be right."""
+    """Return what a value is, and what would be right, as text."""
     if problems[0]["type"] == "extra_forbidden":
         known = sorted({key for problem in problems for key in _keys_at(problem["loc"][:-1])})
         return f"unknown key.{nearest(str(place[-1]), known)} Known: {', '.join(known)}"
@@ -136,12 +144,12 @@ def find_place(model: type[BaseModel], location: Place) -> tuple[Place, list[Kin
 
     Args:
         model: the model of the whole file.
-        location: the error's `loc`. It holds keys and positions. Where a value may be of several kinds, pydantic puts
+        location: the error's `loc`, which holds keys and positions. If a value may be of several kinds, pydantic puts
             the name of the kind that it tried behind the value's key.
 
     Returns:
         The location without the names of kinds; and the kinds that the value there may have. If pydantic named the
-        class that it tried, it is that class alone.
+        class that it tried, this class is the only kind.
     """
     place: list[int | str] = []
     kinds: list[Kind] = [model]
@@ -158,7 +166,7 @@ def find_place(model: type[BaseModel], location: Place) -> tuple[Place, list[Kin
 
 
 def _kinds_inside(kind: Kind, step: int | str) -> Iterator[Kind]:
-    """Yield the kinds that a value may have under a key of a model or mapping, or at a position of a list."""
+    """Yield the kinds that a value may have. The value is under a key of a model or mapping, or in a list."""
     if _is_model(kind):
         if step in kind.model_fields:
             yield from _alternatives(kind.model_fields[str(step)].annotation)
@@ -168,7 +176,7 @@ def _kinds_inside(kind: Kind, step: int | str) -> Iterator[Kind]:
 
 
 def _alternatives(annotation: Any) -> Iterator[Kind]:
-    """Yield the kinds that an annotation joins with `|`, without None, which pydantic doesn't count as a kind."""
+    """Yield the kinds that an annotation joins with `|`. None is left out, because pydantic doesn't count it."""
     if get_origin(annotation) is Annotated:
         yield from _alternatives(get_args(annotation)[0])
     elif get_origin(annotation) in (Union, UnionType):
@@ -190,7 +198,7 @@ _IN_WORDS = {
     **dict.fromkeys(("float_type", "float_parsing"), "should be a number"),
     **dict.fromkeys(("bool_type", "bool_parsing"), "should be true or false"),
 }
-"""What pydantic finds wrong (https://docs.pydantic.dev/latest/errors/validation_errors) → what would be right."""
+"""Type of pydantic's error (https://docs.pydantic.dev/latest/errors/validation_errors) → what would be right."""
 
 _CONTAINERS: Mapping[type, str] = {dict: "keys and values", list: "a list", type(None): "nothing"}
 

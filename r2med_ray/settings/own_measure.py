@@ -1,4 +1,4 @@
-"""What a benchmark file says about a measure of the user's own."""
+"""The settings of a measure of the user's own in a benchmark file."""
 
 import re
 from typing import Annotated, TypeAlias
@@ -16,13 +16,13 @@ class OwnMeasureConfig(Frozen):
     model_config = ConfigDict(serialize_by_alias=True)
 
     name: str
-    """What it is called in tables, with its cut-off, e.g. `MyMeasure@10`."""
+    """The measure's name in tables, with its cut-off, e.g. `MyMeasure@10`."""
 
     class_: str = Field(alias="class")
-    """Module and function, e.g. `my_module.my_measure`. It is imported because this file names it."""
+    """Module and function, e.g. `my_module.my_measure`. The module is imported because this file names it."""
 
     bounds: tuple[BoundField, BoundField]
-    """The lowest and the highest value that is possible; `null` for no bound."""
+    """The lowest and the highest possible value; `null` for no bound."""
 
     @field_validator("class_")
     @classmethod

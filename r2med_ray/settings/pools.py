@@ -1,10 +1,10 @@
-"""What a cluster has, and what each stage reserves of it: plain numbers."""
+"""What a cluster has, and what each stage reserves of the cluster: plain numbers."""
 
 import math
 from dataclasses import dataclass
 
 CPUS_FOR_READING = 0.5
-"""Left free beside a pool: Ray Data reads with tasks, which would wait for ever behind actors that hold every CPU
+"""CPUs that a pool leaves free. Ray Data reads with tasks; if actors held every CPU, these tasks would wait for ever
 (ray issue 44687)."""
 
 
@@ -17,7 +17,7 @@ class ClusterCapacity:
     gpus: float
     cpus_of_largest_node: float
     memory_gb_of_largest_node: float | None = None
-    """None where it is not known."""
+    """GB; None if it is not known."""
 
     def describe(self) -> str:
         return f"{self.num_nodes} node(s), {self.cpus:g} CPUs, {self.gpus:g} GPUs"
@@ -33,12 +33,12 @@ class Pool:
 
     @property
     def threads(self) -> int:
-        """Threads an actor computes with: the CPUs it was granted."""
+        """Threads that an actor computes with: as many as its CPUs, rounded up."""
         return max(1, math.ceil(self.cpus))
 
     @property
     def device(self) -> str:
-        """`cuda` where an actor has a GPU, which the driver need not have."""
+        """`cuda` if an actor has a GPU, else `cpu`. The driver itself may have no GPU."""
         return "cuda" if self.gpus else "cpu"
 
     def describe(self) -> str:
@@ -55,7 +55,7 @@ class Pools:
     search: Pool
     rerank: Pool
     language_model: Pool
-    """What each worker of an engine reserves; how many there are is up to the model."""
+    """What each worker of an engine reserves. The model's row says how many workers there are."""
 
 
 CPUS_OF_AN_INGRESS = 0.25

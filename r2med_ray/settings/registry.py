@@ -1,4 +1,4 @@
-"""Names to rows. A duplicate is an error, an unknown name gets the nearest valid one."""
+"""Tables of rows by name. A duplicate is an error, and the error for an unknown name gives the nearest valid one."""
 
 import difflib
 import fnmatch
@@ -11,14 +11,14 @@ T = TypeVar("T")
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most like another one, whatever the case; None where none is like it."""
+    """Return the known name that is most like `name`, whatever the case; None if no known name is like it."""
     by_lower = {candidate.lower(): candidate for candidate in known}
     close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
     return by_lower[close[0]] if close else None
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return " Did you mean 'x'?" for the closest known name, or an empty text."""
+    """Return " Did you mean 'x'?" for the closest known name, or an empty text if there is none."""
     close = closest(name, known)
     return f" Did you mean {close!r}?" if close is not None else ""
 
@@ -29,10 +29,10 @@ class Registry(Mapping[str, T], Generic[T]):
     Args:
         kind: what a row is, for messages, e.g. "encoder".
         rows: name and row of each entry.
-        aliases: other spellings and the name each stands for.
+        aliases: other spelling → name.
 
     Raises:
-        ConfigError: a name is there twice.
+        ConfigError: a name comes twice.
     """
 
     def __init__(self, kind: str, rows: Iterable[tuple[str, T]], aliases: Mapping[str, str] | None = None) -> None:
@@ -62,10 +62,10 @@ class Registry(Mapping[str, T], Generic[T]):
         return len(self._rows)
 
     def matching(self, pattern: str) -> list[str]:
-        """Return the names that a glob matches, in table order.
+        """Return the names that a glob matches, in the order of the table.
 
         Raises:
-            ConfigError: it matches nothing.
+            ConfigError: the glob matches nothing.
         """
         if not any(character in pattern for character in "*?["):
             self[pattern]

@@ -17,23 +17,24 @@ class EncodeResources(Frozen):
     """The actors that hold an encoder."""
 
     actors: int | Auto = "auto"
-    """How many at most; `auto` takes what the cluster has free beside one CPU for reading."""
+    """The most actors. `auto` takes what the cluster has, less half a CPU for reading."""
 
     cpus: Annotated[float, Field(gt=0)] | Auto = "auto"
-    """CPUs an actor reserves; torch uses as many threads, rounded up. `auto` is 1, or what a small machine has."""
+    """CPUs that an actor reserves; torch uses as many threads, rounded up. `auto` is 1, or all of a small machine's
+    but half a CPU."""
 
     gpus: float | Auto = "auto"
-    """GPUs an actor reserves; `auto` is 1 where the cluster has any."""
+    """GPUs that an actor reserves. `auto` is 1 if the cluster has any GPU."""
 
     token_budget: int = Field(default=16_384, ge=1)
     """Padded tokens of one forward pass."""
 
     dtype: Literal["float32", "bfloat16", "float16"] | Auto = "auto"
-    """Overrides the model row; `auto` keeps it."""
+    """Overrides the dtype of the model's row. `auto` keeps the row's."""
 
 
 class SearchResources(Frozen):
-    """The actors that hold index shards; each owns one shard or more."""
+    """The actors that hold index shards. Each actor owns one shard or more."""
 
     actors: int | Auto = "auto"
     cpus: float = Field(default=0.25, ge=0)
@@ -45,48 +46,51 @@ class RerankResources(Frozen):
 
     replicas: int = Field(default=1, ge=1)
     cpus: Annotated[float, Field(ge=0)] | Auto = "auto"
-    """CPUs a replica reserves; `auto` is 1, or half of a smaller machine."""
+    """CPUs that a replica reserves. `auto` is 1, or half of a smaller machine."""
 
     gpus: float | Auto = "auto"
     token_budget: int = Field(default=16_384, ge=1)
     max_in_flight: int = Field(default=16, ge=1)
-    """Requests a job keeps open at once; a queue longer than that waits in the driver."""
+    """Requests that a job keeps open at once. Further requests wait in the driver."""
 
     timeout_s: float = Field(default=600.0, gt=0)
-    """How long one request may take, the wait in the queue included."""
+    """Seconds that one request may take, the wait in the queue included."""
 
     retries: int = Field(default=3, ge=0)
 
 
 class LanguageModelResources(Frozen):
-    """The vLLM engines that the job starts behind Ray Serve; what a model needs beside is in its row."""
+    """The vLLM engines that the job starts behind Ray Serve. The model's row says what else the model needs."""
 
     cpus: float = Field(default=1.0, gt=0)
-    """CPUs that each worker of an engine reserves; a replica has `tensor_parallel_size` of them."""
+    """CPUs that each worker of an engine reserves. A replica has `tensor_parallel_size` workers."""
 
     gpus: float | Auto = "auto"
-    """GPUs that each worker reserves; `auto` is 1 where the cluster has any. Without, vLLM computes on the CPU."""
+    """GPUs that each worker reserves. `auto` is 1 if the cluster has any GPU. Without a GPU, vLLM uses the CPU."""
 
     kv_cache_gib: int = Field(default=4, ge=1)
-    """Memory for keys and values of an engine on the CPU; on a GPU it is `gpu_memory_utilization` of the row."""
+    """GiB of memory for keys and values of an engine on the CPU. On a GPU, `gpu_memory_utilization` of the model's
+    row decides."""
 
     host: str = "127.0.0.1"
     """Address that Serve's HTTP proxies bind to."""
 
     port: int | None = Field(default=None, ge=1, le=65535)
-    """Their port; a free one on one machine, Serve's 8000 on several."""
+    """The proxies' port. If left out, it is a free port on one machine, and Serve's 8000 on several machines."""
 
 
 class ResourcesConfig(Frozen):
     shards: int | None = Field(default=None, ge=1)
-    """Shards per corpus. Left out: as many as `documents_per_shard` gives."""
+    """Shards per corpus. If left out, `documents_per_shard` decides."""
 
     documents_per_shard: int = Field(default=25_000, ge=1)
-    """Unit of encoding, indexing and resuming. Depends on the corpus, never on the cluster."""
+    """Documents of a shard, which is the unit of encoding, indexing and resuming. Shards depend on the corpus, never
+    on the cluster."""
 
     encode: EncodeResources = EncodeResources()
     search: SearchResources = SearchResources()
     rerank: RerankResources = RerankResources()
     language_model: LanguageModelResources = LanguageModelResources()
     no_progress_timeout_s: int = Field(default=7200, ge=0)
-    """Encoding fails after this long without a finished shard; Ray's own 30 minutes end a wait for spot GPUs."""
+    """Seconds after which encoding fails if no shard was finished. Ray's own limit of 30 minutes would end a wait for
+    spot GPUs."""

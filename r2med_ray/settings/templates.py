@@ -1,9 +1,9 @@
-"""Prompt texts in files: a version in the first line, then text with places in braces that are filled literally.
+"""Prompt texts in files: a version in the first line, then a text with places in braces.
 
     version: 3
     Question: {query}
 
-Whatever is filled in stays as it is, braces included; `{{` and `}}` in the file stand for braces.
+A place is filled literally: braces in the value stay as they are. `{{` and `}}` in the file mean braces.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ class Template:
 
     @property
     def digest(self) -> str:
-        """What names the prompt in an artefact's key."""
+        """The digest that names the prompt in an artefact's key."""
         return hashlib.sha256(f"{self.version}\0{self.text}".encode()).hexdigest()
 
     def fill(self, **values: str) -> str:
@@ -38,7 +38,7 @@ class Template:
 
 
 def load_template(path: Path, places: Collection[str]) -> Template:
-    """Read a prompt file that has each of `places` at least once and no other.
+    """Read a prompt file, which must have each of `places` at least once, and no other place.
 
     Raises:
         ConfigError: the file can't be read, has no version, or its places are wrong; names file and line.

@@ -55,7 +55,7 @@ class CandidatesStage:
 
     @property
     def drop_identical_ids(self) -> bool:
-        """Whether a document whose id is the query's is left out. It stays by default: the list's maker decided."""
+        """Whether a document whose id is the query's is left out; by default it stays where the list has it."""
         return self.rules.terms_drop_identical_ids
 
     def settings(self) -> Mapping[str, Json]:

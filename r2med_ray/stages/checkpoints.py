@@ -74,7 +74,7 @@ class CheckpointStage(CommonStage, Generic[CheckpointRow]):
         return self.form.build_index(store.get(key).table(VECTORS_FILE))
 
     def prepare(self, store: ArtifactStore, task: Task, queries: Sequence[Query], device: str) -> Any:
-        """Return the stored vectors of queries, as the index of their kind is asked them."""
+        """Return the stored vectors of queries, in the form that the index of their kind takes."""
         stored = store.get(self.queries_key(task.name, queries, device))
         return self.form.read_queries(stored.table(QUERY_VECTORS_FILE))
 

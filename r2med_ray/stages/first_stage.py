@@ -19,7 +19,7 @@ class WantedRetriever:
     retriever: RetrieverConfig
     rules: Rules
     dtype: Dtype | None = None
-    """The dtype of all encoders; the retriever's own takes its place."""
+    """The dtype for all encoders; a dtype of the retriever itself takes its place."""
 
     def row_changes(self) -> dict[str, Any]:
         """Return the settings that override a model's row."""
@@ -29,10 +29,10 @@ class WantedRetriever:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommonStage:
-    """A first stage that is searched shard by shard, as most kinds have it; a kind overrides what it does otherwise.
+    """What most kinds have in common that are searched shard by shard. A kind overrides what is different for it.
 
-    It reads every row but duplicates, makes nothing of queries, needs to know nothing of the whole corpus, costs
-    nothing, and was never published.
+    The common case: all rows but duplicates are read, nothing is made of queries, a shard's index needs to know
+    nothing of the other shards, the work costs nothing, and there is no published result.
     """
 
     rules: Rules

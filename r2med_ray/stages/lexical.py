@@ -96,8 +96,8 @@ class LexicalStage(CommonStage):
     ) -> BM25Index:
         """Return the index of a shard.
 
-        Duplicate rows that count in the statistics are never hits. Where the file's order decides among equal scores,
-        the index holds ids that say the row.
+        A duplicate row that counts in the statistics is never a hit. Where the order of the file decides among equal
+        scores, the index holds ids that begin with the row.
         """
         stored = store.get(self.shard_key(task.name, task.corpus, shard, device)).table(TERMS_FILE)
         ids = read_table(store, shard, ["row", "doc_id"])
@@ -118,5 +118,5 @@ class LexicalStage(CommonStage):
         )
 
     def prepare(self, store: ArtifactStore, task: Task, queries: Sequence[Query], device: str) -> list[str]:
-        """Return the text of every query, as BM25 is asked it."""
+        """Return one text per query: what BM25 is asked."""
         return [lexical_query(query, self.rules) for query in queries]

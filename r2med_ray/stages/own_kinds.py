@@ -1,4 +1,4 @@
-"""Kinds of first stages that a user's models file names, imported because the file names them."""
+"""Kinds of first stages from a user's own modules, which are imported only because a models file names them."""
 
 import importlib
 import re

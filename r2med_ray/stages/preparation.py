@@ -153,7 +153,7 @@ def make_queries(store: ArtifactStore, maker: Maker, work: QueryWork) -> dict[st
 
 @contextmanager
 def failing_as(arrow: str, unit: str) -> Iterator[None]:
-    """Let an error of the block say on what it happened.
+    """Name the unit of work in any error of this package that the block raises.
 
     Raises:
         StageError: the block raised an error of this package.

@@ -3,33 +3,31 @@
 Shape letters: N documents of the shard, D embedding size.
 """
 
-import numpy as np
-
 from r2med_ray.indexing.dense import EXACT, DenseIndex
 from r2med_ray.indexing.embedding import read_vectors
 from r2med_ray.indexing.keys import ANN_FILE, VECTORS_FILE, ann_key
 from r2med_ray.storage.artifacts import ArtifactKey, ArtifactStore
-from r2med_ray.types import FloatMatrix
+from r2med_ray.vectors import unit_length
 
 
-def open_vector_index(store: ArtifactStore, key: ArtifactKey, factory: str, *, unit_length: bool) -> DenseIndex:
+def open_vector_index(store: ArtifactStore, key: ArtifactKey, factory: str, *, cosine: bool) -> DenseIndex:
     """Return the index of a shard's vectors.
 
     Args:
         store: where the vectors are; a trained index is kept there and read the next time.
         key: of the vectors.
         factory: FAISS factory string; `Flat` is exact.
-        unit_length: whether the vectors are brought to length 1 first, for cosine.
+        cosine: whether the vectors are brought to unit length first.
 
     Raises:
         ArtifactError: the vectors are not stored, or damaged.
         ConfigError: FAISS can't train such an index with these vectors.
     """
     stored = read_vectors(store.get(key).table(VECTORS_FILE))
-    vectors_ND = _unit(stored.vectors) if unit_length else stored.vectors
+    vectors_ND = unit_length(stored.vectors) if cosine else stored.vectors
     if factory == EXACT:
         return DenseIndex.build(stored.doc_ids, vectors_ND)
-    trained = ann_key(key, factory, unit_length)
+    trained = ann_key(key, factory, cosine)
     artifact = store.find(trained)
     if artifact is not None:
         return DenseIndex.from_bytes(stored.doc_ids, artifact.read(ANN_FILE))
@@ -37,9 +35,3 @@ def open_vector_index(store: ArtifactStore, key: ArtifactKey, factory: str, *, u
     with store.create(trained) as writer:
         writer.write(ANN_FILE, index.to_bytes())
     return index
-
-
-def _unit(vectors_ND: FloatMatrix) -> FloatMatrix:
-    lengths_N1 = np.linalg.norm(vectors_ND, axis=1, keepdims=True)
-    unit_ND: FloatMatrix = np.divide(vectors_ND, lengths_N1, out=np.zeros_like(vectors_ND), where=lengths_N1 > 0)
-    return unit_ND

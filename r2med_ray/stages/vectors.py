@@ -93,8 +93,8 @@ class VectorStage(CommonStage, Generic[VectorRow]):
         from r2med_ray.stages.vector_index import open_vector_index  # imports faiss
 
         key = self.shard_key(task.name, task.corpus, shard, device)
-        unit_length = self.rules.cosine_for_all and self.row.similarity == "dot"
-        return open_vector_index(store, key, self.index, unit_length=unit_length)
+        cosine = self.rules.cosine_for_all and self.row.similarity == "dot"
+        return open_vector_index(store, key, self.index, cosine=cosine)
 
     def prepare(self, store: ArtifactStore, task: Task, queries: Sequence[Query], device: str) -> FloatMatrix:
         """Return the stored vectors of queries: float32, shape (queries, embedding size), in their order."""

@@ -1,1 +1,1 @@
-"""What is kept and read: artefacts, JSON Lines, Parquet."""
+"""Files that are kept and read: artefacts, JSON Lines, Parquet."""

@@ -1,11 +1,11 @@
-"""Artefacts: what a stage made, named by everything that changes its bytes, whole or absent.
+"""Artefacts: stored results of stages, whole or absent, named by everything that changes their bytes.
 
-    <store>/<kind>/<digest>/manifest.json          written last: with it the artefact exists, without it it does not
+    <store>/<kind>/<digest>/manifest.json          written last: the artefact exists only with its manifest
     <store>/<kind>/<digest>/<attempt>/<file>       the files of the attempt that the manifest names
 
-A killed writer leaves an attempt without a manifest, which no reader sees and `gc` removes. Writing the manifest
-is one rename on a local disk and one put on an object store. Every file is checked against its SHA-256 when it is
-read. Nothing is ever unpickled.
+A killed writer leaves an attempt without a manifest. No reader sees such an attempt, and `gc` removes it. Writing the
+manifest is one rename on a local disk, and one put on an object store. Every file is checked against its SHA-256 when
+it is read. Nothing is ever unpickled.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ MANIFEST = "manifest.json"
 
 
 def canonical_json(value: Json) -> str:
-    """Return the one text of a JSON value: sorted keys, no blanks, no NaN."""
+    """Return the one text of a JSON value: with sorted keys, without spaces and without NaN."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
@@ -40,24 +40,27 @@ def fingerprint(parts: Json) -> str:
 
 
 def fingerprint_queries(queries: Sequence[Query]) -> str:
-    """Return the fingerprint of what is asked: ids, texts and expansions, in their order."""
+    """Return the fingerprint of queries: of their ids, texts and expansions, in their order."""
     return fingerprint(
         [[query.query_id, query.text, [_fingerprinted(part) for part in query.expansions]] for query in queries]
     )
 
 
 def _fingerprinted(part: Expansion) -> list[Json]:
-    """Return what tells an expansion from others; its use only where its method doesn't imply it."""
+    """Return the values that tell an expansion from others.
+
+    The expansion's use is among these values only if the method doesn't imply it.
+    """
     use = [] if part.use == implied_use(part.method) else [part.use]
     return [part.text, part.method, part.reasoning, *use]
 
 
 @dataclass(frozen=True)
 class ArtifactKey:
-    """What an artefact is made from.
+    """The kind of an artefact, and everything that the artefact is made from.
 
-    Put in everything that changes the bytes (text digests, model, revision, prompts, max length, dtype, library
-    versions); leave out what does not (hosts, pool sizes, progress bars).
+    Put in everything that changes the bytes: text digests, model, revision, prompts, max length, dtype, library
+    versions. Leave out everything else: hosts, pool sizes, progress bars.
     """
 
     kind: str
@@ -81,7 +84,7 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A stored artefact: files and the attributes its writer noted (counts, timings)."""
+    """A stored artefact: its files, and the attributes that its writer noted (counts, timings)."""
 
     store: "ArtifactStore"
     name: str
@@ -107,7 +110,7 @@ class Artifact:
         return content
 
     def table(self, file_name: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return a Parquet file as a table, after `read`'s check."""
+        """Return a Parquet file as a table. The file is checked as by `read`."""
         return pq.read_table(pa.BufferReader(self.read(file_name)), columns=columns)
 
     def path(self, file_name: str) -> str:
@@ -121,7 +124,7 @@ class Artifact:
 
 @dataclass(slots=True)
 class ArtifactWriter:
-    """Takes the files of one artefact; `attributes` may be filled in until the writer closes."""
+    """Takes the files of one artefact. `attributes` may be filled in until the writer closes."""
 
     filesystem: fs.FileSystem
     folder: str
@@ -145,7 +148,7 @@ class ArtifactWriter:
 class ArtifactStore:
     """A folder of artefacts on a local path or any pyarrow file system URI (`s3://`, `gs://`, `hdfs://`).
 
-    Cheap to build from its URI, which is how workers get theirs.
+    A store is cheap to build from its URI. Workers build their stores in this way.
     """
 
     def __init__(self, uri: str) -> None:
@@ -161,10 +164,10 @@ class ArtifactStore:
         return type(self), (self.uri,)
 
     def find(self, key: ArtifactKey) -> Artifact | None:
-        """Return the artefact of this key, or None where it was never finished.
+        """Return the artefact of this key, or None if it was never finished.
 
         Raises:
-            ArtifactError: its manifest is damaged or belongs to other inputs.
+            ArtifactError: the artefact's manifest is damaged, or belongs to other inputs.
         """
         artifact = self._open(key.name)
         if artifact is not None and canonical_json(artifact.inputs) != canonical_json(key.inputs):
@@ -172,7 +175,11 @@ class ArtifactStore:
         return artifact
 
     def get(self, key: ArtifactKey) -> Artifact:
-        """Return the artefact of this key; its absence is an error."""
+        """Return the artefact of this key.
+
+        Raises:
+            ArtifactError: the artefact is absent; or see `find`.
+        """
         artifact = self.find(key)
         if artifact is None:
             raise ArtifactError(f"artefact {key.name} is not in the store {self.uri}")
@@ -180,10 +187,10 @@ class ArtifactStore:
 
     @contextlib.contextmanager
     def create(self, key: ArtifactKey) -> Iterator[ArtifactWriter]:
-        """Write an artefact: it exists when the block ends well, and not at all when it raises.
+        """Write an artefact, which exists if the block ends well, and doesn't exist if the block raises.
 
         Raises:
-            ArtifactError: nothing can be written there.
+            ArtifactError: nothing can be written to the store.
         """
         base = f"{self.root}/{key.name}"
         writer = ArtifactWriter(self.filesystem, f"{base}/{uuid.uuid4().hex}")
@@ -252,7 +259,12 @@ class ArtifactStore:
         self.filesystem.delete_dir(base)
 
     def unfinished(self, older_than_s: float, now: float) -> list[str]:
-        """Return the folders of attempts that no manifest names and nothing has touched for a while."""
+        """Return the folders of attempts that no manifest names and that have not changed for a while.
+
+        Args:
+            older_than_s: seconds without a change.
+            now: the time in seconds since the epoch.
+        """
         live = {stored.path.rpartition("/")[0] for item in self._readable() for stored in item.files.values()}
         newest: dict[str, float] = {}
         selector = fs.FileSelector(self.root, recursive=True, allow_not_found=True)
@@ -300,7 +312,7 @@ class ArtifactStore:
         return None, content
 
     def _put(self, path: str, content: bytes) -> None:
-        """Write one small file so that it is there whole or not at all."""
+        """Write one small file, so that the file is there whole or not at all."""
         local = isinstance(self.filesystem, fs.LocalFileSystem)
         target = f"{path}.{uuid.uuid4().hex}" if local else path
         with self.filesystem.open_output_stream(target) as stream:
@@ -312,17 +324,17 @@ class ArtifactStore:
 def collect_garbage(
     store: ArtifactStore, *, older_than_s: float, now: float, damaged: bool = False, dry_run: bool = False
 ) -> list[str]:
-    """Remove what killed writers left, and, if asked, artefacts with changed bytes.
+    """Remove the attempts that killed writers left. If asked, also remove artefacts with changed bytes.
 
     Args:
         store: the store to clean.
-        older_than_s: an attempt that was touched more recently may belong to a running job, and stays.
-        now: seconds since the epoch.
+        older_than_s: an attempt that was changed less than this many seconds ago stays: a job may still write it.
+        now: the time in seconds since the epoch.
         damaged: also remove the artefacts that `ArtifactStore.problems` names.
         dry_run: remove nothing.
 
     Returns:
-        What was removed, or would be.
+        The attempts and artefacts that were removed, or would be in a run without `dry_run`.
     """
     attempts = store.unfinished(older_than_s, now)
     broken = sorted({name for name, _ in store.problems()}) if damaged else []

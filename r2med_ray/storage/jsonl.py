@@ -1,7 +1,8 @@
-"""JSON Lines, read so that nothing is guessed and every error has a line number.
+"""Reads JSON Lines: nothing is guessed, and every error has a line number.
 
-Only `\\n` ends a record: `str.splitlines` would also split at U+2028, U+2029, U+0085 and others, which stand raw in
-biomedical text (jsonlines issue 53). For the same reason a control character may stand raw inside a string.
+Only `\\n` ends a record. `str.splitlines` would also split at U+2028, U+2029, U+0085 and others, but biomedical text
+holds these characters unescaped (jsonlines issue 53). For the same reason a string may hold unescaped control
+characters.
 """
 
 import gzip
@@ -29,12 +30,12 @@ class Record(NamedTuple):
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield (line number, text without its line end); blank lines are passed over, a byte order mark is too.
+    """Yield (line number, text without its line end). Lines of white space and a byte order mark are skipped.
 
-    A file whose name ends in `.gz` is unpacked on the way.
+    A file whose name ends in `.gz` is unpacked while it is read.
 
     Raises:
-        DataError: a line is no UTF-8, or the packed file is damaged; it names file and line.
+        DataError: a line is no UTF-8, or the packed file is damaged; names file and line.
     """
     number = 0
     try:
@@ -50,10 +51,10 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def read_jsonl(path: Path) -> Iterator[Record]:
-    """Yield the objects of a file, which `read_lines` reads.
+    """Yield the objects of a file, whose lines are read by `read_lines`.
 
     Raises:
-        DataError: a line is no UTF-8, no JSON, or no object; it names file and line.
+        DataError: a line is no UTF-8, no JSON, or no object; names file and line.
     """
     for number, line in read_lines(path):
         try:

@@ -1,4 +1,4 @@
-"""Parquet tables read row by row: one file, or numbered parts as the Hub writes them (`x-00000-of-00003.parquet`)."""
+"""Reads Parquet tables row by row: one file, or the Hub's numbered parts (`x-00000-of-00003.parquet`)."""
 
 import itertools
 import re
@@ -16,10 +16,10 @@ _ROWS_AT_ONCE = 1024
 
 
 def parts(first: Path) -> list[Path]:
-    """Return the files of a table in their order, given the only one or the first of them.
+    """Return the files of a table in their order. `first` is the only file or the first part.
 
     Raises:
-        DataError: a part is missing; names the first.
+        DataError: a part is missing; names the first missing one.
     """
     match = _PART.fullmatch(first.name)
     if match is None:
@@ -37,10 +37,10 @@ def count_rows(first: Path) -> int:
 
 
 def read_rows(first: Path) -> Iterator[Record]:
-    """Yield the rows of a table; `line` is the row's number in its part, from 1. Some rows are held at a time.
+    """Yield the rows of a table. `line` is the row's number in its part, from 1. Memory holds some rows at a time.
 
     Raises:
-        DataError: a part is missing, or is no Parquet.
+        DataError: a part is missing, or is no Parquet file.
     """
     for path in parts(first):
         try:

@@ -187,9 +187,8 @@ class Driver:
                 self._write(batch, live)
 
     def _prepare(self, batch: Batch) -> None:
-        sets = self._batches.query_sets(batch)
         self._runner.prepare_corpora(list(batch.corpora.values()))
-        self._runner.prepare_queries(sets)
+        self._runner.prepare_queries(batch.query_sets)
         self._batches.note_prepared(batch.corpora, batch.lacks)
 
     def _write(self, batch: Batch, live: Mapping[str, Part[Any]]) -> None:
@@ -204,9 +203,9 @@ class Driver:
         """Yield what can be prepared for the parts that wait or write while a language model has its turn."""
         reserved = [*self._holders.reserved.values()]
         if writing.place.name not in self._holders.reserved:
-            reserved.append(ledger.Holder(name=writing.place.name, need=writing.need))
+            reserved.append(ledger.Holder(name=writing.place.name, need=writing.place.need))
         for batch in self._batches.sort(live.values()).values():
-            if batch.corpora and ledger.fits_beside(self._runner.capacity, reserved, batch.need):
+            if batch.corpora and ledger.fits_beside(self._runner.capacity, reserved, batch.place.need):
                 yield batch
 
     def _prepare_beside(self, batches: list[Batch]) -> None:

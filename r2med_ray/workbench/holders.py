@@ -5,7 +5,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Protocol, TypeVar, cast
 
-from r2med_ray.workbench.ledger import Holder, Need
+from r2med_ray.workbench.ledger import Holder
+from r2med_ray.workbench.places import START_RANK, Place
 from r2med_ray.workbench.worklog import Worklog
 
 
@@ -41,15 +42,16 @@ class Holders:
         """Remember which parts need which holder."""
         self._wanted = wanted
 
-    def hold(self, name: str, need: Need, start_rank: int, start: Callable[[], H]) -> H:
-        """Return the holder of this name, started if it doesn't run."""
+    def hold(self, place: Place, start: Callable[[], H]) -> H:
+        """Return the holder of a place, started if it doesn't run."""
+        name = place.name
         if name not in self._running:
             with ExitStack() as stack:
                 holder = start()
                 stack.callback(holder.close)
                 stack.enter_context(self._worklog.held(name))
                 self._running[name] = stack.pop_all(), holder
-            self._reserved[name] = Holder(name=name, need=need, start_rank=start_rank)
+            self._reserved[name] = Holder(name=name, need=place.need, start_rank=START_RANK[place.kind])
         return cast(H, self._running[name][1])
 
     def end(self, names: Sequence[str]) -> None:

@@ -1,5 +1,6 @@
 """Does the work of a workbench in this process: everything serial, no Ray, no server."""
 
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -108,7 +109,8 @@ class LocalRunner:
 
     @cached_property
     def _work(self) -> InProcess:
-        computing = Computing(device=self.device, token_budget=self._resources.encode.token_budget)
+        budget = self._resources.encode.token_budget
+        computing = Computing(device=self.device, threads=os.cpu_count() or 1, token_budget=budget)
         return InProcess(self._store, computing)
 
 

@@ -11,7 +11,7 @@ from r2med_ray.reranking.stored_scores import reranking_files
 from r2med_ray.retrieval.stored_runs import RUN_FILE, run_from_table, run_table
 from r2med_ray.storage.artifacts import ArtifactStore, fingerprint
 from r2med_ray.types import Run
-from r2med_ray.workbench.batches import START_RANK, Batch
+from r2med_ray.workbench.batches import Batch
 from r2med_ray.workbench.holders import Holders
 from r2med_ray.workbench.lacks import Lack, LackingRun, LackingScores, LackingTexts
 from r2med_ray.workbench.runner import Runner
@@ -32,7 +32,7 @@ def find_runs(store: ArtifactStore, runner: Runner, holders: Holders, batch: Bat
                 run = find.stage.find(find.task, find.queries, find.k)
             else:
                 start = partial(runner.open_index, find.task, find.stage)
-                index = holders.hold(batch.place.name, batch.need, START_RANK[batch.place.kind], start)
+                index = holders.hold(batch.place, start)
                 run = index.retrieve(find.queries, k=find.k)
             table = run_table(run)
             if find.keep:
@@ -50,7 +50,7 @@ def score_pairs(store: ArtifactStore, runner: Runner, holders: Holders, worklog:
         scorer, candidates = lack.score.scorer, lack.score.candidates
         if lack.key.digest not in scored:
             start = partial(runner.start_scorer, scorer)
-            running = holders.hold(batch.place.name, batch.need, START_RANK[batch.place.kind], start)
+            running = holders.hold(batch.place, start)
             began = time.monotonic()
             reranking = running.score_all(candidates)
             with store.create(lack.key) as writer:
@@ -75,7 +75,7 @@ def write_texts(store: ArtifactStore, runner: Runner, holders: Holders, worklog:
         by_model.setdefault(fingerprint(dict(model.generation_inputs())), (model, []))[1].append(lack)
     for model, asking in by_model.values():
         start = partial(runner.start_model, model)
-        running = holders.hold(batch.place.name, batch.need, START_RANK[batch.place.kind], start)
+        running = holders.hold(batch.place, start)
         began = time.monotonic()
         missing = {digest: item for lack in asking for digest, item in lack.missing.items()}
         written = Texts(store).write(model, running.generator(model), missing)

@@ -5,9 +5,9 @@
     A  bm25s with its numba backend, one thread        C  rank_bm25, five queries, once
     D  r2med_ray, one shard        E  r2med_ray, two shards in two processes
 
-First D must have A's documents and scores, and E must have D's to the last bit. Then A, D and E take turns in one
-process. A and C are given tokens, D and E analyse the text too. `--small` is 2,000 documents and no bar. Needs numba,
-without which bm25s has no fast backend.
+First D must have the documents and scores of A, and E must have those of D to the last bit. Then A, D and E take
+turns in one process. A and C are given tokens; D and E analyse the text too. `--small` has 2,000 documents and no
+bar. The script needs numba, because bm25s has no fast backend without it.
 """
 
 import argparse
@@ -36,7 +36,7 @@ Tokens = list[list[str]]
 
 
 def zipf_texts(lengths: Iterable[int], vocabulary: int, seed: int) -> Tokens:
-    """Draw texts of words whose frequency falls as 1 / rank; every word is its own term."""
+    """Draw texts of words whose frequency falls as 1 / rank. Every word is its own term."""
     weights = 1 / np.arange(1, vocabulary + 1)
     random = np.random.default_rng(seed)
     words = np.array([f"w{rank}" for rank in range(vocabulary)])
@@ -64,7 +64,7 @@ def search_shard(queries: list[str]) -> list[Ranking]:
 
 
 class TwoProcesses:
-    """Two shards, each held by a process of its own."""
+    """Two shards. Each is held by a process of its own."""
 
     def __init__(self, texts: list[str]) -> None:
         half = len(texts) // 2
@@ -88,7 +88,7 @@ class TwoProcesses:
 
 
 def differences(ours: list[Ranking], documents_QK: np.ndarray, scores_QK: np.ndarray) -> Iterator[str]:
-    """Yield where ours differ from bm25s: a score at a rank, or a document that no tie explains."""
+    """Yield each difference from bm25s: a score at a rank, or a document that no tie explains."""
     for query, ranking in enumerate(ours):
         theirs = {f"doc-{row}": score for row, score in zip(documents_QK[query], scores_QK[query], strict=True)}
         gap = np.abs(np.array([hit.score for hit in ranking]) - scores_QK[query]).max()

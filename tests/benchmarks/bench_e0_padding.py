@@ -1,9 +1,10 @@
-"""E0: which share of the tokens that go through an encoder is text. No clock.
+"""E0: the share of the tokens that go through an encoder that is text, not padding. No time is measured.
 
     python -m tests.benchmarks.bench_e0_padding [--small]
 
-10,000 documents, log-normal lengths with the means of R2MED's eight corpora, cut at 512 tokens. Random batches of 32,
-and batches of 32 sorted by number of characters, as sentence-transformers and BEIR do it, stand beside ours.
+There are 10,000 documents. Their lengths are log-normal with the means of R2MED's eight corpora, and are cut at 512
+tokens. Our batches are compared with random batches of 32, and with batches of 32 that are sorted by number of
+characters, as sentence-transformers and BEIR do it.
 """
 
 import argparse
@@ -16,20 +17,20 @@ from r2med_ray.models.catalog.devices import batch_limits
 from r2med_ray.models.networks.token_budget import plan_batches
 
 MEAN_LENGTHS = (83.6, 150.5, 122.7, 154.9, 179.7, 149.3, 480.4, 1273.0)
-"""Of the documents of Biology ... IIYi-Clinical, from R2MED's README."""
+"""Mean number of tokens of a document, for Biology ... IIYi-Clinical, from R2MED's README."""
 
 SPREAD = 0.7
 """Standard deviation of the logarithm of a length."""
 
 CHARACTERS_PER_TOKEN = (4.5, 0.6)
-"""Mean and standard deviation over documents: how well characters tell tokens."""
+"""Mean and standard deviation over documents. They say how well the characters of a text predict its tokens."""
 
 TOKEN_BUDGET = 16_384
 BAR = 0.95
 
 
 def r2med_lengths(count: int, *, means: Sequence[float] = MEAN_LENGTHS, longest: int = 512) -> list[int]:
-    """Draw token counts, as many around each mean, in random order; the same every time."""
+    """Draw token counts in random order, the same number around each mean. The result is the same every time."""
     random = np.random.default_rng(7)
     of_means = np.resize(means, count)
     drawn = random.lognormal(np.log(of_means) - SPREAD**2 / 2, SPREAD)

@@ -3,11 +3,12 @@
     python -m tests.benchmarks.bench_e1_encode [--small] [--device cuda] [--threads N]
 
     A  sentence-transformers, float32, batches of 32        B  the same in bfloat16
-    D  r2med_ray in the type that it chooses for the device    D32  the same in float32, where that is another
+    D  r2med_ray in the type that it chooses for the device    D32  D in float32, if D's type is another
 
-First every vector must lie as close to A's as its type allows. Then all take turns in one process, with as many
-threads. 400 documents; `--small` is 24 documents and no bar. A CPU without bfloat16 instructions gives B a tenth of
-the documents, and has a bar of its own over A: float32 has one arithmetic, and both sides do nearly all of it.
+First every vector must be as close to A's as its type allows. Then all take turns in one process, with the same
+number of threads. There are 400 documents. `--small` has 24 documents and no bar. On a CPU without bfloat16
+instructions, B encodes a tenth of the documents, and the bar over A is another one: in float32 both sides do nearly
+the same arithmetic.
 """
 
 import argparse
@@ -26,13 +27,13 @@ from tests.benchmarks.rounds import Work, print_seconds, seconds_per_round, time
 ROW = load_catalog().encoders["all-MiniLM-L6-v2"]
 CLOSENESS = {"float32": 0.9999, "bfloat16": 0.999, "float16": 0.999}
 BARS = {"float32": 1.0, "bfloat16": 2.0, "float16": 2.0}
-"""How many times as fast as A, by the type that the device gains from."""
+"""Type that the device gains from → how many times as fast as A we must be."""
 
 ROUNDS = 3
 
 
 def texts_of(lengths: Sequence[int], seed: int = 9) -> list[str]:
-    """Return texts of whole words of MiniLM's vocabulary: a text of n words has n tokens and two special ones."""
+    """Return texts of whole words of MiniLM's vocabulary. A text of n words has n tokens and two special tokens."""
     vocabulary = (locate(ROW.model, None) / "vocab.txt").read_text(encoding="utf-8").splitlines()
     words = [word for word in vocabulary if word.isascii() and word.isalpha() and len(word) > 2]
     random = np.random.default_rng(seed)

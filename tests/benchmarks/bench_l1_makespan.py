@@ -1,14 +1,15 @@
-"""L1: how long a simulated engine takes for R2MED's 876 prompts, by how they are handed to it. Deterministic.
+"""L1: how long a simulated engine takes for R2MED's 876 prompts, for two ways to hand them over.
 
     python -m tests.benchmarks.bench_l1_makespan
 
-    chunks  32 prompts at a time, the next 32 when all are answered, as R2MED's script does it
-    ours    all prompts in one stream; whatever place becomes free takes the next one
+    chunks  32 prompts at a time, and the next 32 when all are answered, as R2MED's script does it
+    ours    all prompts in one stream; each place that becomes free takes the next prompt
 
-An engine has 256 places and writes one token per place and step. Lengths are log-normal (sigma 0.8, mean about 900,
-cut at 10,240 tokens), from a fixed seed. The lower bound is the larger of all tokens over all places and the longest
-answer. Nobody knows the lengths beforehand, so a long answer may begin last: with places for nearly all prompts that
-costs nothing, with few it does, and the bar is for four replicas.
+The result is deterministic. An engine has 256 places and writes one token per place and step. Lengths are log-normal
+(sigma 0.8, mean about 900, cut at 10,240 tokens), from a fixed seed. The lower bound is the larger of two numbers:
+all tokens divided by all places, and the longest answer. Nobody knows the lengths beforehand, so a long answer may
+begin last. That costs nothing if there are places for nearly all prompts, but it costs steps if there are few places.
+The bar is for four replicas.
 """
 
 import heapq
@@ -29,7 +30,7 @@ def lengths() -> list[float]:
 
 
 def streamed(tokens: list[float], places: int) -> float:
-    """Return the steps until all are done, where each takes the place that is free first."""
+    """Return the number of steps until all answers are done, if each prompt takes the place that is free first."""
     free_at = [0.0] * places
     for length in tokens:
         heapq.heapreplace(free_at, free_at[0] + length)
@@ -37,7 +38,7 @@ def streamed(tokens: list[float], places: int) -> float:
 
 
 def chunked(tokens: list[float], replicas: int) -> float:
-    """Return the steps where every replica waits for the longest of its chunk."""
+    """Return the number of steps if every replica waits for the longest answer of its chunk."""
     size = CHUNK * replicas
     return sum(max(tokens[start : start + size]) for start in range(0, len(tokens), size))
 

@@ -1,13 +1,14 @@
-"""L2: what a prompt costs beside the model: 5,000 prompts to models that take no time.
+"""L2: the cost of a prompt apart from the model's work: 5,000 prompts to models that take no time.
 
     python -m tests.benchmarks.bench_l2_overhead [--small]
 
-    A  a service on loopback, asked by the client library of OpenAI alone: 32 calls in flight, answers from streams
+    A  a service on loopback, asked by OpenAI's client library alone: 32 calls in flight, answers from streams
     D  the same service, asked by r2med_ray: limits, deadlines, checks of every piece, answers in order
     R  an engine in this process, given its prompts by Ray Data's `map_batches`; nothing is kept
-    K  an engine in this process, asked by the driver of r2med_ray, which keeps every text, whole or not at all
+    K  an engine in this process, asked by the driver of r2med_ray, which stores every text whole or not at all
 
-First all texts must be those that were sent. Then all take turns, 1,000 prompts a turn; `--small` is 100 and no bar.
+First all texts must equal the texts that were sent. Then all take turns with 1,000 prompts per turn. `--small` has
+100 prompts per turn and no bar.
 """
 
 import argparse
@@ -66,7 +67,7 @@ def chunk(delta: dict[str, str], finish_reason: str | None) -> str:
 
 
 def reply() -> bytes:
-    """Return the one answer: its words in a piece each."""
+    """Return the answer to every prompt as a stream with one piece per word."""
     pieces = [*(chunk({"content": word}, None) for word in WORDS), chunk({}, "stop"), "[DONE]"]
     body = "".join(f"data: {piece}\n\n" for piece in pieces).encode()
     return b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n" % len(body) + body
@@ -169,7 +170,7 @@ def main() -> None:
         assert service.stdout is not None
         ray.init(address="local", include_dashboard=False, logging_level="WARNING")
         ray.data.DataContext.get_current().enable_progress_bars = False
-        logging.getLogger("ray.data").setLevel(logging.WARNING)  # after its import, which sets it
+        logging.getLogger("ray.data").setLevel(logging.WARNING)  # after the import, which sets a level
         with tempfile.TemporaryDirectory() as folder:
             url = f"http://127.0.0.1:{int(service.stdout.readline())}/v1"
             reached = measure(url, arguments.small, folder)

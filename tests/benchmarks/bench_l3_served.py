@@ -1,12 +1,12 @@
-"""L3: a language model behind Ray Serve against the same engine called directly.
+"""L3: a language model behind Ray Serve, compared with the same engine called directly.
 
     python -m tests.benchmarks.bench_l3_served [--small]      (needs vLLM)
 
     A  `LLM.chat` of vLLM with all prompts        D  r2med_ray: the served model, asked over HTTP
 
-A tiny Llama with random weights; 64 prompts, 256 tokens each, about what a passage of HyDE takes, no end token. Both
-engines stand in processes of their own, and take turns. `--small` is 8 prompts and no bar. Every step of so small a
-model is cheap, so that this shows the most that serving can cost.
+The model is a tiny Llama with random weights. It writes 256 tokens, about as many as a passage of HyDE, for each of
+64 prompts, and has no end token. Both engines run in processes of their own, and take turns. `--small` has 8 prompts
+and no bar. Every step of such a small model is cheap, so this shows the highest relative cost of serving.
 """
 
 import argparse

@@ -4,9 +4,9 @@
 
     A  pytrec_eval: text → dict of dicts → trec_eval        B  ranx, after its compilation        D  r2med_ray
 
-First A and D must agree to 1e-9 for every query, ties included. Then A, B and D take turns in one process, and the
-peak memory of A and D is taken from a process each. 2,000 queries x 1,000 documents; `--small` is 20 x 100, leaves
-ranx out, and sets no bar.
+First A and D must agree to 1e-9 for every query, ties included. Then A, B and D take turns in one process. The peak
+memory of A and of D is measured in a process of its own for each. There are 2,000 queries x 1,000 documents.
+`--small` has 20 x 100, leaves out ranx and has no bar.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def our_values(run: Path, qrels: Path) -> PerQuery:
 
 
 def make_files(folder: Path, num_queries: int, depth: int) -> tuple[Path, Path]:
-    """Write a run with ties, and graded qrels of which some are found and some are in no ranking."""
+    """Write a run with ties, and graded qrels. Some judged documents are ranked and some are in no ranking."""
     import numpy as np
 
     random = np.random.default_rng(7)
@@ -85,7 +85,7 @@ def _doc_id(number: int) -> str:
 
 
 def require_agreement(run: Path, qrels: Path) -> int:
-    """Return how many values were compared."""
+    """Check that A and D agree, and return the number of compared values."""
     theirs, ours = pytrec_eval_values(run, qrels), our_values(run, qrels)
     compared = 0
     for query_id, values in theirs.items():
@@ -114,7 +114,7 @@ def peak_megabytes(name: str, run: Path, qrels: Path) -> float:
 
 
 def own_peak_megabytes() -> float:
-    """Read the peak of this process; getrusage would count what its parent held before exec."""
+    """Return the peak memory of this process. getrusage would count the memory that its parent held before exec."""
     status = Path("/proc/self/status")
     if not status.exists():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

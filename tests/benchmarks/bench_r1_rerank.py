@@ -5,9 +5,9 @@
     A  CrossEncoder.predict for each query, as scripts do it        B  one call for all pairs
     D  r2med_ray, in the type that it chooses for the device
 
-First the scores must rank as those of one pair at a time in float32 do. Then all take turns in one process, with as
-many threads. `--small` is 2 queries x 4 documents and no bar. Without half precision D can only leave out padding,
-which is 0.35 of A's tokens.
+First the scores must rank the documents as float32 scores of one pair at a time do. Then all take turns in one
+process, with the same number of threads. `--small` has 2 queries x 4 documents and no bar. Without half precision, D
+can only save by leaving out padding, which is 0.35 of A's tokens.
 """
 
 import argparse
@@ -26,13 +26,13 @@ from tests.benchmarks.bench_e1_encode import ROW, texts_of
 from tests.benchmarks.rounds import print_seconds, seconds_per_round, times_as_fast
 
 QUERY_LENGTHS = (115.2, 273.8, 107.1, 233.2, 167.8, 449.3, 182.8, 602.3)
-"""Means of R2MED's eight tasks, from its README."""
+"""Mean number of tokens of a query, for R2MED's eight tasks, from R2MED's README."""
 
 LONGEST = 512
 CHECKED_PAIRS = 40
 ROUNDS = 3
 BARS = {"float32": 1.5, "bfloat16": 2.0, "float16": 2.0}
-"""How many times as fast as A, by the type that the device gains from."""
+"""Type that the device gains from → how many times as fast as A we must be."""
 
 
 def save_checkpoint(folder: Path) -> None:
@@ -56,7 +56,7 @@ def make_pairs(num_queries: int, depth: int) -> list[list[tuple[str, str]]]:
 
 
 def rank_correlation(left: np.ndarray, right: np.ndarray) -> float:
-    """Spearman's, without ties."""
+    """Spearman's rank correlation, without ties."""
     ranks = [np.argsort(np.argsort(values)) for values in (left, right)]
     return float(np.corrcoef(*ranks)[0, 1])
 

@@ -5,12 +5,14 @@
     A  faiss.IndexFlatIP as it comes        B  one numpy matrix product and argpartition
     D  r2med_ray: ids and scores that no shard or batch changes        S  the matrix product alone, in float32
 
-876 queries are all of R2MED at once, 103 one of its tasks. First D must have the documents of a float64 brute force.
-Then all take turns in one process, with as many threads each (`OMP_NUM_THREADS`). `OPENBLAS_CORETYPE` and
-`OPENBLAS_L2_SIZE` are left as they are found, for all sides. `--small` is 3,000 documents x 50 queries and no bar.
+There are 876 queries, all of R2MED at once, or 103 queries, one of its tasks. First D must have the documents of a
+brute-force search in float64. Then all take turns in one process, each with the same number of threads
+(`OMP_NUM_THREADS`). `OPENBLAS_CORETYPE` and `OPENBLAS_L2_SIZE` keep their values, for all sides. `--small` has 3,000
+documents x 50 queries and no bar.
 
-With 876 queries A is the matrix product and little more; D also scores again and ranks ids. On an idle CPU that has
-no more than float32 it stays behind A, on a busy one it is ahead. With 103, FAISS as it comes multiplies no matrices.
+With 876 queries, A is little more than the matrix product. D also scores again and ranks ids. So D is behind A on an
+idle CPU that has only float32, and ahead of A on a busy CPU. With 103 queries, FAISS as it comes multiplies no
+matrices.
 """
 
 import argparse
@@ -37,7 +39,7 @@ def unit_vectors(count: int, seed: int) -> np.ndarray:
 
 
 def measure(num_documents: int, num_queries: int) -> float:
-    """Print what each takes and return how many times as fast as A we are."""
+    """Print the time of each contestant, and return how many times as fast as A we are."""
     documents_ND, queries_QD = unit_vectors(num_documents, 1), unit_vectors(num_queries, 2)
     doc_ids = [f"doc-{row}" for row in range(num_documents)]
     flat = faiss.IndexFlatIP(DIMENSIONS)

@@ -1,4 +1,4 @@
-"""Contestants that take turns in one process, and how their times are shown."""
+"""Runs contestants in turn in one process, and shows their times."""
 
 import statistics
 import time
@@ -9,7 +9,7 @@ Work: TypeAlias = Callable[[], object]
 
 
 def seconds_per_round(contestants: dict[str, Work], rounds: int) -> dict[str, list[float]]:
-    """Run each once to warm up, then all in turn."""
+    """Run each contestant once to warm up, then all in turn."""
     for work in contestants.values():
         work()
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
@@ -31,7 +31,7 @@ def print_seconds(seconds: dict[str, list[float]], items: dict[str, int], what: 
 
 
 def times_as_fast(seconds: dict[str, list[float]], items: dict[str, int], ours: str, theirs: str) -> float:
-    """Print and return how many times as fast we are by the minimum."""
+    """Print and return how many times as fast we are, by the minimum over the rounds."""
     by = {
         choose: (items[ours] / choose(seconds[ours])) / (items[theirs] / choose(seconds[theirs]))
         for choose in (min, statistics.median)

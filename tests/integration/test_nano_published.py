@@ -1,4 +1,4 @@
-"""The published NanoR2MED, where it is: its texts, its lists and its figures. And a Nano set of a real collection."""
+"""The texts, lists and figures of the published NanoR2MED, if it is here, and a Nano set of a real collection."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def measured(task: Task, lists: Lists) -> NanoProfile:
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[TaskSource, Task]]:
-    """Source and task of the eight."""
+    """Name → source and task, for the eight tasks of NanoR2MED."""
     if not (Path(os.environ.get(DATA_FOLDER, "")) / "NanoR2MED").is_dir():
         pytest.skip(f"${DATA_FOLDER}/NanoR2MED is not here")
     store = ArtifactStore(str(tmp_path_factory.mktemp("store")))
@@ -96,12 +96,12 @@ def test_plain_words_land_near_the_old_column_and_far_from_the_lists(
     assert {row.task: found[row.task].ndcg_at_10 for row in old} == pytest.approx(
         {row.task: row.value for row in old}, abs=0.02
     )
-    # 0.126 by query, where the lists of today have 0.211
+    # The mean over queries was 0.126. The lists of today have 0.211.
     assert group_figures(found)["query_weighted_ndcg_at_10"] == pytest.approx(0.1263, abs=0.01)
 
 
 def test_a_nano_set_of_med_and_nfcorpus(real_collections: Path, tmp_path: Path) -> None:
-    """MED is smaller than the pool; NFCorpus has 323 queries, graded judgements and 3,633 documents."""
+    """MED is smaller than the pool. NFCorpus has 323 queries, graded judgements and 3,633 documents."""
     sources = [
         TaskSource(name=name, suite=name, folder=real_collections / name.lower(), layout="r2med")
         for name in ("MED", "NFCorpus")

@@ -1,4 +1,4 @@
-"""The commands of the README, one after the other, as a newcomer runs them; and the figures that the demo gives."""
+"""Runs the commands of README.md one after the other, as a newcomer does, and checks the demo's figures."""
 
 import csv
 import re
@@ -30,18 +30,18 @@ COMMANDS = [
     "r2med nano build Demo-Posts --output nano",
     "r2med artifacts ls",
 ]
-"""What the shell blocks of README.md say, in their order; `tests/unit/test_readme.py` compares the two."""
+"""The commands in the shell blocks of README.md, in order. `tests/unit/test_readme.py` compares both."""
 
 
 class Elsewhere(NamedTuple):
-    """Where a command of README.md is run that the tests of this file can't run."""
+    """A place that runs a command of README.md which the tests of this file can't run."""
 
     why: str
     file: str
-    """A path in the repository."""
+    """The path of the place in the repository."""
 
     words: str
-    """What stands in that file because it runs the command."""
+    """Text that is in that file because the file runs the command."""
 
 
 ELSEWHERE = {
@@ -64,9 +64,10 @@ README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory, address: str) -> Path:
-    """A folder that looks like the repository, so that results of a user's own are left alone.
+    """A folder that looks like the repository, so that the results of a user are left alone.
 
-    The first command, which is the demo, starts a cluster of its own; the others join the one of the tests.
+    The first command, which is the demo, starts a cluster of its own. The other commands join the cluster of the
+    tests.
     """
     folder = tmp_path_factory.mktemp("checkout")
     for name in ("jobs", "r2med_ray"):
@@ -93,7 +94,7 @@ def test_the_demo_gives_the_figures_that_are_kept_and_shown(checkout: Path) -> N
 
     assert {(row["system"], row["task"]) for row in rows} == ours.keys()
     for row in rows:
-        # BM25 is exact; a vector's last bits depend on the processor, which can swap neighbours.
+        # BM25 is exact. The last bits of a vector depend on the processor, which can swap two neighbours.
         tolerance = 1e-9 if row["system"].startswith("bm25") else 0.02
         assert ours[row["system"], row["task"]] == pytest.approx(float(row["nDCG@10"]), abs=tolerance), row
     for system in {row["system"] for row in rows}:

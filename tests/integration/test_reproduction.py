@@ -1,4 +1,4 @@
-"""What is not at hand is shown as needed and never as done: the shipped reproduction, and a small file with gaps."""
+"""The shipped reproduction, and a small benchmark with gaps, show what is not at hand as needed, never as done."""
 
 import json
 import subprocess
@@ -27,7 +27,7 @@ def run(folder: Path, command: list[str | Path]) -> subprocess.CompletedProcess[
 def test_a_reproduction_with_nothing_at_hand_fails_and_lists_what_it_needs(tmp_path: Path) -> None:
     failed = run(tmp_path, [JOB, REPRODUCTION])
 
-    # the plan, and then the run
+    # The job prints the plan before it runs.
     bge = "needs model bge-large-en-v1.5: BAAI/bge-large-en-v1.5 at d4aa6901d3a4"
     assert f"{bge}: 22 systems on 8 tasks" in failed.stdout
     assert failed.returncode == 2
@@ -60,6 +60,6 @@ def test_what_can_be_computed_is_and_the_rest_is_said_to_be_missing(tmp_path: Pa
 
     compared = run(tmp_path, ["-c", "from r2med_ray.cli import main; main()", "compare", results, "--published"])
     [bge, *_] = [line.split() for line in compared.stdout.splitlines() if line.split()[:2] == ["bge", "Biology"]]
-    # nothing of ours; bge's published 0.12706 and its tolerance of 0.0005 as percentages
+    # There is no figure of ours. bge's published 0.12706 and its tolerance of 0.0005 are shown as percentages.
     assert bge[2:8] == ["–", "12.706", "–", "0.05", "needs", "R2MED/Biology"]
     assert "needs VOYAGE_API_KEY" in compared.stdout

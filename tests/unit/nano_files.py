@@ -29,7 +29,7 @@ def write_nano(
     qrels: Iterable[Sequence[object]] = tuple(QRELS),
     **candidates: Mapping[str, Sequence[str]],
 ) -> TaskSource:
-    """Write the three configs, and a config for each list that is given by its name."""
+    """Write the three configs, and one more config for each given list."""
     write_table(folder / "corpus" / f"{SPLIT}.parquet", ["_id", "text"], documents.items())
     write_table(folder / "queries" / f"{SPLIT}.parquet", ["_id", "text"], queries.items())
     write_table(folder / "qrels" / f"{SPLIT}.parquet", ["query-id", "corpus-id"], qrels)

@@ -1,4 +1,4 @@
-"""A benchmark that a person can work out, for the tests of reporting.
+"""A benchmark whose figures a person can work out, for the tests of reporting.
 
 Alpha   q1 → d1                  first: d1        second: x d1
         q2 → d2                  first: x d2      second: nothing
@@ -35,7 +35,7 @@ STAGES = (
 
 
 def run(tag: str, **rankings: str) -> Run:
-    """Return a run from texts such as `x d1`, best first."""
+    """Return a run made from texts such as `x d1`, which name the documents with the best first."""
     return Run(
         tag=tag,
         rankings={

@@ -1,4 +1,4 @@
-"""What the tests of rewriters have in common: a task, a row of a language model, and answers to demands."""
+"""Parts that the tests of rewriters share: a task, a row of a language model, and answers to demands."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from r2med_ray.protocols import ChatPrompt, Completion, FirstStage
 from r2med_ray.types import Corpus, Document, Query, Run, ScoredDoc, Task
 
 TOOL = cast(FirstStage, "the tool")
-"""Rewriters pass it on and ask it nothing."""
+"""A stand-in for a first stage. Rewriters pass it on and never use it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,12 +34,12 @@ def said(text: str, *, finish_reason: str = "stop", reasoning: str = "") -> Comp
 
 
 def told(prompt: ChatPrompt) -> str:
-    """Return the last thing that a prompt says."""
+    """Return the text of a prompt's last message."""
     return prompt.messages[-1]["content"]
 
 
 def writing(write: Callable[[ChatPrompt], str | Completion | None]) -> dict[type, Callable[[Any], Any]]:
-    """Return what answers `Ask` with what a function writes for each prompt."""
+    """Return a function that answers `Ask`; `write` writes the answer to each prompt."""
 
     def completion(prompt: ChatPrompt) -> Completion | None:
         text = write(prompt)
@@ -52,7 +52,7 @@ def writing(write: Callable[[ChatPrompt], str | Completion | None]) -> dict[type
 
 
 def with_room(words: int) -> Callable[[ChatPrompt], Completion | None]:
-    """Return a model that repeats the first version of a prompt with so many words at most; there may be none."""
+    """Return a model that repeats the first version of a prompt with at most `words` words, or returns None."""
 
     def write(prompt: ChatPrompt) -> Completion | None:
         for number, messages in enumerate((prompt.messages, *prompt.shorter)):
@@ -65,7 +65,7 @@ def with_room(words: int) -> Callable[[ChatPrompt], Completion | None]:
 
 
 def finding(look_up: Callable[[Query], Sequence[str]]) -> dict[type, Callable[[Any], Any]]:
-    """Return what answers `Find` with the texts that a function finds for a query, and `Read` with these texts."""
+    """Return functions that answer `Find` with the texts that `look_up` finds, and `Read` with these texts."""
     texts: dict[str, str] = {}
 
     def find(demand: Find) -> Run:

@@ -1,4 +1,4 @@
-"""A runner in this process that reserves whole numbers of CPUs and remembers what it was told to do; no model."""
+"""A runner in this process without models, which reserves whole CPUs and remembers what it was told to do."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -36,14 +36,14 @@ class ScriptedScorer:
 
 
 class Closing(SharedWords):
-    """A scorer that is closed in the end."""
+    """A scorer that can be closed."""
 
     def close(self) -> None:
-        """Hold nothing."""
+        """Do nothing: there is nothing to free."""
 
 
 class Answering:
-    """A language model that runs."""
+    """A running language model."""
 
     def __init__(self, generator: TextGenerator) -> None:
         self._generator = generator
@@ -52,19 +52,19 @@ class Answering:
         return self._generator
 
     def close(self) -> None:
-        """Hold nothing."""
+        """Do nothing: there is nothing to free."""
 
 
 class ScriptedRunner(LocalRunner):
-    """Searches in this process; its language model and its scorer are scripted.
+    """A runner that searches in this process; its language model and its scorer are scripted.
 
     Args:
-        store: where artefacts are kept.
-        worklog: gets what was done.
-        cpus: that there are.
-        needs: what is reserved for `preparing`, `searching`, `scoring`, `writing`; 1 where it is left out.
-        generator: of the language model.
-        not_at_hand: rows that are not.
+        store: keeps the artefacts.
+        worklog: gets a note of all work.
+        cpus: the number of CPUs that there are.
+        needs: the number of CPUs reserved for `preparing`, `searching`, `scoring` and `writing`. The default is 1.
+        generator: the generator of the language model.
+        not_at_hand: the rows that are not at hand.
     """
 
     def __init__(

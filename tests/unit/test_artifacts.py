@@ -1,4 +1,4 @@
-"""Artefacts are named by what made them, whole or absent, and never silently changed."""
+"""An artefact is named by its inputs, is whole or absent, and never changes unnoticed."""
 
 import json
 import pickle
@@ -16,7 +16,7 @@ TABLE = pa.table({"row": [0, 1], "doc_id": ["a", "b"]})
 
 
 def write(store: ArtifactStore, key: ArtifactKey = KEY) -> Path:
-    """Store TABLE under a key and return the file it lies in."""
+    """Store TABLE under a key, and return the file that holds it."""
     with store.create(key) as writer:
         writer.write_table("t.parquet", TABLE)
         writer.attributes["documents"] = 2
@@ -164,7 +164,7 @@ def test_a_store_at_or_below_a_file_is_refused(tmp_path: Path, place: str) -> No
 
 
 def test_a_store_that_can_not_be_written_to_is_named() -> None:
-    # Nobody makes folders there, whatever his rights.
+    # No user can make folders there, not even root.
     with pytest.raises(ArtifactError, match=r"store '/proc/sys/store' can't be written to: "):
         write(ArtifactStore("/proc/sys/store"))
 

@@ -1,4 +1,4 @@
-"""The command line, in the process of the test; what it must not import is checked in one of its own."""
+"""The command line. It runs in the process of the test, or in a new process to check which modules it imports."""
 
 import json
 import subprocess
@@ -33,7 +33,7 @@ def test_a_run_from_anywhere_is_scored_as_json(files: list[str]) -> None:
     result = CliRunner().invoke(app, [*files, "--measures", "RR, R@100", "--format", "json", "--per-query"])
     report = json.loads(result.stdout)
 
-    # q1: 1/2 and 1; q2 is not answered: 0 and 0.
+    # q1 has 1/2 and 1; q2 is not answered and has 0 and 0.
     assert report["measures"] == {"RR": 0.25, "R@100": 0.5}
     assert report["counts"] == {"queries": 2, "unanswered": 1, "without_positives": 0, "unjudged": 0}
     assert report["per_query"]["q1"] == {"RR": 0.5, "R@100": 1.0}
@@ -49,7 +49,7 @@ def test_every_measure_can_be_asked_for(files: list[str]) -> None:
     names = "AP,Judged@1,Bpref,RBP(p=0.5),RBP(p=0.5)@1,infAP,nDCG(dcg='exp-log2')@10"
     result = CliRunner().invoke(app, [*files, "--measures", names, "--format", "json", "--per-query"])
 
-    # q1 ranks d1, which is not judged, and then its positive: AP, RBP and infAP look at rank 2
+    # q1 ranks d1, which is not judged, and then its positive, so AP, RBP and infAP find a positive at rank 2
     assert json.loads(result.stdout)["per_query"]["q1"] == {
         "AP": 0.5,
         "Judged@1": 0.0,

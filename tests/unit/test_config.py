@@ -1,4 +1,4 @@
-"""A typo in a benchmark file stops it before it starts, and says what would be right."""
+"""A typo in a benchmark file stops the benchmark before it starts, and the error says what would be right."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -128,7 +128,7 @@ class Other(BaseModel):
 
 
 class Sections(BaseModel):
-    """A section in each of the ways that a model can hold one."""
+    """A model that holds sections in every possible way."""
 
     plain: Leaf = Leaf()
     optional: Leaf | None = None
@@ -149,7 +149,7 @@ class Sections(BaseModel):
         ({"short": {"x": 1}}, [(("short",), [Leaf])]),
         # pydantic tries both models, and the key is wrong in both.
         ({"either": {"x": 1}}, [(("either",), [Leaf]), (("either",), [Other])]),
-        # The validator hides from pydantic's name for it that the model was tried.
+        # pydantic's name for this case doesn't show that the model was tried, because of the validator.
         ({"shorts": ["a", {"x": 1}]}, [(("shorts", 1), [Leaf, str])]),
     ],
 )

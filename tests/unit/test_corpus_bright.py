@@ -154,5 +154,5 @@ def test_excluded_documents_leave_the_ranking_and_it_stays_full(tmp_path, shards
 
     run = retriever.retrieve(task.queries, k=1)
 
-    # "light?" stands twice in Light_0, which is excluded, and once in Light_1; without the exclusion Light_0 is first
+    # "light?" is twice in Light_0, which is excluded, and once in Light_1. Without the exclusion Light_0 is first.
     assert run.rankings["0"] == (("moths/Light_1.txt", 1.0),)

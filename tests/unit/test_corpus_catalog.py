@@ -30,7 +30,8 @@ def test_the_catalogue_has_the_eight_tasks_in_their_order_their_nano_sets_and_th
 
 
 def test_the_totals_are_those_of_the_paper():
-    # R2MED's README and abstract: 876 queries; 357,080 lines of corpora; 221 lines repeat an id (2 + 18 + 56 + 145).
+    # R2MED's README and abstract give 876 queries and 357,080 lines of corpora. 221 lines repeat an id: 2 + 18 + 56 +
+    # 145.
     counts = [TASKS[name].counts for name in R2MED]
 
     assert sum(count.queries for count in counts) == 876
@@ -71,7 +72,7 @@ def test_r02_an_alias_is_known_in_its_own_suite_only():
     [
         ("Biology", "R2MED", True),
         ("Mine", "Mine", False),
-        # a collection of one's own that has taken the name, its old name included
+        # a user's own collection that has the name of a task, or its old name
         ("Biology", "Biology", False),
         ("Stack-Biology", "Stack-Biology", False),
         ("NanoR2MEDBiology", "NanoR2MED", False),

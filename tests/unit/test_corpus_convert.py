@@ -9,6 +9,7 @@ import pytest
 from r2med_ray.corpus.convert import convert_corpus, convert_documents, load_corpus
 from r2med_ray.corpus.loading import read_shard
 from r2med_ray.errors import DataError
+from r2med_ray.types import Document
 from tests.unit.corpus_files import DOCUMENTS, write_r2med
 
 
@@ -23,7 +24,7 @@ def convert_in_memory(pairs, store, documents_per_shard=4, **options):
 
 
 def contents(corpus, store):
-    """Return (row, id, text) of everything, shard by shard."""
+    """Return (row, id, text) of every document, shard by shard."""
     shards = [read_shard(store, shard) for shard in corpus.shards]
     return [
         [(row, document.doc_id, document.text) for row, document in zip(shard.rows, shard.documents, strict=True)]
@@ -41,7 +42,7 @@ def test_rows_are_cut_into_shards_in_file_order(tmp_path, store):
 
 @pytest.mark.parametrize(
     ("shards", "sizes"),
-    # ceil(6 / shards) rows each: 6, 3, 2, 2 (four shards of 2 would be 8 rows), 1
+    # Each shard has ceil(6 / shards) rows: 6, 3, 2, 2 (the fourth shard of 2 would be rows 7 and 8), 1.
     [(1, [6]), (2, [3, 3]), (3, [2, 2, 2]), (4, [2, 2, 2]), (9, [1] * 6)],
 )
 def test_a_number_of_shards_gives_equal_ones(tmp_path, store, shards, sizes):
@@ -55,7 +56,7 @@ def test_a_second_call_converts_nothing(tmp_path, store):
     first = convert(source, store)
 
     assert convert(source, store) == first
-    # one attempt, which the manifest names: a second conversion would have left its own
+    # There is one attempt, which the manifest names. A second conversion would have left a second one.
     assert len([path for path in (tmp_path / "store" / first.key).iterdir() if path.is_dir()]) == 1
 
 
@@ -183,7 +184,7 @@ def test_documents_in_memory_that_no_run_could_name_are_refused_before_anything_
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the peak of its memory from Linux's /proc")
 def test_a_longer_corpus_takes_no_more_memory_than_its_longest_shard(tmp_path):
-    # 15,000 documents of 3 kB are 45 MB; of them, only 15,000 * 25 bytes = 0.4 MB may add to what two shards took.
+    # 15,000 documents of 3 kB are 45 MB. They may take only 15,000 * 25 bytes = 0.4 MB more than two shards took.
     text = "fever and rash " * 200
     for name, num_documents in (("two shards", 1000), ("thirty shards", 15_000)):
         source = write_r2med(tmp_path / name)
@@ -193,7 +194,7 @@ def test_a_longer_corpus_takes_no_more_memory_than_its_longest_shard(tmp_path):
 import re
 from pathlib import Path
 from r2med_ray.storage.artifacts import ArtifactStore
-from r2med_ray.corpus.convert import convert_corpus, convert_documents, load_corpus
+from r2med_ray.corpus.convert import convert_corpus, load_corpus
 from r2med_ray.corpus.sources import TaskSource
 
 for name in ("two shards", "thirty shards"):

@@ -1,4 +1,4 @@
-"""The demo collection is what its card says."""
+"""The demo collection agrees with its card."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Collections of the package `ir_datasets`, on one that is made and registered here; nothing is fetched."""
+"""Collections of the package `ir_datasets`, tested with one that is made and registered here; nothing is fetched."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ ir_datasets = pytest.importorskip("ir_datasets", reason="the extra `ir-datasets`
 
 @pytest.fixture
 def register(tmp_path, request):
-    """Return what registers a collection of TSV and TREC files under the name of the test."""
+    """Return a function that registers a collection of TSV and TREC files under the name of the test."""
 
     def register(docs="d1\tcat sits\nd2\tdog barks\nd3\tbird\n", queries="q1\tcat\nq2\tdog\n", qrels="q1 0 d1 1\n"):
         files = {"docs_tsv": docs, "queries_tsv": queries, "qrels_trec": qrels}

@@ -21,7 +21,7 @@ def load(source, store, documents_per_shard=4, **options):
 
 
 def fetch_all(task, store):
-    """Return doc id → text, in corpus order, of what is not skipped."""
+    """Return doc id → text, in corpus order, of all documents that are not skipped."""
     shards = [read_shard(store, shard, skip_rows=task.corpus.duplicate_rows) for shard in task.corpus.shards]
     return {document.doc_id: document.text for shard in shards for document in shard.documents}
 
@@ -181,7 +181,7 @@ def test_a_shard_that_came_in_pieces_is_the_shard(tmp_path, store):
 
 @pytest.fixture
 def beir(tmp_path):
-    """Three queries in one file, two splits, titles, one file packed."""
+    """A BEIR collection with three queries in one file, two splits, titles and one packed file."""
     folder = tmp_path / "beir"
     (folder / "qrels").mkdir(parents=True)
     write_jsonl(
@@ -213,7 +213,8 @@ def test_r14_a_trec_collection_loads(tmp_path, store):
     assert task.warnings == ("1 queries have no qrels and are not evaluated, e.g. '2'",)
 
 
-# Lines of the files, then first, tenth and last of their ids: `sed -n '1p;10p;$p' corpus.jsonl query.jsonl`.
+# The numbers of lines of the files, then the first, tenth and last ids of two of them:
+# `sed -n '1p;10p;$p' corpus.jsonl query.jsonl`.
 DEMO = {
     "Demo-Posts": (
         (80, 15, 38),

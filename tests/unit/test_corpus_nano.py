@@ -134,7 +134,7 @@ def test_the_catalogue_expects_the_published_counts() -> None:
 
 
 def test_character_counts_are_of_code_points() -> None:
-    # Lengths 2, 1 and 6: mean 3, median 2.
+    # The lengths are 2, 1 and 6, so the mean is 3 and the median 2.
     counts = CharacterCounts.of(["aβ", "𝕏", "abcdef"])
 
     assert (counts.shortest, counts.mean, counts.median, counts.longest) == (1, 3.0, 2, 6)

@@ -1,4 +1,4 @@
-"""Which queries and documents a Nano set takes from a collection."""
+"""A Nano set takes the right queries and documents from a collection."""
 
 from pathlib import Path
 
@@ -34,7 +34,8 @@ def test_queries_without_a_positive_and_repeated_texts_make_room_for_the_next(tm
 
 
 def test_what_is_judged_not_relevant_fills_in_turn_over_the_queries_by_id(tmp_path: Path) -> None:
-    # Positive: d6 of q2, d5 of q1. Not relevant: q2 has d3, d4; q1 has d2. In turn, by query id: d2, d3, then d4.
+    # The positives are d6 of q2 and d5 of q1. Not relevant are d3 and d4 of q2, and d2 of q1. The queries take turns
+    # by their ids: d2, d3, then d4.
     qrels = [("q2", "d6", 1), ("q2", "d3", 0), ("q2", "d4", -1), ("q1", "d5", 1), ("q1", "d2", 0)]
 
     assert ids(select_pool(write_r2med(tmp_path, qrels=qrels), num_documents=5)) == ["d6", "d5", "d2", "d3", "d4"]
@@ -46,7 +47,8 @@ def test_a_positive_that_repeats_another_text_loses_its_judgement_and_its_query(
 
     pool = select_pool(write_r2med(tmp_path, corpus=corpus, qrels=qrels))
 
-    # Lost: d3, which is empty, and d2, which repeats d1; q2 has no other positive. Of two d1 the first counts.
+    # d3 is lost because it is empty, and d2 because it repeats d1. q2 has no other positive. The first of the two d1
+    # counts.
     assert pool.qrels == {"q1": {"d1": 1}, "q3": {"d4": 1}}
     assert [query.query_id for query in pool.queries] == ["q1", "q3"]
     assert [(document.doc_id, document.text) for document in pool.documents] == [("d1", "cat"), ("d4", "dog")]
@@ -54,7 +56,8 @@ def test_a_positive_that_repeats_another_text_loses_its_judgement_and_its_query(
 
 
 def test_the_head_is_long_enough_when_all_of_it_repeats_what_is_chosen(tmp_path: Path) -> None:
-    # Of a head of four, x1 and x2 have the texts of the two positives, and x3 and x4 fill up; none is left over.
+    # In a head of four documents, x1 and x2 have the texts of the two positives, and x3 and x4 fill the pool. No
+    # document is left over.
     corpus = [
         ("x1", "one"),
         ("x2", "two"),

@@ -19,7 +19,7 @@ def test_r2med_data_comes_before_the_hub(tmp_path, monkeypatch):
     source = BIOLOGY.locate()
 
     assert source.folder == tmp_path / "Biology"
-    assert source.revision is None  # nobody has checked that these are the files of the pinned commit
+    assert source.revision is None  # nobody checked that the files are those of the pinned commit
     assert source.expected == {"queries": 103, "rows": 57359, "documents": 57359, "qrels": 374}
 
 

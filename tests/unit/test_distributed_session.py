@@ -1,4 +1,4 @@
-"""Why there is no cluster, in one line; clusters that do start are tested with whatever runs on them."""
+"""A missing cluster is explained in one line. Other tests test clusters that do start."""
 
 import logging
 import socket
@@ -19,7 +19,7 @@ TIMED_OUT = (
 
 @pytest.fixture(autouse=True)
 def unconnected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a process of its own: the integration tests keep their cluster until the session ends."""
+    """Let a test find no cluster, as in a new process. The integration tests keep theirs until the session ends."""
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
 
 
@@ -57,7 +57,7 @@ def test_an_address_that_is_none_is_refused(address: str) -> None:
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """HOST:PORT of a port that is taken, and on which nobody listens."""
+    """HOST:PORT of a port that is taken, but on which no process listens."""
     with socket.socket() as taken:
         taken.bind(("", 0))
         yield f"127.0.0.1:{taken.getsockname()[1]}"
@@ -82,7 +82,7 @@ def test_a_cluster_that_does_not_listen_is_found_out_at_once(
 
 def test_rays_libraries_are_quiet_whenever_they_were_imported() -> None:
     for name in ("ray.data", "ray.serve"):
-        logging.getLogger(name).setLevel(logging.INFO)  # as their import does
+        logging.getLogger(name).setLevel(logging.INFO)  # importing them does the same
 
     with pytest.raises(ConfigError), connect("nonsense"):
         pass

@@ -1,4 +1,4 @@
-"""Averages over tasks, each by its own name."""
+"""Averages over tasks, each under its own name."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from r2med_ray.evaluation.evaluate import evaluate
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.types import Run, ScoredDoc
 
-# Large: R@1 is 1 and 1/4, mean 5/8. Small: 0 of 1.
+# In Large, R@1 is 1 and 1/4, so the mean is 5/8. In Small, R@1 is 0 of 1.
 EVALUATIONS = {
     "Large": evaluate(
         Run(tag="t", rankings={"q1": (ScoredDoc("a", 1.0),), "q2": (ScoredDoc("a", 1.0),)}),
@@ -22,7 +22,7 @@ EVALUATIONS = {
 def test_three_averages_of_the_same_values():
     assert task_macro(EVALUATIONS, "R@1") == (5 / 8 + 0) / 2
     assert query_weighted(EVALUATIONS, "R@1") == pytest.approx((1 + 1 / 4 + 0) / 3)
-    # 1 + 1 + 0 found of 1 + 4 + 1
+    # 1 + 1 + 0 of 1 + 4 + 1 positives are found
     assert pooled_micro_recall(EVALUATIONS, 1) == 2 / 6
 
 

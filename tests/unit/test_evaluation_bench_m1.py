@@ -1,4 +1,4 @@
-"""The speed benchmark of this room still runs, and its gate still holds."""
+"""The speed benchmark of evaluation still runs, and its check against trec_eval still holds."""
 
 import subprocess
 import sys

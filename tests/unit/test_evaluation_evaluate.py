@@ -1,4 +1,4 @@
-"""Means, and what is counted beside them."""
+"""Means over queries, and the counts of queries that a mean doesn't show."""
 
 import subprocess
 import sys
@@ -112,7 +112,7 @@ def test_a_file_gives_what_the_run_in_memory_gives(tmp_path, shuffled, names):
     measures = [Measure.parse(name) for name in names]
     path = tmp_path / "run.trec"
     write_run(path, run)
-    if shuffled:  # lines of every query all over the file
+    if shuffled:  # scatter the lines of every query over the file
         path.write_text("".join(sorted(path.read_text().splitlines(keepends=True), key=lambda line: line.split()[2])))
 
     from_file = evaluate_file(path, qrels, measures)
@@ -136,7 +136,7 @@ def test_mt17_memory_stays_flat_over_many_evaluations():
     finally:
         tracemalloc.stop()
 
-    # one run of 50 x 100 documents takes more than 100 kB as dictionaries alone
+    # The dictionaries of one run of 50 x 100 documents alone take more than 100 kB.
     assert sizes[-1] - sizes[4] < 50_000
 
 

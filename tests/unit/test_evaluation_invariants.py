@@ -1,4 +1,4 @@
-"""Rules that every result keeps: those of others where their files are at hand, and our own."""
+"""Rules that every result keeps, checked on our own results and on published files that are at hand."""
 
 import json
 from dataclasses import replace
@@ -39,7 +39,7 @@ def run(*doc_ids: str) -> Run:
         ({"R@10": 1.01}, "R@10 is 1.01, which is no share"),
         ({"R@100": 0.2, "R@10": 0.3}, "R@10 is 0.3 and R@100 only 0.2"),
         ({"AP": 0.2, "AP@5": 0.3}, "AP@5 is 0.3 and AP only 0.2"),
-        # two queries, ten places each: 0.33 would be 6.6 documents
+        # two queries have ten places each, so 0.33 would be 6.6 documents
         ({"P@10": 0.33}, "P@10 is 0.33, 6.6000 relevant documents in 20 places"),
         ({"nDCG@1": 0.5, "P@1": 1.0}, "nDCG@1 is 0.5 and P@1 is 1.0, although every judgement is 0 or 1"),
     ],
@@ -91,7 +91,7 @@ def test_bounds_and_growth_are_those_of_the_row():
         "Mine@5 is 0.4, which is below 0.5"
     ]
     assert violations({mine: float("nan")}, queries=2) == ["Mine@5 is nan, which is no finite number"]
-    # a deeper look can only add to RBP, with the same p; Judged may fall
+    # With the same p, a deeper cut-off can only raise RBP. It may lower Judged.
     assert violations(measured({"RBP(p=0.8)@5": 0.4, "RBP(p=0.8)@9": 0.3}), queries=2) == [
         "RBP(p=0.8)@5 is 0.4 and RBP(p=0.8)@9 only 0.3"
     ]
@@ -120,7 +120,8 @@ def test_precision_at_100_documents_finds_no_less_than_average_precision_claims(
     values = {(row.system, row.source, row.task, row.measure): row.value for row in published()}
     pairs = [(value, values[*key[:3], "R@100"]) for key, value in values.items() if key[3] == "AP@100"]
 
-    # AP@k is the sum of at most (positives found) precisions of at most 1, over all positives: at most R@k
+    # AP@k is a sum of precisions, one per found positive and each at most 1, divided by all positives. So it is at
+    # most R@k.
     assert len(pairs) > 800
     assert all(average_precision <= recall + 1e-5 for average_precision, recall in pairs)
 
@@ -140,5 +141,5 @@ def test_every_published_file_keeps_the_rules():
             name, _, cutoff = key.partition("_at_")
             if name in SPELLING:
                 values[f"{SPELLING[name]}@{cutoff}"] = value
-        # five decimals
+        # the files have five decimals
         assert violations(measured(values), queries=QUERIES[record["task"]], tolerance=1e-5) == [], record["source"]

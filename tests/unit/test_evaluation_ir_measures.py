@@ -1,4 +1,4 @@
-"""Measures against ir_measures, which computes them by other tools: cwl_eval, gdeval, its own, and trec_eval."""
+"""Measures equal those of ir_measures, which uses cwl_eval, gdeval, trec_eval and code of its own."""
 
 import random
 import shutil
@@ -12,11 +12,11 @@ from r2med_ray.ranking import best
 from r2med_ray.types import Run, ScoredDoc
 
 GAINS = {grade: 2**grade - 1 for grade in range(2, 5)}
-"""The exponential gains, which ir_measures can have trec_eval use in place of the grades."""
+"""The exponential gains. ir_measures can pass them to trec_eval in place of the grades."""
 
 
 def collection(seed, *, grades):
-    """Return a run with ties, a query that it misses and one that is not judged, and qrels."""
+    """Return a run with ties, and qrels. The run lacks a judged query, and it answers queries that are not judged."""
     source = random.Random(seed)
     doc_ids = [f"d{number}" for number in range(30)]
     qrels = {
@@ -35,7 +35,7 @@ def collection(seed, *, grades):
 
 
 def without_ties(run, depth=None):
-    """Return scores that fall by 1 from rank to rank, for tools that order equal scores in their own way."""
+    """Return scores that fall by 1 from rank to rank, because other tools order equal scores in their own way."""
     return {
         query_id: {hit.doc_id: -float(rank) for rank, hit in enumerate(best(ranking, depth or len(ranking)))}
         for query_id, ranking in run.rankings.items()
@@ -68,7 +68,7 @@ def test_every_query_equals_ir_measures(ours, theirs, depth, seed):
     values = evaluate(run, qrels, [Measure.parse(ours)]).values(ours)
     expected = per_query(ir_measures, ir_measures.parse_measure(theirs), qrels, without_ties(run, depth))
 
-    # query 0 is judged and not answered: 0; 20 and 21 are answered and not judged
+    # Query 0 is judged and not answered, so it has 0. Queries 20 and 21 are answered and not judged.
     assert values.keys() == expected.keys() == qrels.keys()
     assert values == pytest.approx(expected, abs=1e-9)
     assert values["0"] == 0.0

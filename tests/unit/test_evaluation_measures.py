@@ -1,4 +1,4 @@
-"""Measures against values worked out by hand, and against trec_eval."""
+"""Measures equal values that were worked out by hand, and those of trec_eval."""
 
 import pickle
 
@@ -123,16 +123,16 @@ def test_an_unknown_measure_is_refused_with_the_nearest_one(text, message):
         pytest.param("nDCG@10", "a x b", {"a": 1, "b": 1}, 1.5 / 1.6309298, id="gap-at-rank-2"),
         # linear gain: DCG = 1 + 2/1.5849625 = 2.2618595; ideal = 2 + 1/1.5849625 = 2.6309298
         pytest.param("nDCG@10", "a b", {"a": 1, "b": 2}, 2.2618595 / 2.6309298, id="graded-in-wrong-order"),
-        # the ideal list holds the positive that is not ranked too: 1 / 1.6309298
+        # the ideal list also holds the positive that is not ranked: 1 / 1.6309298
         pytest.param("nDCG", "a x", {"a": 1, "missing": 1}, 1 / 1.6309298, id="positive-that-is-not-found"),
         # the ideal list is cut as well: 1 / 1
         pytest.param("nDCG@1", "a b", {"a": 1, "b": 1}, 1.0, id="ideal-is-cut"),
         # precision 1/1 at a, 2/3 at b, 0 for c; divided by all 3 positives
         pytest.param("AP", "a x b", {"a": 1, "b": 1, "c": 1}, (1 + 2 / 3) / 3, id="average-precision"),
-        # b is below the cut, and it still divides by both positives
+        # b is below the cut, but the sum is still divided by both positives
         pytest.param("AP@2", "a x b", {"a": 1, "b": 1}, 1 / 2, id="average-precision-cut"),
         pytest.param("R@2", "a x b", {"a": 1, "b": 2}, 1 / 2, id="recall"),
-        # divides by k, although only three are ranked
+        # the number is divided by k, although only three documents are ranked
         pytest.param("P@10", "a x b", {"a": 1, "b": 1}, 2 / 10, id="precision"),
         pytest.param("RR", "x y a b", {"a": 1, "b": 1}, 1 / 3, id="reciprocal-rank"),
         pytest.param("RR@2", "x y a", {"a": 1}, 0.0, id="reciprocal-rank-cut"),
@@ -146,33 +146,34 @@ def test_an_unknown_measure_is_refused_with_the_nearest_one(text, message):
         ),
         # the same with a cut: 1 / 3
         pytest.param("nDCG(dcg='exp-log2')@1", "a b", {"a": 1, "b": 2}, 1 / 3, id="exp-gain-cut"),
-        # judged a and n of a x n; b is at rank 4
+        # a and n are judged, x is not; b is at rank 4
         pytest.param("Judged@3", "a x n b", {"a": 1, "n": 0, "b": 1}, 2 / 3, id="judged"),
-        # the ranking ends at 4, so it is 3 of 4
+        # the ranking has 4 documents, so the share is 3 of 4
         pytest.param("Judged@10", "a x n b", {"a": 1, "n": 0, "b": 1}, 3 / 4, id="judged-in-a-short-ranking"),
         # a grade below 0 is in the qrels, too
         pytest.param("Judged", "n x", {"a": 1, "n": -1}, 1 / 2, id="judged-below-0"),
-        # R = 3 and three with grade 0: a has one of them above it, b two, c is not ranked: (2/3 + 1/3 + 0) / 3
+        # R = 3, and three documents have grade 0. One of them is above a, two are above b, and c is not ranked:
+        # (2/3 + 1/3 + 0) / 3
         pytest.param(
             "Bpref", "n a x m b", {"a": 1, "b": 1, "c": 1, "n": 0, "m": 0, "l": 0}, (2 / 3 + 1 / 3) / 3, id="bpref"
         ),
-        # two positives but only one with grade 0, which stands above both: 1 - 1/1 each
+        # there are two positives and one document with grade 0, which is above both: each has 1 - 1/1
         pytest.param("Bpref", "n a b", {"a": 1, "b": 2, "n": 0}, 0.0, id="bpref-with-few-judged-nonrelevant"),
-        # one positive: only the first with grade 0 counts, 1 - min(2, 1) / min(2, 1)
+        # there is one positive, so only the first document with grade 0 counts: 1 - min(2, 1) / min(2, 1)
         pytest.param("Bpref", "n m a", {"a": 1, "n": 0, "m": 0}, 0.0, id="bpref-counts-no-more-than-positives"),
-        # nothing with grade 0: whatever is above a was not judged
+        # no document has grade 0: the documents above a were not judged
         pytest.param("Bpref", "p x a", {"a": 1, "p": -1}, 1.0, id="bpref-passes-over-pooled-and-unjudged"),
-        # (1 - 0.5) * (0.5**0 + 0.5**2), whatever the grade
+        # (1 - 0.5) * (0.5**0 + 0.5**2); the grade doesn't matter
         pytest.param("RBP(p=0.5)", "a x b", {"a": 3, "b": 1}, 0.5 * (1 + 0.25), id="rbp"),
         # b is below the cut
         pytest.param("RBP(p=0.5)@2", "a x b", {"a": 3, "b": 1}, 0.5, id="rbp-cut"),
-        # rank 1: 1; rank 3: 1/3 + 1/3 * 1.00001/1.00002, for a alone was judged above b; 2 positives
+        # rank 1 has 1; rank 3 has 1/3 + 1/3 * 1.00001/1.00002, because only a was judged above b; 2 positives
         pytest.param("infAP", "a x b", {"a": 1, "b": 1}, (1 + 1 / 3 + 1.00001 / 1.00002 / 3) / 2, id="infap"),
-        # rank 2: 1/2 + 1/2 * 0.00001/0.00002: p is in the pool, and nothing is known of how much of it is relevant
+        # rank 2 has 1/2 + 1/2 * 0.00001/0.00002: p is in the pool, and nothing is known about the pool's relevance
         pytest.param("infAP", "p a", {"a": 1, "p": -1}, 1 / 2 + 1 / 4, id="infap-passes-over-the-pool"),
-        # rank 2: 1/2 + 0: x was not in the pool
+        # rank 2 has 1/2 + 0: x was not in the pool
         pytest.param("infAP", "x a", {"a": 1}, 1 / 2, id="infap-takes-what-was-not-pooled-as-nonrelevant"),
-        # rank 3: 1/3 + 2/3 * 0.00001/1.00002: n was judged and is not relevant, and so, it is inferred, is p
+        # rank 3 has 1/3 + 2/3 * 0.00001/1.00002: n was judged and is not relevant, so p is inferred to be the same
         pytest.param(
             "infAP", "p n a", {"a": 1, "n": 0, "p": -2}, 1 / 3 + 2 / 3 * 0.00001 / 1.00002, id="infap-infers"
         ),
@@ -185,13 +186,13 @@ def test_values_worked_out_by_hand(measure, ranking, judged, expected):
 def test_mt15_recall_divides_by_all_positives_and_not_by_k():
     positives = {f"d{i}": 1 for i in range(20)}
 
-    # 10 of 20
+    # 10 of 20 positives are found
     assert value("R@10", [f"d{i}" for i in range(10)], positives) == 0.5
 
 
 @pytest.mark.parametrize("grade", [0, -1, -5])
 def test_mt17_a_grade_of_0_or_below_is_a_gain_of_0(grade):
-    # only a counts: 1/log2(3); no minus for n
+    # only a counts, with 1/log2(3); n takes nothing away
     assert value("nDCG@10", ["n", "a"], {"a": 1, "n": grade}) == pytest.approx(1 / np.log2(3))
     assert value("P@1", ["n", "a"], {"a": 1, "n": grade}) == 0.0
 
@@ -209,7 +210,7 @@ def test_every_query_equals_trec_eval_on_random_runs_with_ties(data):
     if not has_positive or run.keys().isdisjoint(qrels):
         return
 
-    # where no grade is 0 or above, trec_eval reads memory that isn't its own
+    # if no grade is 0 or above, trec_eval reads memory that isn't its own
     safe = {query_id: grades for query_id, grades in qrels.items() if max(grades.values()) >= 0}
     names = {"ndcg_cut.3,10", "ndcg", "map", "map_cut.3", "recall.2,100", "P.5", "recip_rank", "success.2"}
     theirs = pytrec_eval.RelevanceEvaluator(safe, {*names, "bpref", "infAP"}).evaluate(run)
@@ -223,7 +224,7 @@ def test_every_query_equals_trec_eval_on_random_runs_with_ties(data):
 
 def test_a_function_and_one_row_are_all_that_a_measure_needs(monkeypatch):
     def depth(rankings, cutoff, weight):
-        """The ranks of the positives, added up: far above 1, and nothing that trec_eval has."""
+        """The sum of the ranks of the positives. It is far above 1, and trec_eval has no such measure."""
         return weight * rankings.positives.sums(rankings.positives.rank * (rankings.positives.rank <= cutoff))
 
     weight = Parameter(accepts=lambda value: isinstance(value, int), expected="a whole number", example=2)

@@ -1,4 +1,4 @@
-"""The published figures of NanoR2MED, as far as they follow from one another."""
+"""The published figures of NanoR2MED agree with one another."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,7 @@ def profile(task: str, name: str) -> NanoProfile:
 def test_a_profile_is_read_off_an_evaluation() -> None:
     found = NanoProfile.of(evaluate(RUN, QRELS, [Measure.parse(name) for name in MEASURES]))
 
-    # 2 of 4 positives found; per query 1/3 and 1, so the macro mean of R@100 would be 0.667. q3 has no positive.
+    # 2 of 4 positives are found: 1/3 and 1 per query, so the macro mean of R@100 would be 0.667. q3 has no positive.
     assert (found.queries, found.positives, found.found_at_100) == (2, 4, 2)
     assert found.micro_recall_at_100 == 0.5
     assert found.hit_at_10 == 1.0
@@ -77,7 +77,7 @@ def test_figures_have_the_names_of_the_published_table(name: str, system: str) -
 def test_the_three_recalls_of_a_group_differ() -> None:
     found = group_figures({task: profile(task, "bm25") for task in TASKS})
 
-    # 0.507, 0.512 and 0.481 of the published tables: only the last is the share of all positives.
+    # The published tables have 0.507, 0.512 and 0.481. Only the last figure is the share of all positives.
     assert found["query_weighted_recall_at_100"] == pytest.approx(0.5070, abs=5e-5)
     assert found["task_macro_recall_at_100"] == pytest.approx(0.5116, abs=5e-5)
     assert found["pooled_micro_recall_at_100"] == pytest.approx(1287 / 2678)

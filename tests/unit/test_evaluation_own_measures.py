@@ -1,4 +1,4 @@
-"""A measure of the user's own: named by a benchmark file, imported for that reason, reported like any other."""
+"""A user's own measure is imported because a benchmark file names it, and is reported like any other measure."""
 
 import csv
 import io
@@ -53,7 +53,7 @@ QRELS = {"q1": {"a": 1, "m": 0, "n": 0}, "q2": {"a": 1}, "q3": {"a": 1}}
 RUN = Run(
     tag="t",
     rankings={
-        # n, m judged with 0, x not judged; a at rank 4
+        # n and m are judged with 0, x is not judged, and a is at rank 4
         "q1": tuple(ScoredDoc(doc_id, -float(rank)) for rank, doc_id in enumerate("nxma")),
         "q2": (ScoredDoc("x", 2.0), ScoredDoc("a", 1.0)),
     },
@@ -62,7 +62,7 @@ RUN = Run(
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The name of a module of the user's, in a folder of PYTHONPATH."""
+    """The name of a user's module in a folder on PYTHONPATH."""
     name = f"measures_of_{tmp_path.name}"
     (tmp_path / f"{name}.py").write_text(MODULE)
     (tmp_path / "broken_measures.py").write_text("import no_such_package\n")
@@ -88,7 +88,7 @@ def test_a_benchmark_file_brings_its_own_measure(module: str) -> None:
     found = evaluate(RUN, QRELS, benchmark.measures)
 
     assert benchmark.config.measure_names == ("RR", "Negatives@3")
-    # q1: n and m, minus x; q2: minus x; q3 is not answered
+    # q1 has n and m, minus x: 2 - 1. q2 has minus x. q3 is not answered.
     assert found.values("Negatives@3") == {"q1": 1.0, "q2": -1.0, "q3": 0.0}
     assert found.values("RR") == {"q1": 0.25, "q2": 0.5, "q3": 0.0}
     check_with_trec_eval(RUN, QRELS, benchmark.measures, found)
@@ -107,7 +107,7 @@ def test_a_query_without_an_answer_counts_0_whatever_the_function_says(module: s
     measures = read_measures(config("nDCG@10", entry(f"{module}.tens", name="Tens")).measures)
 
     with pytest.warns(RuntimeWarning, match="divide"):
-        # q1: one of four, q2: one of two, q3: 0 / 0
+        # q1 has one of four, q2 has one of two, and q3 has 0 / 0
         assert evaluate(RUN, QRELS, measures).values("Tens") == {"q1": 2.5, "q2": 5.0, "q3": 0.0}
 
 
@@ -184,7 +184,7 @@ def test_a_function_that_returns_something_else_stops_the_evaluation(
 
 @pytest.fixture
 def own_record(module: str) -> BenchmarkRecord:
-    """The small benchmark, measured by how many documents were not judged up to rank 3, as a negative number."""
+    """The small benchmark. Its measure is minus the number of documents up to rank 3 that were not judged."""
     benchmark = config("RR", entry(f"{module}.negatives"), "Judged@2", main_measure="Negatives@3")
     measures = read_measures(benchmark.measures)
     qrels = {task.name: task.qrels for task in (ALPHA, BETA)}
@@ -202,10 +202,10 @@ def test_its_figures_are_reported_as_they_are(own_record: BenchmarkRecord) -> No
     summary = summarise(own_record)
     text = leaderboard_markdown(summary)
 
-    # first: Alpha (0 - 1) / 2, Beta 0; second: Alpha (-1 + 0) / 2, Beta -1
+    # `first` has (0 - 1) / 2 on Alpha and 0 on Beta; `second` has (-1 + 0) / 2 on Alpha and -1 on Beta
     assert "Negatives@3 on its own scale; the best of each column is bold." in text
     assert "| first | **-0.2500** | **-0.5000** | **0.0000** | +0.5000 | – |" in text
-    # RR as in test_reporting_summary; Judged@2: Alpha (1 + 1/2) / 2, Beta 1
+    # RR is as in test_reporting_summary. Judged@2 is (1 + 1/2) / 2 on Alpha and 1 on Beta.
     assert "| System | RR | Negatives@3 | Judged@2 | Negatives@3 by query |" in text
     assert "| first | **87.50** | **-0.2500** | **87.50** | **-0.3333** |" in text
     assert leaderboard_text(summary).startswith("greek: Negatives@3 on its own scale\n")

@@ -1,4 +1,4 @@
-"""The table of published scores: its own invariants, and its sources where they are at hand."""
+"""The table of published scores keeps its rules, and agrees with its sources if they are at hand."""
 
 from collections import Counter
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.golden.rewrite_published import rewrite
 
 SOURCES = Path(__file__).parents[2].parent / "shared" / "reference" / "published"
 
-# name: queries, queries' positives in NanoR2MED
+# name: number of queries, number of their positives in NanoR2MED
 TASKS = {
     "Biology": (103, 374), "Bioinformatics": (77, 226), "Medical-Sciences": (88, 244), "MedXpertQA-Exam": (97, 292),
     "MedQA-Diag": (118, 522), "PMC-Treatment": (150, 315), "PMC-Clinical": (114, 248), "IIYi-Clinical": (129, 457),
@@ -43,11 +43,11 @@ def test_every_record_of_r2med_is_there_once():
 
 def test_the_other_sources_are_complete():
     assert len(published(source=MTEB, measure="nDCG@10")) == 26 * 8
-    # 16 rows of the leaderboard without a result file, and one of a third party
+    # 16 rows of the leaderboard without a result file, and one row of a third party
     assert len(published(source="r2med.github.io@c85a571")) == 17 * 8
-    # per profile 8 tasks x 3 measures, 7 aggregates
+    # each profile has 8 tasks x 3 measures, and 7 aggregates
     assert len(published(source="GitHub hakari-bench/hakari-bench@217c872")) == 3 * (8 * 3 + 7)
-    # the column of before its lists were made anew: 8 tasks x 2 measures, 2 aggregates
+    # the column from before the lists were made anew has 8 tasks x 2 measures, and 2 aggregates
     assert len(published(source="GitHub hakari-bench/hakari-bench@ba296a2")) == 8 * 2 + 2
 
 
@@ -88,7 +88,7 @@ def test_a_result_file_has_the_same_six_measures_for_each_of_its_tasks():
 def test_precision_counts_whole_documents():
     for row in published(system="bm25", measure="P@10"):
         found = row.value * 10 * TASKS[row.task][0]
-        # five decimals of a share of up to 1,500 places
+        # the value has five decimals and is a share of up to 1,500 places
         assert found == pytest.approx(round(found), abs=0.0075)
 
 

@@ -1,4 +1,4 @@
-"""The shipped reproduction holds every published system that files alone can give, each under its published name."""
+"""The shipped reproduction has every published system that files alone can give, under its published name."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ TASKS = [task.name for task in BENCHMARK.tasks]
 
 
 def compared() -> dict[str, PublishedScore]:
-    """System of the job → the figure on Biology that it is compared with."""
+    """Return system of the job → the published figure on Biology that the system is compared with."""
     found = {
         system.name: published_score(task="Biology", measure="nDCG@10", **system.published_key or {})
         for system in BENCHMARK.systems

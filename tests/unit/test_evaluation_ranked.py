@@ -1,4 +1,4 @@
-"""The order of rows: that of `ranking`, which is trec_eval's."""
+"""Rows have the order of `ranking`, which is trec_eval's order."""
 
 import pytest
 import pytrec_eval
@@ -23,7 +23,7 @@ def run_of(**rankings):
 @pytest.mark.parametrize(
     ("scores", "reciprocal_rank"),
     [
-        # the second id of each pair ranks first where it is the larger one
+        # the second id of a pair ranks first if it is the larger one
         pytest.param({"a": 1.0, "b": 1.0}, 0.5, id="equal"),
         pytest.param({"a": 1.000000001, "b": 1.0}, 0.5, id="equal-as-float32"),
         pytest.param({"10": 1.0, "9": 1.0}, 0.5, id="digits-are-text"),
@@ -78,5 +78,5 @@ def test_mt17_the_order_in_which_documents_are_given_does_not_matter():
     ascending = evaluate(run_of(q={"c": -3.0, "b": -2.0, "a": -1.0}), qrels, [Measure("RR")])
     descending = evaluate(run_of(q={"a": -1.0, "b": -2.0, "c": -3.0}), qrels, [Measure("RR")])
 
-    # scores that are all negative are scores like others: a is first
+    # negative scores are ordered like other scores: a is first
     assert ascending.means == descending.means == {"RR": 1.0}

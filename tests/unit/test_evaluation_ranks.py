@@ -1,4 +1,4 @@
-"""What a measure is given, worked out for two small rankings.
+"""The rankings that a measure is given, worked out for two small rankings and an unanswered query.
 
 q1    rank 1 n (0)   2 x (not judged)   3 a (2)   4 p (-1)   5 m (0)        b (1) and o (0) are not ranked
 q2    rank 1 x (not judged)   2 c (1)
@@ -56,7 +56,7 @@ def test_judgements_are_counted_whether_ranked_or_not():
 def test_documents_above_others_are_counted_within_a_query():
     given = rankings()
 
-    # q1: n above a, n and a above m; q2: x above c
+    # in q1, n is above a, and n and a are above m; in q2, x is above c
     assert given.nonrelevant.above(given.positives).tolist() == [1, 0]
     assert given.unjudged.above(given.positives).tolist() == [1, 1]
     assert given.positives.above(given.nonrelevant).tolist() == [0, 1]

@@ -1,4 +1,4 @@
-"""Run files as columns: whole queries in pieces, however the lines lie."""
+"""Run files are read as columns, and a piece holds whole queries, wherever the file is cut."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from r2med_ray.evaluation.run_lines import BLOCK_BYTES
 
 @pytest.fixture
 def big_run(tmp_path):
-    """A run of three blocks, 100 lines a query, the last line as given."""
+    """A function that writes a run of three blocks with 100 lines per query and the given last line."""
 
     def write(last_line):
         path = tmp_path / "run.trec"
@@ -37,7 +37,7 @@ def test_a_query_that_comes_again_is_noticed(big_run):
 
     with pytest.raises(ScatteredQueryError):
         list(read_pieces(path))
-    # its 100 lines at the top and the one at the end
+    # the query has 100 lines at the top and one at the end
     assert len(read_rows(path).to_run("t").rankings["query-0"]) == 101
 
 
@@ -45,7 +45,7 @@ def test_a_query_that_comes_again_inside_one_block_is_read_once(tmp_path):
     path = tmp_path / "run.trec"
     path.write_text("q Q0 a 1 1 t\np Q0 a 1 1 t\nq Q0 b 1 2 t\np Q0 b 1 2 t\n")
 
-    # q's lines stand around the only cut there is, before the last p
+    # the only possible cut is before the last line, and p has lines on both sides of this cut
     with pytest.raises(ScatteredQueryError):
         list(read_pieces(path))
     assert {q: [hit.doc_id for hit in hits] for q, hits in read_rows(path).to_run("t").rankings.items()} == {

@@ -1,4 +1,4 @@
-"""Run files: what is a field, what is a line, and how mistakes are named."""
+"""Run files: fields and lines are recognised, and mistakes are named."""
 
 import gzip
 
@@ -9,7 +9,7 @@ from r2med_ray.evaluation.run_lines import BLOCK_BYTES, read_tables
 
 
 def rows(path):
-    """(query id, document id, score, line) of every line."""
+    """Return (query id, document id, score, line number) of every line."""
     return [tuple(row.values()) for table in read_tables(path) for row in table.to_pylist()]
 
 
@@ -132,7 +132,7 @@ def test_lines_and_their_numbers_survive_block_boundaries(run_file):
     lines = [f"query-{i // 100} Q0 document/{i:09d} {i} {-i} {tag}" for i in range(num_lines)]
     lines[num_lines // 2] = f"query Q0 {long_id} 1 0.5 tag"
 
-    found = rows(run_file("\n".join(["", *lines, "q Q0 d  1 1 t", ""])))  # unusual at both ends, plain between
+    found = rows(run_file("\n".join(["", *lines, "q Q0 d  1 1 t", ""])))  # unusual lines at both ends
 
     assert len(found) == num_lines + 1
     assert [line for *_, line in found] == list(range(2, num_lines + 3))

@@ -1,4 +1,4 @@
-"""Significance against values that can be worked out."""
+"""Tests of significance give values that can be worked out."""
 
 import math
 
@@ -41,8 +41,8 @@ def test_the_difference_is_the_mean_over_tasks_of_the_mean_over_queries():
     # (2/4 + 0.5/2) / 2
     assert comparison.difference == 0.375
     assert comparison.num_queries == 6
-    # Parts of the sum, times 8: 1, 1, 2 and -1, together 3. Of the 16 ways to choose their signs, 5 (all as large as
-    # can be), and 3 in three ways, are as far from 0; each counts on both sides.
+    # The parts of the sum, times 8, are 1, 1, 2 and -1; together they are 3. There are 16 ways to choose their signs.
+    # Of these, one gives 5, the largest sum, and three give 3. As many ways give at most -3.
     assert comparison.p_value == 8 / 16
 
 
@@ -52,7 +52,7 @@ def test_the_interval_is_that_of_the_normal_approximation_for_many_queries():
 
     half = 1.96 * differences.std() / math.sqrt(1000)
     assert comparison.interval == pytest.approx((differences.mean() - half, differences.mean() + half), abs=0.004)
-    # z = 0.1 / (0.5 / sqrt(1000)) is about 6: not one of 4000 random swaps gets there, so 2 * 1 / 4001
+    # z = 0.1 / (0.5 / sqrt(1000)) is about 6. None of 4000 random swaps is as far from 0, so p is 2 * 1 / 4001.
     assert comparison.p_value == pytest.approx(2 / 4001)
 
 
@@ -86,7 +86,7 @@ def test_systems_are_adjusted_together():
 
     comparisons = compare_with_baseline(zeros, {"better": ones, "same": zeros}, seed=1)
 
-    # exact: 2 / 2**6, times two systems
+    # the test is exact: 2 / 2**6, times two systems
     assert comparisons["better"].p_value == 2 / 64
     assert comparisons["better"].p_adjusted == 4 / 64
     assert comparisons["same"].p_adjusted == 1.0

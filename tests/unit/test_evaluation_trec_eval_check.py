@@ -1,4 +1,4 @@
-"""trec_eval's second opinion on every run."""
+"""trec_eval checks the values of every run."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Terms: what Anserini's DefaultEnglishAnalyzer makes of a text."""
+"""The terms of a text are those of Anserini's DefaultEnglishAnalyzer."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ GOLDEN = Path(__file__).parents[1] / "data" / "lucene_tokens.json"
 @pytest.mark.parametrize(
     ("text", "terms"),
     [
-        # Made with Pyserini 0.24.0 on Java 17; the list stands in the description of R2MED's protocol.
+        # These terms were made with Pyserini 0.24.0 on Java 17. The description of R2MED's protocol lists them.
         (
             "The patient's COVID-19 X-ray, 3.5 mg/dL: running runs ran; it's and not a β-blocker (IL-6) U.S. 10,000 "
             "IgG/IgM",
@@ -30,7 +30,7 @@ GOLDEN = Path(__file__).parents[1] / "data" / "lucene_tokens.json"
             "plastered bled motoring",
             "gener gener gener relat condit hop poni caress cat agre plaster bled motor",
         ),
-        # By hand: running → run, dogs' has no possessive s, cells → cell.
+        # These terms were made by hand: running → run, dogs' has no possessive s, cells → cell.
         pytest.param("The running dogs' COVID-19 β-cells", "run dog covid 19 β cell", id="bm07"),
     ],
 )
@@ -53,5 +53,5 @@ def test_there_are_33_stop_words() -> None:
 
 
 def test_characters_are_lowered_one_by_one() -> None:
-    # Java lowers Σ to σ also at the end of a word, where Python's str.lower gives ς; İ becomes i, not i and a dot.
+    # Java lowers Σ to σ at the end of a word too, but Python's str.lower gives ς. İ becomes i, not i and a dot.
     assert analyze("ΟΔΟΣ İnce") == ["οδοσ", "inc"]

@@ -1,4 +1,4 @@
-"""BM25 of one shard: the formula, the whole corpus's statistics, and what is no hit."""
+"""BM25 of one shard: its formula, its use of the whole corpus's statistics, and its hits."""
 
 import itertools
 import math
@@ -34,7 +34,7 @@ def index_of(texts: Sequence[str], row: str = "bm25", doc_ids: Sequence[str] = (
 
 
 def search_shards(shards: Sequence[Sequence[str]], queries: Sequence[str], k: int, row: str) -> list[Ranking]:
-    """Search shards that are scored with the statistics of them all."""
+    """Search shards, each of which is scored with the statistics of all shards."""
     terms = [ShardTerms.from_texts(shard, BM25_ROWS[row].analyzer) for shard in shards]
     statistics = CorpusStatistics.merge(map(CorpusStatistics.of_shard, terms))
     doc_ids = iter(ids([text for shard in shards for text in shard]))
@@ -48,7 +48,7 @@ def search_shards(shards: Sequence[Sequence[str]], queries: Sequence[str], k: in
 
 
 def published_scores(texts: Sequence[str], query: str) -> list[float]:
-    """The formula of R2MED's BM25 in plain float64: the same weights for the query as for a document."""
+    """Return scores by the formula of R2MED's BM25 in plain float64. A query is weighted as a document is."""
     bags = [Counter(analyze(text)) for text in texts]
     average = sum(bag.total() for bag in bags) / len(bags)
     frequencies = Counter(term for bag in bags for term in bag)
@@ -80,15 +80,17 @@ def zipf_texts() -> list[str]:
     ("row", "query", "expected"),
     [
         # N = 6, df = 1: idf = ln(1 + 5.5 / 1.5) = 1.5404450. Every document has the average 3 terms, so a term that
-        # stands once in it weighs idf · 1 / (1 + 0.9) = 0.8107605.
+        # is once in it weighs idf · 1 / (1 + 0.9) = 0.8107605.
         pytest.param("bm25", "cat", {"d1": 0.8107605}, id="one-term"),
         pytest.param("bm25", "dog cats dog", {"d2": 1.6215211, "d1": 0.8107605}, id="repeated-term"),
-        # Query of one term: idf · 1 / (1 + 0.9 · (0.6 + 0.4 / 3)) = 1.5404450 / 1.66 = 0.9279789; times 0.8107605.
+        # The query has one term: idf · 1 / (1 + 0.9 · (0.6 + 0.4 / 3)) = 1.5404450 / 1.66 = 0.9279789, times
+        # 0.8107605.
         pytest.param("bm25-r2med", "cat", {"d1": 0.7523687}, id="published-one-term"),
-        # Three known terms (zzz is none), the average: cat weighs idf · 2 / 2.9 = 1.0623758, dog 0.8107605.
+        # The query has three known terms (zzz is unknown), which is the average.
+        # cat weighs idf · 2 / 2.9 = 1.0623758, dog weighs 0.8107605.
         pytest.param("bm25-r2med", "cat dog zzz cat", {"d1": 0.8613324, "d2": 0.6573326}, id="published-repeated"),
-        # One of six documents of average length has each term: idf = ln(5.5 / 1.5) = 1.2992830, tf part
-        # 1 / (1 + 1.5) = 0.4, so 0.5197132 for a term that is asked once, and twice that for one asked twice.
+        # One of six documents of average length has each term: idf = ln(5.5 / 1.5) = 1.2992830, and the tf part is
+        # 1 / (1 + 1.5) = 0.4. So a term weighs 0.5197132 for each time that it is in the query.
         pytest.param("bm25-nano", "cat dog zzz cat", {"d1": 1.0394264, "d2": 0.5197132}, id="nano-repeated"),
     ],
 )
@@ -175,7 +177,8 @@ def test_bm05_skewed_shards_are_scored_like_one(cuts: tuple[int, ...], row: str)
     found = search_shards(shards, ["zeta common"], 81, row)
 
     assert found == index_of(texts, row).search(["zeta common"], 81)
-    # "common" is in 51 of 81 documents: worth nothing in the nano variants, where the shorter "zeta x" come first.
+    # "common" is in 51 of 81 documents. So it weighs nothing in the nano variants, and the shorter "zeta x" come
+    # first.
     assert found[0][0].doc_id == ("d81" if row.startswith("bm25-nano") else "d51")
 
 
@@ -216,7 +219,7 @@ def test_the_last_document_of_an_id_answers_for_it() -> None:
     [once] = index_of(texts).search(["cat"], 3)
     [twice] = index_of(texts, doc_ids=["a", "b", "a"]).search(["cat"], 3)
 
-    # All three count in the statistics; the first, which has the most cats, is no hit any more.
+    # All three documents count in the statistics. The first, which has the most cats, is not a hit any more.
     assert [hit.doc_id for hit in twice] == ["b", "a"]
     assert [hit.score for hit in twice] == [hit.score for hit in once[1:]]
 

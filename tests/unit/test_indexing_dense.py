@@ -1,4 +1,4 @@
-"""Exact search that depends on no shard or batch, and approximate search beside it."""
+"""Exact search doesn't depend on shards or batches; approximate search reports its recall."""
 
 import subprocess
 import sys
@@ -34,7 +34,7 @@ def brute_force(documents_ND: Matrix, queries_QD: Matrix, k: int) -> list[Rankin
 
 
 def search_shards(documents_ND: Matrix, queries_QD: Matrix, k: int, num_shards: int) -> list[Ranking]:
-    """Search every n-th document as a shard, and an empty shard beside them."""
+    """Search shards of every n-th document and one empty shard."""
     answers = [
         DenseIndex.build(ids(len(documents_ND))[index::num_shards], documents_ND[index::num_shards]).search(
             queries_QD, k
@@ -47,7 +47,7 @@ def search_shards(documents_ND: Matrix, queries_QD: Matrix, k: int, num_shards: 
 
 @pytest.fixture(scope="module", name="documents_ND")
 def documents_with_copies() -> Matrix:
-    """1,000 documents of 64 dimensions; the last 50 are copies of the first."""
+    """1,000 documents of 64 dimensions. The last 50 are copies of the first 50."""
     documents_ND = random_matrix(1000, 64, seed=1)
     documents_ND[950:] = documents_ND[:50]
     return documents_ND
@@ -106,7 +106,8 @@ def test_near_ties_are_decided_alike_by_any_shards(
 
 
 def test_every_tie_at_the_cut_is_looked_at() -> None:
-    # Far more copies than the candidates that FAISS is asked for; of equal scores the highest ids by code point win.
+    # There are far more copies than candidates that FAISS is asked for. Of equal scores, the highest ids by code
+    # point win.
     copies = 10 * SPARE
     documents_ND = np.tile(random_matrix(1, 32, seed=3), (copies, 1))
 
@@ -136,7 +137,7 @@ def test_vs01_nothing_is_asked_for(factory: str) -> None:
 
 
 def test_vs01_an_approximate_search_may_find_less() -> None:
-    # Two clusters far apart and one probe: the other cluster's documents are not looked at, and FAISS says −1.
+    # There are two clusters far apart and one probe, so the other cluster is not searched, and FAISS returns −1.
     documents_ND = np.repeat(np.array([[1.0, 0.0], [0.0, 1.0]]), 50, axis=0) + 1e-3 * random_matrix(100, 2, seed=4)
     [ranking] = DenseIndex.build(ids(100), documents_ND, "IVF2,Flat;nprobe=1").search(np.array([[1.0, 0.0]]), 80)
 
@@ -204,7 +205,7 @@ def test_recall_is_the_share_of_exact_documents() -> None:
     def rankings(*of_queries: Sequence[str]) -> list[Ranking]:
         return [tuple(ScoredDoc(doc_id, 1.0) for doc_id in doc_ids) for doc_ids in of_queries]
 
-    # 1 of 2 and 2 of 2: 3 / 4.
+    # 1 of 2 and 2 of 2 documents are found: 3 / 4.
     assert recall_against_exact(rankings("ax", "bc"), rankings("ab", "bc")) == 0.75
     assert recall_against_exact(rankings(""), rankings("")) == 1
 

@@ -1,4 +1,4 @@
-"""Vectors of a shard: checked when they are made, and what they were when they are read."""
+"""The vectors of a shard are checked when they are made, and unchanged when they are read."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ DOCUMENTS = [Document(doc_id="d/1", text="fever cough fever"), Document(doc_id="
 
 
 class FixedEncoder(WordCountEncoder):
-    """Gives every document the vector that the test wants."""
+    """An encoder that gives every document the vector that the test wants."""
 
     def __init__(self, *vectors: Sequence[float], dim: int = 2) -> None:
         super().__init__(*(str(number) for number in range(dim)))
@@ -70,7 +70,8 @@ def test_vs07_a_component_too_large_for_float16_is_refused_by_name() -> None:
 
 
 def test_vs07_long_vectors_stored_as_float16_have_finite_products() -> None:
-    # Norm 300 in 1,024 dimensions: components of 300 / 32 = 9.375, product 90,000, above float16's 65,504.
+    # A norm of 300 in 1,024 dimensions means components of 300 / 32 = 9.375. The product is 90,000, which is above
+    # float16's 65,504.
     encoder = FixedEncoder([9.375] * 1024, [0.0] * 1024, dim=1024)
     vectors = read_vectors(embed_documents(encoder, DOCUMENTS, [0, 1], "float16"))
 

@@ -20,7 +20,7 @@ def asked_anew() -> Iterator[None]:
 
 
 def only_installed(monkeypatch: pytest.MonkeyPatch, folder: Path, *, distribution: str | None, version: str) -> None:
-    """Have Python see one folder, with a module `faiss` that may say which distribution it came with."""
+    """Let Python see one folder only. Its module `faiss` says which distribution it came with, if one is given."""
     (folder / "faiss").mkdir()
     (folder / "faiss" / "__init__.py").write_text(f"__version__ = {version!r}\n")
     if distribution:
@@ -29,7 +29,7 @@ def only_installed(monkeypatch: pytest.MonkeyPatch, folder: Path, *, distributio
         (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
         (about / "RECORD").write_text("faiss/__init__.py,,\n")
     monkeypatch.setattr(sys, "path", [str(folder)])
-    monkeypatch.setitem(sys.modules, "faiss", ModuleType("faiss"))  # so that the end of the test undoes an import
+    monkeypatch.setitem(sys.modules, "faiss", ModuleType("faiss"))  # the end of the test then undoes an import
     monkeypatch.delitem(sys.modules, "faiss")
 
 

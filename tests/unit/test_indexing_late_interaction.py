@@ -1,4 +1,4 @@
-"""MaxSim over the tokens of a shard: exact, over every document, in blocks that nobody sees."""
+"""MaxSim over the tokens of a shard is exact, covers every document, and doesn't depend on its blocks."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def tokens(*vectors: list[float]) -> HalfMatrix:
 
 
 def random_texts(count: int, seed: int, dim: int = 16) -> list[HalfMatrix]:
-    """Texts of 1 to 9 tokens whose vectors have unit length."""
+    """Return texts of 1 to 9 tokens, whose vectors have unit length."""
     generator = np.random.default_rng(seed)
     texts = [generator.standard_normal((generator.integers(1, 10), dim)) for _ in range(count)]
     return [(text / np.linalg.norm(text, axis=1, keepdims=True)).astype(np.float16) for text in texts]
@@ -63,7 +63,7 @@ def test_a_generated_text_weighs_as_much_as_the_query_however_long_it_is() -> No
 
     [ranking] = index.search(read_queries(query_table(["q"], [parts])), 2)
 
-    # The text's four tokens count 2 / 4 each. d1: 1 + 1 + 0.5; d2: 0.5 × (1 + 1 + 1).
+    # Each of the text's four tokens counts 2 / 4. d1 has 1 + 1 + 0.5; d2 has 0.5 × (1 + 1 + 1).
     assert ranking == (("d1", 2.5), ("d2", 1.5))
 
 

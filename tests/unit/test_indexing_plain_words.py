@@ -1,4 +1,4 @@
-"""Terms as NanoR2MED's first BM25 lists were most likely made: the control of today's."""
+"""Terms as NanoR2MED's first BM25 lists most likely had them, as a control for today's lists."""
 
 from r2med_ray.indexing import plain_words, porter_stop
 from r2med_ray.indexing.analyzers import ANALYZERS
@@ -33,6 +33,6 @@ def best_of(variant: str) -> str:
 
 
 def test_stop_words_rule_a_long_query_unless_they_are_left_out() -> None:
-    # The query has five words of d1, all of them stop words, and one of d0, "fever", after stemming only.
+    # The query has five words of d1, all of them stop words. It has one word of d0, "fever", but only after stemming.
     assert best_of("bm25-nano-plain") == "d1"
     assert best_of("bm25-nano") == "d0"

@@ -6,8 +6,8 @@ from r2med_ray.indexing.porter import stem
 @pytest.mark.parametrize(
     ("word", "expected"),
     [
-        # Examples of Porter's paper, by step. Later steps go on with what an earlier one left: conflat(ed) → conflate
-        # in step 1b → conflat in step 5a.
+        # Examples of Porter's paper, by step. A later step works on the result of an earlier one: conflat(ed) →
+        # conflate in step 1b → conflat in step 5a.
         ("caresses", "caress"),
         ("ponies", "poni"),
         ("cats", "cat"),
@@ -51,8 +51,8 @@ def test_the_examples_of_the_paper(word: str, expected: str) -> None:
     ("word", "expected"),
     [
         ("cardiology", "cardiolog"),  # logi → log
-        ("possibly", "possibl"),  # bli → ble → bl; the paper's abli → able leaves possibli
-        ("is", "is"),  # two letters stay
+        ("possibly", "possibl"),  # bli → ble → bl; the paper's abli → able gives possibli
+        ("is", "is"),  # a word of two letters stays
     ],
 )
 def test_the_later_changes_of_the_author_are_in(word: str, expected: str) -> None:
@@ -62,9 +62,9 @@ def test_the_later_changes_of_the_author_are_in(word: str, expected: str) -> Non
 @pytest.mark.parametrize(
     ("word", "expected"),
     [
-        ("yed", "yed"),  # a y that begins a word is a consonant, so y- has no vowel and keeps its ed
+        ("yed", "yed"),  # a y at the start of a word is a consonant, so y- has no vowel and keeps its ed
         ("dyed", "dy"),  # a y after a consonant is a vowel
-        ("byyed", "by"),  # byy: its second y follows a vowel, so it is a consonant that is doubled
+        ("byyed", "by"),  # byy: the second y follows a vowel, so it is a doubled consonant
     ],
 )
 def test_y_is_a_vowel_after_a_consonant(word: str, expected: str) -> None:

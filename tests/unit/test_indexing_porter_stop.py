@@ -1,4 +1,4 @@
-"""Terms as NanoR2MED's BM25 lists were made."""
+"""Terms as NanoR2MED's BM25 lists have them."""
 
 import subprocess
 import sys
@@ -17,17 +17,17 @@ def test_the_list_has_74_lower_case_words() -> None:
 
 
 def test_only_ascii_letters_and_digits_make_a_token() -> None:
-    # The apostrophe cuts, so "s" stays as a token of one letter; "β" and "é" are no letters here.
+    # The apostrophe ends a token, so "s" is a token of one letter. "β" and "é" don't count as letters here.
     assert analyze("The patient's IL-6, naïve β-cells x") == ["patient", "s", "il", "6", "na", "ve", "cell", "x"]
 
 
 def test_stop_words_go_before_stemming() -> None:
-    # "hers" is a stop word; "her" would be what is left of "hering" only after stemming, and stays as its stem.
+    # "hers" is a stop word. "hering" is none, although stemming first cuts it to "her", so its stem stays.
     assert analyze("Hers WAS hering not") == ["here", "not"]
 
 
 def test_the_stemmer_is_nltks_in_its_default_mode() -> None:
-    # NLTK's own list makes "dying" into "die"; Porter's rules, and Lucene's, make it "dy".
+    # NLTK's own list turns "dying" into "die". Porter's rules, and Lucene's, turn it into "dy".
     assert analyze("dying skies generalizations") == ["die", "sky", "gener"]
     assert analyze("dying") == [PorterStemmer().stem("dying")]
     assert ANALYZERS["lucene-english-1"].analyze("dying") == ["dy"]

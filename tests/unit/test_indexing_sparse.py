@@ -1,4 +1,4 @@
-"""Sparse vectors: what is stored, what a score is, and that it depends on nothing but query and document."""
+"""Sparse vectors: how they are stored and scored. A score depends on the query and the document only."""
 
 from pathlib import Path
 
@@ -84,7 +84,7 @@ def test_a_generated_text_weighs_as_much_as_the_query() -> None:
 
     weights = read_queries(query_table(["q1", "q2"], [[query, text], [query]]))
 
-    # The query is 5 long, the text 20, so it counts 5 / 20 of itself: (3, 4, 0) and (0, 0, 5), halved.
+    # The query has length 5 and the text 20, so the text is scaled by 5 / 20: (3, 4, 0) and (0, 0, 5), halved.
     assert weights.toarray().tolist() == [[1.5, 2.0, 2.5], [3.0, 4.0, 0.0]]
 
 

@@ -1,4 +1,4 @@
-"""Counts of a shard and of a corpus."""
+"""Counts of terms in a shard and in a corpus."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Tokens: what StandardTokenizer makes of a text."""
+"""The tokens of a text are those of Lucene's StandardTokenizer."""
 
 import pytest
 from hypothesis import example, given, settings
@@ -66,9 +66,10 @@ def test_tokens_by_hand(text: str, tokens: list[str]) -> None:
     [
         pytest.param("a" * 255, [255], id="just-fits"),
         pytest.param("a" * 600, [255, 255, 90], id="letters"),
-        # 255 units end in the middle of the 128th letter of two units, which goes to the next token: 127 + 23.
+        # 255 units end in the middle of the 128th letter, which has two units and goes to the next token: 127 + 23.
         pytest.param("𝐚" * 150, [127, 23], id="two-units-each"),
-        # 255 = 85 · 3: the 255th character is a full stop, which ends no number. After it come 15, a stop at the end.
+        # 255 = 85 · 3: the 255th character is a full stop, which is not part of the number. 15 characters follow, the
+        # last of them a stop.
         pytest.param("12." * 90, [254, 14], id="cut-at-a-stop"),
     ],
 )

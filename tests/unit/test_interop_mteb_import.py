@@ -1,4 +1,4 @@
-"""MTEB's result files of every age, and what is no such file. None of it needs mteb."""
+"""MTEB's result files of every version are read, and other files are refused. These tests don't need mteb."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ SUBSET = {"hf_subset": "default", "languages": ["eng-Latn"], "main_score": 0.127
 
 
 def result(**changes: Any) -> dict[str, Any]:
-    """As mteb 1.38.20 wrote it."""
+    """Return a result as mteb 1.38.20 wrote it."""
     values = {
         "dataset_revision": REVISION,
         "task_name": TASK,

@@ -1,4 +1,4 @@
-"""MTEB's figures beside ours."""
+"""MTEB's figures are shown beside ours."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +39,8 @@ def test_our_systems_and_their_models_stand_in_one_table() -> None:
     found = [theirs("a/b", "Alpha", 0.5), theirs("a/b", "Beta", 0.25, dataset="def456"), theirs("a/c", "Alpha", 1.0)]
     table = mteb_table(found, RR, record())
 
-    # first: Alpha (1 + 1/2) / 2, Beta 1; second: Alpha (1/2 + 0) / 2, Beta 0. a/c has no Beta, so no mean.
+    # `first` has (1 + 1/2) / 2 on Alpha and 1 on Beta; `second` has (1/2 + 0) / 2 on Alpha and 0 on Beta. a/c has no
+    # Beta, so it has no mean.
     assert rows(table) == [
         ["ours", "first", "75.00", "100.00", "87.50"],
         ["ours", "second", "25.00", "0.00", "12.50"],
@@ -81,7 +82,7 @@ def test_what_we_export_comes_back_as_it_went_out(tmp_path: Path) -> None:
 
     [read] = read_mteb_results(tmp_path)
     assert (read.model, read.revision, read.task) == ("r2med-ray/first", path.parent.name, "Biology")
-    # nDCG: q1 1; q2 1/log2(3) = 0.63093; RR 1 and 1/2.
+    # nDCG is 1 for q1 and 1/log2(3) = 0.63093 for q2. RR is 1 and 1/2.
     assert (read.scores["nDCG@10"], read.scores["RR@10"]) == (0.81546, 0.75)
 
 
@@ -95,7 +96,7 @@ def test_the_commands_lead_from_a_report_to_mtebs_files_and_back(tmp_path: Path)
     shown = CliRunner().invoke(app, arguments, catch_exceptions=False)
 
     assert Path(written.stdout.strip()).name == "R2MEDBiologyRetrieval.json"
-    # RR: q1 1, q2 1/2. `second` was not run.
+    # RR is 1 for q1 and 1/2 for q2. `second` was not run.
     assert rows(shown.stdout) == [
         ["ours", "first", "75.00", "75.00"],
         ["ours", "second", "–", "–"],

@@ -1,4 +1,4 @@
-"""What mteb hands over becomes our documents and queries. None of it needs mteb."""
+"""The rows that mteb passes on become our documents and queries. These tests don't need mteb."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Any collection as a Nano set, and the set as a task: the three profiles, end to end, without Ray."""
+"""A collection becomes a Nano set, and the set becomes a task with its three profiles, without Ray."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ QRELS = [("q1", "d590", 1), ("q2", "d300", 1), ("q2", "d301", 1), ("q3", "d250",
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> TaskSource:
-    """600 documents: every fifth has the term of q1, and d300 alone that of q2."""
+    """600 documents. Every fifth has the term of q1, and only d300 has the term of q2."""
     texts = {doc_id: f"word{number} common" for number, doc_id in enumerate(DOC_IDS)}
     texts |= {doc_id: f"mark {texts[doc_id]}" for doc_id in DOC_IDS[::5]} | {"d300": "needle in a haystack"}
     return write_r2med(tmp_path_factory.mktemp("source"), corpus=texts.items(), queries=QUERIES.items(), qrels=QRELS)
@@ -39,7 +39,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> TaskSource:
 
 @pytest.fixture(scope="module")
 def built(source: TaskSource, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A set of all documents, with a dense run that ranks them by their ids, and one that is not in the corpus."""
+    """A set of all documents. Its dense run ranks them by their ids, after a document that the corpus lacks."""
     folder = tmp_path_factory.mktemp("built")
     ranking = in_order(["elsewhere", *DOC_IDS])
     write_run(folder / "Tiny.trec", Run(tag="dense", rankings=dict.fromkeys(QUERIES, ranking)))
@@ -72,14 +72,15 @@ def test_the_bm25_list_is_what_the_variant_ranks(built: Path) -> None:
     ranked = read_lists(built / "bm25" / "NanoTiny.parquet")
 
     assert {len(of_query) for of_query in ranked.values()} == {500}
-    # 120 documents have q1's term; of equal length, so by id descending: d590 is second, after d595.
+    # 120 documents have q1's term. They have equal length, so they are ordered by id, descending: d590 is second,
+    # after d595.
     assert ranked["q1"][:3] == ("d595", "d590", "d585")
     assert ranked["q2"][0] == "d300"
 
 
 def test_profiles_by_hand(task: Task) -> None:
-    # BM25 finds d590 at rank 2, d300 at rank 1; what shares no term follows by id descending, so d301 and d250 come
-    # about 300 and 350 documents later. The dense list ranks by id: all four lie below rank 100.
+    # BM25 finds d590 at rank 2 and d300 at rank 1. Documents without a shared term follow by id, descending, so d301
+    # and d250 come about 300 and 350 documents later. The dense list ranks by id, so all four are below rank 100.
     bm25, dense = profile(task, listed(task, "bm25")), profile(task, listed(task, "dense"))
 
     assert (bm25.hit_at_10, bm25.found_at_100) == (pytest.approx(2 / 3), 2)
@@ -148,7 +149,8 @@ def test_a_set_is_there_whole_or_not_at_all(source: TaskSource, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("documents", "depth", "warning"),
     [
-        # a pool of 600: each list is to have 500; 4 positives and the first 46 make a pool of 50, all to be ranked
+        # Each list over a pool of 600 must have 500 documents. 4 positives and the first 46 documents make a pool of
+        # 50, all of which must be ranked.
         (600, 500, ""),
         (600, 499, "for 1 of 3 queries it ranks fewer than 500 documents of the pool, down to 499; give a run that"),
         (50, 30, "for 1 of 3 queries it ranks fewer than 50 documents of the pool, down to 30; give a run that"),

@@ -1,4 +1,4 @@
-"""Texts that were written once are written out for others, who replay them word for word."""
+"""Texts that a language model wrote once are exported, so that others can replay them word for word."""
 
 import json
 from pathlib import Path

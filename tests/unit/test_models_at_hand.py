@@ -1,4 +1,4 @@
-"""Whether a model could be used, found out without loading or downloading it."""
+"""Whether a model can be used is found out without loading or downloading the model."""
 
 import importlib
 import json
@@ -132,7 +132,7 @@ def test_each_worker_holds_its_share_of_a_language_model(tmp_path: Path, monkeyp
     (tmp_path / "vllm.py").touch()
     row = language_model(tmp_path, memory_gb=180, engine={"tensor_parallel_size": 4})
 
-    # 180 / 4 = 45
+    # each of 4 workers holds 180 / 4 = 45 GB
     models(45, "cuda").require(row)
     with pytest.raises(NotAtHand, match="45 GB on each of 4") as failure:
         models(44, "cuda").require(row)
@@ -198,12 +198,12 @@ def test_the_smallest_gpu_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin")
 
-    # 24,576 MiB
+    # the smaller GPU has 24,576 MiB
     assert gpu_memory_gb() == 24.0
 
 
 class Hub(BaseHTTPRequestHandler):
-    """Answers as the Hub does for `open/model`; whoever asks for `gated/model` has not accepted its licence."""
+    """A server that answers as the Hub does. It gives `open/model`; for `gated/model` a licence must be accepted."""
 
     def do_GET(self) -> None:
         found = (
@@ -229,7 +229,7 @@ class Hub(BaseHTTPRequestHandler):
 
 
 def ask(endpoint: str, home: Path) -> str:
-    """What a process says of two models that are not cached, and whether it was told to be offline."""
+    """Return what a process prints about two models that are not cached, and about being told to be offline."""
     program = f"""
 from huggingface_hub import constants
 from r2med_ray.errors import NotAtHand

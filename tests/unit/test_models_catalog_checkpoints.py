@@ -1,4 +1,4 @@
-"""Rows of sparse and late interaction encoders: what changes a vector changes its key, and the shipped ones load."""
+"""Rows of sparse and late interaction encoders: a change of a vector changes its key, and the shipped rows load."""
 
 from typing import Any
 

@@ -94,7 +94,7 @@ def test_instructors_prompts_are_the_published_ones_on_both_sides(task: str, que
 def test_a_task_without_an_instruction_of_its_own_gets_the_default():
     encoders = load_catalog().encoders
 
-    # The published NFCorpus runs differ in a word.
+    # The instructions of the published NFCorpus runs differ in one word.
     assert prompts_for(encoders["sfr-mistral"], "NFCorpus").query == (
         "Instruct: Given a question, retrieve relevant documents that answer the question\nQuery: "
     )
@@ -176,7 +176,7 @@ HARMLESS = {
     "expansion_prompt": "query",
     "r2med": {},
 }
-"""The expansion prompt stands in the key of the queries (`Encoding.query_vectors_key`)."""
+"""Changes that don't change a document's vector. `Encoding.query_vectors_key` has the expansion prompt."""
 
 
 @pytest.mark.parametrize("key", CHANGES)
@@ -194,7 +194,7 @@ def test_en11_what_changes_no_vector_keeps_the_key():
 
 
 def test_en11_every_key_of_a_row_either_changes_its_vectors_or_does_not():
-    with_a_class = {"version"}  # tested with the classes, in test_models_networks_own_models
+    with_a_class = {"version"}  # test_models_networks_own_models tests it with the classes
     assert {*CHANGES, *HARMLESS, *with_a_class} == set(EncoderRow.model_fields)
     assert not {*CHANGES} & {*HARMLESS}
 

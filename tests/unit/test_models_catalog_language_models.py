@@ -33,7 +33,8 @@ def test_a_shipped_row_has_the_answer_format_that_its_name_gets_when_its_texts_a
 def test_the_published_services_are_sampled_as_published():
     rows = load_catalog().language_models
 
-    # generate_hypothetical_doc.py: local models 0.7 and 10,240 tokens, gpt4 0.8 and 0.8; o3-mini takes no temperature
+    # generate_hypothetical_doc.py has 0.7 and 10,240 tokens for local models, and 0.8 and 0.8 for gpt4. o3-mini takes
+    # no temperature.
     local = rows["qwen-72b"].sampling
     assert (local.temperature, local.top_p, local.max_tokens) == (0.7, None, 10240)
     assert (rows["gpt4"].sampling.temperature, rows["gpt4"].sampling.top_p) == (0.8, 0.8)
@@ -146,7 +147,7 @@ def test_no_proxy_stands_between_a_job_and_its_own_replicas_unless_the_row_says_
 def test_a_text_that_replicas_take_apart_comes_whole():
     assert row().for_replicas().stream
     assert not row(engine={"reasoning_parser": "qwen3"}).for_replicas().stream
-    assert row(engine={"reasoning_parser": "qwen3"}).stream  # of a service that runs elsewhere
+    assert row(engine={"reasoning_parser": "qwen3"}).stream  # the row of a service that runs elsewhere
 
 
 def test_the_workers_of_a_replica_are_those_of_both_ways_to_share_weights():

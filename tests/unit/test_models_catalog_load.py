@@ -155,7 +155,7 @@ def test_an_unknown_section_is_told_from_those_of_other_parts(tmp_path: Path):
 
 
 class ToyRow(Row):
-    """A row of a kind from outside the package, which works with an encoder of the catalogue."""
+    """A row of a kind from outside the package. It works with an encoder of the catalogue."""
 
     colour: str
     encoder: str = ""

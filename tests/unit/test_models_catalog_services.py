@@ -111,7 +111,7 @@ def test_the_cost_is_tokens_by_price():
     usage = {"sent": 1200, "stored": 64, "tokens": 1_500_000, "requests": 21, "repeated": 2}
     row = ApiEncoderRow(**GIVEN, usd_per_million_tokens=0.13)
 
-    # 1.5 million tokens × 0.13 dollars a million = 0.195 dollars.
+    # 1.5 million tokens × 0.13 dollars per million = 0.195 dollars.
     assert cost_line(row, usage) == (
         "m: 1,200 texts sent, 1,500,000 tokens, $0.1950; 21 requests, 2 of them repetitions; "
         "64 texts from earlier answers"

@@ -8,7 +8,7 @@ from r2med_ray.models.catalog.table import models_table
 
 
 def cells(table: str) -> dict[str, dict[str, str]]:
-    """Name of a model → column → text."""
+    """Return name of a model → column → text."""
     lines = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()]
     return {line[1]: dict(zip(lines[0], line, strict=True)) for line in lines[2:]}
 

@@ -17,7 +17,7 @@ def test_rk01_the_limit_is_the_smaller_of_tokenizer_and_positions():
 
 
 def test_rk01_positions_up_to_the_padding_tokens_are_lost():
-    # Positions start at padding_idx + 1 = 2, so 40 of them number 38 tokens.
+    # Positions start at padding_idx + 1 = 2, so 40 positions have room for 38 tokens.
     config = transformers.RobertaConfig(**tiny_checkpoints.SMALL, max_position_embeddings=40, pad_token_id=1)
     model = transformers.RobertaModel(config).eval()
     tokens = tiny_checkpoints.tokenizer(max_length=int(1e30))

@@ -21,7 +21,7 @@ def scorer(folder, **changes):
 
 
 def one_at_a_time(folder, **options):
-    """The reference: raw logits of sentence-transformers, pair by pair, without padding."""
+    """Return the reference scores: raw logits of sentence-transformers, pair by pair, without padding."""
     model = CrossEncoder(str(folder), device="cpu", activation_fn=torch.nn.Identity(), **options)
     return np.array([model.predict([pair])[0] for pair in PAIRS])
 
@@ -106,7 +106,7 @@ def test_the_same_pairs_give_the_same_scores(tiny):
 
 @pytest.fixture(scope="module")
 def rankllama(tmp_path_factory):
-    """A backbone without a head, and LoRA weights with the head that they were trained with."""
+    """The folders of a backbone without a head, and of LoRA weights with the head that was trained with them."""
     torch.manual_seed(1)
     backbone = tiny_checkpoints.llama(tmp_path_factory.mktemp("llama"))
     classifier = transformers.AutoModelForSequenceClassification.from_pretrained(backbone, num_labels=1)

@@ -16,7 +16,7 @@ from tests.unit import tiny_checkpoints
 MINILM = load_catalog().encoders["all-MiniLM-L6-v2"].model_copy(update={"dtype": "float32"})
 WORDS = ["fever", "cough", "rash", "heart", "renal", "acute", "chronic", "dose", "trial", "lesion", "nerve"]
 MIXED = ["fever", "", "acute renal failure after contrast " * 80, "naïve β-blocker, HbA1c=7.2 %", "rash"]
-"""From 2 tokens to more than MiniLM's 256."""
+"""Texts from 2 tokens to more than MiniLM's 256."""
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def row(folder, **changes):
 
 
 def watched(seen, *, prompts=("", ""), max_length=64, end=None, **changes):
-    """An encoder that notes the tokens of every text, and whose vectors are (number of tokens, sum of ids)."""
+    """Return an encoder that notes the tokens of every text. Its vectors are (number of tokens, sum of token ids)."""
     tokens = tiny_checkpoints.tokenizer(max_length=max_length, end=end)
 
     def see(features):
@@ -125,7 +125,7 @@ def test_en03_the_last_kept_token_is_the_end_token(num_words):
     end = tiny_checkpoints.tokenizer().convert_tokens_to_ids("[unused0]")
     assert seen[0].count(end) == 1
     assert seen[0][-1] == end
-    # [CLS], the words, [SEP], the end token; 64 at most
+    # [CLS], the words, [SEP] and the end token are at most 64 tokens
     assert len(seen[0]) == min(num_words + 3, 64)
 
 
@@ -178,7 +178,7 @@ def test_queries_may_be_cut_shorter_than_documents():
 def test_rows_stand_in_the_order_of_the_texts_whatever_their_lengths():
     texts = ["fever", "fever " * 40, "", "fever " * 7, "fever " * 40]
 
-    # number of tokens: the words, [CLS] and [SEP]
+    # the number of tokens counts the words, [CLS] and [SEP]
     assert watched([]).encode_plain(texts)[:, 0].tolist() == [3.0, 42.0, 2.0, 9.0, 42.0]
 
 
@@ -202,7 +202,7 @@ def test_running_out_of_memory_costs_time_and_no_vector():
     network = tiny_checkpoints.watched_network(see, tiny_checkpoints.tokenizer())
     encoder = TransformerEncoder(row("unused"), network, Prompts("", ""), 1000)
 
-    # 8 texts of 32 tokens are planned as one batch of 256, and three of them fit into 100.
+    # 8 texts of 32 tokens are planned as one batch of 256 tokens. Three texts fit into 100 tokens.
     assert encoder.encode_plain(["fever " * 30] * 8)[:, 0].tolist() == [32.0] * 8
     assert sizes == [2, 2, 2, 2]
     with pytest.raises(DataError, match="position 1 "):

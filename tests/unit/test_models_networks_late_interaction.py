@@ -1,4 +1,4 @@
-"""Token vectors are those of ColBERT: markers, queries filled up with [MASK], documents without punctuation."""
+"""Token vectors are those of ColBERT, with markers, queries filled with [MASK], documents without punctuation."""
 
 import json
 from pathlib import Path
@@ -24,12 +24,12 @@ DOCUMENTS = [
 ]
 DIM = 8
 CLS, SEP, MASK, QUERY_MARKER, DOCUMENT_MARKER = 101, 102, 103, 1, 2
-"""Ids in MiniLM's vocabulary; the markers are [unused0] and [unused1]."""
+"""Token ids in MiniLM's vocabulary. The markers are [unused0] and [unused1]."""
 
 
 @pytest.fixture(scope="module")
 def colbert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint as Stanford's ColBERT writes it: BERT and `linear.weight` in one file, settings beside them."""
+    """A checkpoint as Stanford's ColBERT writes it: a file with BERT and `linear.weight`, and a file of settings."""
     folder = bert(tmp_path_factory.mktemp("colbert"), positions=64, max_length=64)
     weights = {f"bert.{name}": value for name, value in load_file(folder / "model.safetensors").items()}
     torch.manual_seed(1)
@@ -50,7 +50,7 @@ def encoder(folder: Path | str, token_budget: int = 2048, **changes: object) -> 
 
 
 def by_formula(folder: Path, ids: list[int], attended: int) -> FloatMatrix:
-    """Return the projected states of tokens, with unit length; only the first `attended` tokens are attended to."""
+    """Return the projected states of tokens with unit length. Only the first `attended` tokens are attended to."""
     weights = load_file(folder / "model.safetensors")
     model = transformers.BertModel.from_pretrained(
         None, config=transformers.AutoConfig.from_pretrained(folder),
@@ -72,7 +72,7 @@ def words(text: str) -> list[int]:
 def test_a_query_is_marked_and_filled_up_with_masks_that_nothing_attends_to(colbert: Path) -> None:
     [vectors] = encoder(colbert).encode_queries(["heart attack"])
 
-    # [CLS] [Q] heart attack [SEP] and 7 × [MASK] make the checkpoint's 12.
+    # [CLS] [Q] heart attack [SEP] and 7 × [MASK] are the 12 tokens that the checkpoint asks for.
     ids = [CLS, QUERY_MARKER, *words("heart attack"), SEP, *[MASK] * 7]
     assert vectors.dtype == np.float16
     assert vectors.shape == (12, DIM)
@@ -96,7 +96,7 @@ def test_a_row_may_give_queries_another_length(colbert: Path) -> None:
 
 
 def test_a_document_is_cut_where_its_row_says(colbert: Path) -> None:
-    # [CLS] [D] a cough in winter ; [SEP], whose semicolon is no vector.
+    # [CLS] [D] a cough in winter ; [SEP] are 8 tokens, and the semicolon has no vector.
     assert [len(vectors) for vectors in encoder(colbert, max_length=8).encode_documents(DOCUMENTS[2:])] == [7]
 
 

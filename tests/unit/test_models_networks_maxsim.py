@@ -11,7 +11,7 @@ VECTORS = {"east": [1.0, 0.0], "north": [0.0, 1.0], "northeast": [0.6, 0.8]}
 
 
 class WordVectors:
-    """One unit vector per word; remembers every text that it encodes."""
+    """An encoder with one unit vector per word. It remembers every text that it encodes."""
 
     def __init__(self):
         self.seen: list[str] = []
@@ -27,7 +27,7 @@ def test_maxsim_is_the_sum_of_each_query_tokens_best_match():
 
     # east: max(0.6, 0) = 0.6; north: max(0.8, 1) = 1
     assert maxsim(query, document) == pytest.approx(1.6)
-    # the other way round, northeast: max(0.6, 0.8) = 0.8; north: max(0, 1) = 1
+    # in the other direction, northeast: max(0.6, 0.8) = 0.8; north: max(0, 1) = 1
     assert maxsim(document, query) == pytest.approx(1.8)
 
 

@@ -54,7 +54,7 @@ def test_its_vectors_get_unit_length_where_the_row_compares_by_cosine(tmp_path: 
     rows = catalog(tmp_path, encoders=f"{{name: toy, class: {TOYS}.LetterCounts, max_length: 9}}").encoders
     encoder = TaskEncoders(rows["toy"], device="cpu", token_budget=7).for_task("t")
 
-    # a comes 3 times and b 4 times: √(3² + 4²) = 5.
+    # The text has 3 times a and 4 times b, so its length is √(3² + 4²) = 5.
     assert encoder.encode_plain(["aaabbbb"]) == pytest.approx(np.array([[0.6, 0.8, 0]]))
 
 

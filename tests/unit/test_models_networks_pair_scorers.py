@@ -30,7 +30,7 @@ def test_the_row_chooses_the_scorer(catalog):
 
     assert isinstance(late, MaxSimScorer)
     assert isinstance(cross, CrossEncoderScorer)
-    # A document that is the query without its prompt can't reach the maximum, one per query token.
+    # The maximum is 1 per query token. A document equal to the query without the query's prompt can't reach it.
     assert 0 < late.score_pairs([("fever", "fever")])[0] < 3.001
     assert len(cross.score_pairs([("fever", "rash"), ("fever", "")])) == 2
 

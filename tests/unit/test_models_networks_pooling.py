@@ -3,7 +3,7 @@ import torch
 
 from r2med_ray.models.networks.pooling import cls, last, mean, without_prompt
 
-# Two texts of two and three tokens, D = 2. Padding holds 99, which must never show.
+# Two texts of two and three tokens, D = 2. Padding holds 99, which must never be in a result.
 TOKENS = torch.tensor(
     [
         [[1.0, 2.0], [3.0, 4.0], [99.0, 99.0]],
@@ -11,7 +11,7 @@ TOKENS = torch.tensor(
     ]
 )
 RIGHT = torch.tensor([[1, 1, 0], [1, 1, 1]])
-LEFT_TOKENS = TOKENS.roll(shifts=1, dims=1)  # padding of the first text now stands at the front
+LEFT_TOKENS = TOKENS.roll(shifts=1, dims=1)  # the padding of the first text is now at the front
 LEFT = torch.tensor([[0, 1, 1], [1, 1, 1]])
 
 
@@ -38,6 +38,6 @@ def test_one_token_is_its_own_pool(pool: object):
 def test_a_prompt_is_left_out_unless_nothing_else_is_there():
     masks = torch.tensor([[1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]])
 
-    # Two tokens of prompt: the first text has no more than these.
+    # The prompt has two tokens. The first text has only these.
     assert without_prompt(masks, 2).tolist() == [[1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 1]]
     assert without_prompt(masks, 0).tolist() == masks.tolist()

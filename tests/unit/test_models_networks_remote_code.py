@@ -52,7 +52,8 @@ def test_its_micro_batches_keep_to_the_token_budget(folder):
 
     encoder.encode_queries(["rash", "fever " * 40, "cough"])
 
-    # [CLS] fever : rash [SEP] are 5 tokens, so two of them fit into 18 and the text that is cut at 16 stands alone.
+    # [CLS] fever : rash [SEP] are 5 tokens, so two such texts fit into 18 tokens. The text that is cut at 16 tokens
+    # is a batch of its own.
     assert model.calls == [(["fever " * 40], "fever: ", 16), (["rash", "cough"], "fever: ", 16)]
 
 

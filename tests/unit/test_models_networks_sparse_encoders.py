@@ -1,4 +1,4 @@
-"""Sparse vectors are those of sentence-transformers and of the formula, whatever goes through the model together."""
+"""Sparse vectors are those of sentence-transformers and of the formula, and don't depend on the batch."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def splade(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def documents_only(splade: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint whose queries are looked up: every token weighs its id / 1000."""
+    """A checkpoint whose queries are looked up in a table: the weight of a token is its id / 1000."""
     table = SparseStaticEmbedding(tokenizer(max_length=64), torch.arange(SMALL["vocab_size"]) / 1000)
     read = [Transformer(str(splade), transformer_task="fill-mask"), SpladePooling("max", "log1p_relu")]
     folder = tmp_path_factory.mktemp("documents_only")
@@ -83,7 +83,7 @@ def test_vectors_are_those_of_sentence_transformers(name: str, request: pytest.F
 def test_a_query_that_is_looked_up_has_an_entry_per_different_token(documents_only: Path) -> None:
     weights_NV = encoder(documents_only).encode_queries(["fever fever", "insulin"])
 
-    # In MiniLM's vocabulary `fever` is 9016 and `insulin` 22597; no special token takes part.
+    # In MiniLM's vocabulary `fever` is 9016 and `insulin` is 22597. Special tokens have no entry.
     assert weights_NV.indices.tolist() == [9016, 22597]
     assert weights_NV.data.tolist() == pytest.approx([9.016, 22.597])
 
@@ -101,7 +101,7 @@ def test_en03_length_is_cut_on_each_side_as_its_row_says(splade: Path) -> None:
     short = encoder(splade, max_length=4, query_max_length=3)
     whole = encoder(splade)
 
-    # [CLS] insulin lowers [SEP], and [CLS] insulin [SEP].
+    # A cut at 4 tokens leaves [CLS] insulin lowers [SEP], a cut at 3 leaves [CLS] insulin [SEP].
     for cut, expected in (
         (short.encode_documents(DOCUMENTS[3:]), whole.encode_queries(["insulin lowers"])),
         (short.encode_queries(TEXTS[3:]), whole.encode_queries(["insulin"])),

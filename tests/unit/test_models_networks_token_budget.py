@@ -12,12 +12,13 @@ ROOMY = BatchLimits(most=1000, few=0)
 
 
 def test_a_batch_ends_where_one_more_text_would_cost_more_than_the_budget():
-    # 3 texts of 10 cost 30, a fourth would make it 40.
+    # 3 texts of 10 tokens cost 30. A fourth text would make it 40.
     assert plan_batches([10, 10, 10, 10, 10], BatchLimits(most=30, few=0)) == [[0, 1, 2], [3, 4]]
 
 
 def test_a_batch_ends_where_padding_would_waste_more_than_a_twentieth():
-    # [100, 96]: 196 of 200 are real, 0.98. With 80: 276 of 300, 0.92. [80, 40]: 120 of 160, 0.75.
+    # In [100, 96], 196 of 200 tokens are text: 0.98. With 80, it would be 276 of 300: 0.92. In [80, 40], it would be
+    # 120 of 160: 0.75.
     assert plan_batches([80, 100, 40, 96], ROOMY) == [[1, 3], [0], [2]]
 
 
@@ -72,7 +73,7 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does(failure: Exception):
 
     run_batches([[0, 1, 2, 3, 4], [5]], forward)
 
-    # [0..4] fails and becomes [0, 1] and [2, 3, 4]; [2, 3, 4] fails and becomes [2] and [3, 4].
+    # [0..4] fails and is split into [0, 1] and [2, 3, 4]. [2, 3, 4] fails and is split into [2] and [3, 4].
     assert done == [[0, 1], [2], [3, 4], [5]]
 
 

@@ -1,6 +1,7 @@
-"""Each way from a checkpoint to vectors, on random weights, against a forward pass that is written out here.
+"""Each way from a checkpoint to vectors gives the vectors of a forward pass that is written out here.
 
-The reference takes one text at a time and no padding; ours takes them together. Both are float32.
+The weights are random. The reference takes one text at a time, without padding. Ours takes all texts together. Both
+are float32.
 """
 
 from dataclasses import replace
@@ -21,10 +22,10 @@ from tests.unit import tiny_checkpoints
 from tests.unit.tiny_checkpoints import word_pieces
 
 TEXTS = ["rash", "acute renal failure", "acute renal failure", "fever " * 14, "fever cough " * 40]
-"""One token, two equal texts, 14 tokens, and 80: more than any of the limits below."""
+"""Texts of one token, two equal texts, a text of 14 tokens, and one of 80, which is more than any limit below."""
 MAX_LENGTH = 16
 FIRST, END, OTHER_END = 101, 1, 2
-"""[CLS], [unused0] and [unused1] in MiniLM's vocabulary: in place of <s>, </s> and <|endoftext|>."""
+"""[CLS], [unused0] and [unused1] in MiniLM's vocabulary. They replace <s>, </s> and <|endoftext|>."""
 
 
 def row(folder, **changes):
@@ -105,14 +106,14 @@ def test_without_the_causal_mask_and_with_the_prompt_left_out_of_the_mean(tmp_pa
         vectors = []
         for text in TEXTS:
             ids = [FIRST, *pieces(prompt + text)][:max_length]
-            everything = torch.zeros(1, 1, len(ids), len(ids))  # a mask of four dimensions is added as it is
+            everything = torch.zeros(1, 1, len(ids), len(ids))  # a 4-dimensional mask is used as it is
             own = states(model, ids, attention_mask=everything)[1 + len(pieces(prompt)) :]
             vectors.append(own.mean(dim=0))
         return unit(vectors)
 
     assert encoder.encode_queries(TEXTS) == pytest.approx(expected(query_prompt, 12), abs=1e-5)
     assert encoder.encode_documents(documents(TEXTS)) == pytest.approx(expected(document_prompt, 16), abs=1e-5)
-    # Two texts of one length need no padding, and so no mask at all.
+    # Two texts of the same length need no padding and therefore no mask.
     same_length = ["rash", "cough"]
     alone = np.concatenate([encoder.encode_queries([text]) for text in same_length])
     assert encoder.encode_queries(same_length) == pytest.approx(alone, abs=1e-5)
@@ -144,7 +145,7 @@ def test_a_text_that_is_nothing_but_its_prompt_is_the_mean_of_that(tmp_path):
 
 @pytest.fixture(scope="module")
 def instructor(tmp_path_factory):
-    """A T5 encoder with the modules of Instructor, and the folder that they are saved in."""
+    """A T5 encoder with the modules of Instructor, and the folder in which they are saved."""
     folder = tmp_path_factory.mktemp("instructor")
     torch.manual_seed(0)
     model = SentenceTransformer(

@@ -34,7 +34,7 @@ def scorer(folder: Path, **changes: object) -> YesNoScorer:
 
 
 def one_at_a_time(folder: Path, max_length: int) -> list[float]:
-    """The reference: all logits of the whole text, pair by pair, without padding; yes less no at the last token."""
+    """Return the reference scores: the logit of yes minus that of no at the last token, pair by pair, unpadded."""
     model = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
     tokens = transformers.AutoTokenizer.from_pretrained(folder)
     prefix, suffix = (tokens(PARTS[part], add_special_tokens=False).input_ids for part in ("prefix", "suffix"))
@@ -58,7 +58,7 @@ def test_only_the_pair_is_cut_so_that_the_question_stays_whole(folder: Path):
 
 
 def test_pairs_are_cut_to_what_the_model_has_positions_for(folder: Path):
-    # 256 positions, and the third document alone has 700 tokens
+    # the model has 256 positions, and the third document alone has 700 tokens
     assert scorer(folder, max_length=4096).score_pairs(PAIRS) == pytest.approx(one_at_a_time(folder, 256), abs=1e-5)
 
 

@@ -101,7 +101,7 @@ def test_the_wait_is_at_least_what_retry_after_asks_for():
         started = time.monotonic()
         run(service)
 
-    # base_wait_s and max_wait_s would let it go after 0.02 s.
+    # By base_wait_s and max_wait_s alone, the wait would end after 0.02 s.
     assert time.monotonic() - started >= 0.4
 
 
@@ -111,7 +111,7 @@ def test_retry_after_may_be_a_date():
         started = time.monotonic()
         run(service)
 
-    # A date has whole seconds: 2 s from now reads as more than 1 s from now.
+    # A date has whole seconds, so a date 2 s from now is read as more than 1 s from now.
     assert time.monotonic() - started >= 0.9
 
 
@@ -223,7 +223,7 @@ PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
 @pytest.fixture
 def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    """The proxy that the environment names, which answers in place of the service."""
+    """A proxy that the environment names. It answers in place of the service."""
     for variable in PROXIES:
         monkeypatch.delenv(variable, raising=False)
         monkeypatch.delenv(variable.lower(), raising=False)
@@ -310,7 +310,7 @@ def test_a_refusal_of_everything_ends_what_is_in_flight_and_keeps_what_is_done(s
     def answer(request: http_services.Request) -> http_services.Reply:
         prompt = request.body["messages"][-1]["content"]
         if prompt == "refused":
-            time.sleep(0.1)  # after the first is answered
+            time.sleep(0.1)  # the first prompt is answered before
             return refuse(status, "no")(request)
         return slow(echo, 0.0 if prompt == "first" else 3.0)(request)
 
@@ -322,7 +322,7 @@ def test_a_refusal_of_everything_ends_what_is_in_flight_and_keeps_what_is_done(s
         took = time.monotonic() - started
         assert len(service.requests) == 4
 
-    # Those in flight would take 3 s.
+    # The calls in flight would take 3 s.
     assert took < 2
     assert done == ["you said first"]
 
@@ -332,7 +332,7 @@ def test_a_refusal_names_address_model_status_and_where_the_key_comes_from(monke
     with Service(refuse(404, f"no such model\n{'x' * 600}")) as service, pytest.raises(RefusedError) as raised:
         run(service, key_variable="SOME_KEY")
 
-    # 500 characters of the message: "HTTP 404: no such model " and 476 of the 600.
+    # The error has 500 characters of the message: "HTTP 404: no such model " and 476 of the 600 x.
     assert str(raised.value) == (
         f"rewrite with m failed on query '7': {service.url}, asked for the model 'org/m' with the key from the "
         f"environment variable SOME_KEY: HTTP 404: no such model {'x' * 476}"

@@ -67,7 +67,7 @@ def test_a_completion_has_its_text_its_end_and_its_tokens(streamed: bool) -> Non
     with Service(completions(str.upper, "length")) as service:
         (completion,) = ask(service, stream=streamed)
 
-    # one token per character: "hello" is 5, and so is "HELLO"
+    # a token is a character, so "hello" has 5 tokens, and so has "HELLO"
     assert completion == Completion(
         text="HELLO", reasoning="", finish_reason="length", prompt_tokens=5, completion_tokens=5
     )
@@ -216,7 +216,8 @@ def test_what_fails_for_ever_is_named_and_what_is_finished_is_kept() -> None:
             prompts, keep=lambda position, completion: kept.update({position: completion.text})
         )
 
-    # two at once, so c and d are in flight when the first of them fails after three attempts, and e isn't begun
+    # Two prompts are in flight at once. So c and d are in flight when one of them fails after three attempts, and e
+    # is not begun.
     assert kept == {0: "A", 1: "B"}
     assert "generate with m failed on query 'c', after 3 attempts; query 'd', after 3 attempts" in str(raised.value)
     assert "HTTP 500: engine died" in str(raised.value)
@@ -229,7 +230,7 @@ def test_a_refused_key_stops_the_work_at_once_and_what_is_written_is_kept() -> N
 
     def second_is_refused(request: Request) -> Reply:
         if last_message(request) == "b":
-            time.sleep(0.1)  # after the first is answered
+            time.sleep(0.1)  # the first prompt is answered before
             return refused(request)
         return slow(shout, 0.0 if last_message(request) == "a" else 3.0)(request)
 
@@ -243,7 +244,8 @@ def test_a_refused_key_stops_the_work_at_once_and_what_is_written_is_kept() -> N
             )
         took = time.monotonic() - begun
 
-    # Three at once: a is answered, b refused, c and d are in flight for 3 s, and the other four are not begun.
+    # Three prompts are in flight at once. a is answered and b is refused. c and d are in flight for 3 s, and the
+    # other four are not begun.
     assert (kept, len(service.requests)) == ({0: "A"}, 4)
     assert took < 2
 

@@ -21,7 +21,7 @@ QUICK = CallPolicy(max_in_flight=2, timeout_s=5, attempts=3, deadline_s=10, base
 
 
 def vector_of(text: str) -> list[float]:
-    """Another direction for every number of characters."""
+    """Return a vector whose direction differs for every number of characters."""
     return [1.0, float(len(text)), 0.0]
 
 
@@ -30,7 +30,7 @@ SERVING = embeddings(vector_of)
 
 @pytest.fixture
 def tokenizer(tmp_path: Path) -> str:
-    """A tokenizer whose tokens are what stands between blanks."""
+    """A tokenizer whose tokens are the words between spaces."""
     words = Tokenizer(WordLevel({"?": 0}, unk_token="?"))
     words.pre_tokenizer = WhitespaceSplit()
     words.save(str(tmp_path / "tokenizer.json"))
@@ -42,7 +42,7 @@ Build = Callable[..., ApiEncoder]
 
 @pytest.fixture
 def build(tokenizer: str, tmp_path: Path) -> Build:
-    """Return an encoder over a service; over one store in a test."""
+    """A function that returns an encoder over a service. All encoders of a test share one store."""
 
     def build(service: Service, **changes: Any) -> ApiEncoder:
         given: dict[str, Any] = {
@@ -135,8 +135,8 @@ def test_a_json_quoted_text_has_its_exact_published_bytes_on_the_wire(build: Bui
     with Service(SERVING) as service:
         build(service, input_format="json-quoted").encode_queries(["aé\nb"])
 
-        # The text: quote, a, backslash, u00e9, blank for the newline, b, quote. The request is JSON itself, so in its
-        # bytes every quote and backslash of the text is escaped once more.
+        # The text is: quote, a, backslash, u00e9, a space for the newline, b, quote. The request itself is JSON, so
+        # its bytes escape every quote and backslash of the text once more.
         assert inputs(service) == [[r'"a\u00e9 b"']]
         assert rb'["\"a\\u00e9 b\""]' in service.requests[0].content.replace(b", ", b",")
 
@@ -174,7 +174,8 @@ def test_a_text_that_is_too_long_in_spite_of_its_cut_is_named_and_nothing_is_sen
             max_input_tokens=7,
             input_format="json-quoted",
         )
-        # Of "abcde" the first 4 characters are kept, which makes 6 with the quotes. "é" is 1 character, and 8 quoted.
+        # The first 4 characters of "abcde" are kept, which are 6 with the quotes. "é" is 1 character, and 8 when
+        # quoted.
         with pytest.raises(DataError, match=r"document 'd1': its text is 8 tokens long .*json-quoted.*; m takes 7"):
             encoder.encode_documents(documents("abcde", "é"))
         assert service.requests == []
@@ -222,7 +223,7 @@ def test_the_order_in_which_answers_arrive_changes_nothing(build: Build):
 
 
 def changed(**changes: Any) -> Answer:
-    """An answer with a wrong entry in place of its first vector, or without it."""
+    """An answer whose first vector has changed entries."""
 
     def answer(request: Request) -> Reply:
         reply = json.loads(SERVING(request).content)
@@ -261,7 +262,7 @@ def test_an_answer_that_makes_no_sense_is_asked_for_again(build: Build, trouble:
         np.testing.assert_array_equal(encoder.encode_queries(["a", "bb"]), [[1, 1, 0], [1, 2, 0]])
         assert len(service.requests) == 2
 
-    # A token is a character: 1 + 2. Only the answer that was taken is counted.
+    # A token is a character, so there are 1 + 2. Only the answer that was used is counted.
     assert encoder.take_usage() == {"sent": 2, "stored": 0, "tokens": 3, "requests": 2, "repeated": 1}
 
 

@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> str:
 
 
 def test_tokens_are_counted_without_the_truncation_and_padding_that_the_file_asks_for(folder: str):
-    # a is one byte, é two, 中 three.
+    # a is one byte, é two bytes, 中 three bytes.
     assert open_tokenizer(folder, None).count("aé中") == 6
 
 
@@ -78,7 +78,7 @@ def test_cl100k_cuts_between_characters():
 
     assert tokenizer.count("hello world") == 2
     assert tokenizer.cut("hello world again", 2) == "hello world"
-    # A rare character takes several tokens; a part of them is no character and is left out.
+    # A rare character has several tokens. Some of them alone are not a character, so they are left out.
     assert tokenizer.count("a𒀀") > 2
     assert tokenizer.cut("a𒀀", 2) == "a"
     assert tokenizer.count("<|endoftext|>") > 1

@@ -1,4 +1,4 @@
-"""Parquet rows: parts in order, and what is no table."""
+"""Parquet rows are read from all parts in order, and a file that is no table is refused."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The flow as steps, answered by fakes that a person can work out by hand."""
+"""The flow as steps. Fakes answer the demands, so that a person can work out the results by hand."""
 
 import subprocess
 import sys
@@ -40,14 +40,14 @@ MEASURES = [Measure.parse("RR"), Measure.parse("R@3")]
 
 
 def system(**parts: Any) -> ResolvedSystem:
-    """A system as a benchmark file writes it, of depth 3."""
+    """Return a system of depth 3, written as in a benchmark file."""
     values = {"name": "x", "tasks": ["Demo-Posts"], "depth": 3}
     retriever = {} if "retrievers" in parts else {"retriever": "bm25"}
     return resolve(parse_config({**values, "systems": [{"name": "s", **retriever, **parts}]})).systems[0]
 
 
 def fixed(**scores: float) -> Callable[[Find], Run]:
-    """A search that gives every query with a known word the same documents."""
+    """Return a search that finds the same documents for every query but `zzz`."""
     hits = [ScoredDoc(doc_id, score) for doc_id, score in scores.items()]
 
     def found(find: Find) -> Run:
@@ -81,7 +81,7 @@ def test_a_first_stage_alone_is_evaluated_over_every_judged_query() -> None:
     result, _ = ranked(system(), fixed(d1=3, d2=2, d3=1))
     evaluation = measure(result.run, TASK, MEASURES)
 
-    # RR: d1 first (1), d2 second (1/2), q3 unanswered (0); recall: 1, 1, 0.
+    # RR is 1 for q1 (d1 is first), 1/2 for q2 (d2 is second) and 0 for q3 (unanswered). Recall is 1, 1 and 0.
     assert evaluation.means == pytest.approx({"RR": (1 + 1 / 2 + 0) / 3, "R@3": 2 / 3})
     assert evaluation.num_unanswered == 1
 
@@ -91,8 +91,8 @@ def test_fusion_and_reranking_come_in_this_order() -> None:
     searches = {"bm25": fixed(d4=3, d1=2), "bm25-r2med": fixed(d4=3, d2=2)}
     result, demands = ranked(parts, lambda find: searches[find.stage.label](find))
 
-    # RRF: d4 2/61; d1 and d2 1/62 each, d2 before d1 by its id. Reranking by shared words: q1 d1 (2), then d4 and d2
-    # (0 each) by id; q2 d2 (1), then d4 and d1.
+    # RRF gives 2/61 to d4, and 1/62 to d1 and to d2; d2 is before d1 by its id. Reranking counts shared words: for
+    # q1, d1 has 2, then come d4 and d2 with 0 by id; for q2, d2 has 1, then come d4 and d1.
     assert ids(result, "q1") == ["d1", "d4", "d2"]
     assert ids(result, "q2") == ["d2", "d4", "d1"]
     assert result.run.tag == "s"
@@ -120,7 +120,7 @@ def test_importing_the_flow_loads_neither_ray_nor_torch() -> None:
 
 
 def reranked_system(max_unusable: float, **parts: Any) -> ResolvedSystem:
-    """A system with a reranker of depth 2, of whose answers this share may be unreadable."""
+    """Return a system with a reranker of depth 2. A share of `max_unusable` of its answers may be unreadable."""
     resolved = system(reranker={"model": "maxsim-minilm", "depth": 2}, **parts)
     assert resolved.config.reranker is not None
     reranker = resolved.config.reranker.model_copy(update={"max_unusable": max_unusable})
@@ -131,7 +131,7 @@ REPAIRS = Repairs(rules={"q1": {"id missing": 2}}, unreadable={"q1": {"cut at li
 
 
 def turned_around(work: Sequence[Candidates]) -> Reranking:
-    """Turn every head around; the answer for the first query was unreadable."""
+    """Reverse every head, and report an unreadable answer for the first query."""
     scores = {item.query.query_id: [float(rank) for rank in range(len(item.documents))] for item in work}
     return Reranking(scores=scores, repairs=REPAIRS)
 
@@ -156,7 +156,7 @@ def test_repairs_come_with_the_result_up_to_the_limit_of_the_system() -> None:
     def reranked(max_unusable: float) -> Ranked:
         return ranked(reranked_system(max_unusable), find, turned_around)[0]
 
-    # q1 and q2 have candidates, and one of them an unreadable answer
+    # q1 and q2 have candidates, and one of the two queries has an unreadable answer
     assert reranked(0.5).repairs == REPAIRS
     with pytest.raises(DataError, match=r"^s on tiny: 1 of 2 queries .*\(cut at limit: 1\), 40% may: q1\."):
         reranked(0.4)
@@ -188,7 +188,7 @@ def test_samples_are_one_search_or_are_fused_by_reciprocal_rank() -> None:
     apart, _ = ranked(system(rewriter=hyde | {"combine": "rrf"}), by_text, ask=two_texts)
 
     assert ids(together, "q1") == ["d2"]
-    # d3 1/62 + 1/61, d1 1/61, d2 1/62
+    # d3 has 1/62 + 1/61, d1 has 1/61, d2 has 1/62
     assert ids(apart, "q1") == ["d3", "d1", "d2"]
 
 

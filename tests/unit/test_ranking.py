@@ -20,7 +20,7 @@ HITS = st.lists(
 
 
 def reciprocal_rank(scores: dict[str, float], positive: str) -> float:
-    """What trec_eval makes of it: 1 / the rank that it gives the positive."""
+    """Return the reciprocal of the rank that trec_eval gives the positive."""
     evaluator = pytrec_eval.RelevanceEvaluator({"q": {positive: 1}}, {"recip_rank"})
     return float(evaluator.evaluate({"q": scores})["q"]["recip_rank"])
 
@@ -29,7 +29,7 @@ def reciprocal_rank(scores: dict[str, float], positive: str) -> float:
     ("scores", "first"),
     [
         pytest.param({"a": 1.0, "b": 1.0}, "b", id="equal-scores"),
-        # 1 + 1e-9 is 1 as float32, whose neighbours lie 1.2e-7 apart there: a tie.
+        # 1 + 1e-9 is 1 as float32, so the scores tie: neighbouring float32 values near 1 differ by 1.2e-7.
         pytest.param({"a": 1.000000001, "b": 1.0}, "b", id="equal-as-float32"),
         pytest.param({"10": 1.0, "9": 1.0}, "9", id="ids-are-text"),
         pytest.param({"a": 1.0, "B": 1.0}, "a", id="lower-case-after-upper"),

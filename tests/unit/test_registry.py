@@ -1,4 +1,4 @@
-"""Names lead to rows, typos to the nearest name."""
+"""A name gives its row, and a typo gives an error with the nearest name."""
 
 import pytest
 

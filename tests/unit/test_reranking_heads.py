@@ -26,13 +26,13 @@ FIRST = Run(tag="first", rankings={"q1": tuple(ScoredDoc(i, s) for i, s in zip("
 
 @dataclass(frozen=True)
 class Row:
-    """A scorer as a part sees it: a row of the catalogue."""
+    """A scorer in the form that a part sees: a row of the catalogue."""
 
     name: str = "words"
 
 
 class Scripted:
-    """Scores pairs by document id; remembers what it was asked."""
+    """A scorer with one score per document id. It remembers the candidates of each call."""
 
     def __init__(self, scores):
         self.scores = scores
@@ -48,7 +48,7 @@ class Scripted:
 
 
 def reranked(run, scorer, *, depth, queries=(QUERY,), documents=DOCUMENTS, **settings):
-    """Rerank a run by what a scorer, which has `score_all`, says of the pairs."""
+    """Rerank a run by the scores of a scorer, which has `score_all`."""
     steps = rerank(run, PairReranker(Row()), queries, documents, depth=depth, tag="reranked", **settings)
     result, _ = answer(steps, {Score: lambda demand: scorer.score_all(demand.candidates)})
     return result.run
@@ -57,7 +57,7 @@ def reranked(run, scorer, *, depth, queries=(QUERY,), documents=DOCUMENTS, **set
 def test_the_head_is_reordered_and_the_rest_stays_below_in_its_order():
     run = reranked(FIRST, SharedWords(), depth=3)
 
-    # of the user's three words a shares 0, b 2, c 3; d goes one step below a
+    # a shares 0 of the user's three words, b 2, c 3; d is one step below a
     assert run.tag == "reranked"
     assert run.rankings == {"q1": (("c", 3.0), ("b", 2.0), ("a", 0.0), ("d", -1.0))}
 
@@ -110,7 +110,7 @@ def test_head_ids_are_those_that_a_reranker_will_read():
         ({"a": 1.0, "b": float("nan"), "c": 1.0}, "rerank: query 'q1', document 'b' has score nan"),
         ({"a": 1.0, "b": 1.0, "c": float("-inf")}, "rerank: query 'q1', document 'c' has score -inf"),
         ({"a": float("inf"), "b": float("inf"), "c": float("inf")}, "query 'q1', document 'c' has score inf"),
-        # the lowest float32: there is no room below it
+        # c has the lowest float32, and there is no room below it
         ({"a": 1.0, "b": 1.0, "c": -3.4028234e38}, "rerank: query 'q1', document 'd' has score -inf"),
     ],
 )

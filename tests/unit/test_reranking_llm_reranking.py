@@ -18,11 +18,11 @@ TEMPLATE = Template(version="1", text="Q {query}\n{passages}\nn={count}")
 
 
 class Reader:
-    """A language model that reads the prompt's passages, whose texts are grades, and answers like an obedient one.
+    """A language model that reads the passages of a prompt, whose texts are grades, and answers as it was asked.
 
     Args:
-        says: makes the answer out of the ids and grades of a prompt; None where the model has no room for the prompt.
-        model: what names its texts.
+        says: makes the answer out of the ids and grades of a prompt. None means that the model has no room for it.
+        model: a name that is part of the keys of its texts.
     """
 
     name = "reader"
@@ -81,8 +81,8 @@ def rerank(model: Reader, work: Sequence[Candidates], read: Read = read, **setti
 
 
 def test_what_is_good_rises_from_the_end_to_the_head() -> None:
-    # windows of 3 by 1 over grades 1 2 3 4 9: [3 4 9] → 9 4 3; then [2 9 4] → 9 4 2; then [1 9 4] → 9 4 1
-    # order: 9 4 1 2 3, that is d4 d3 d0 d1 d2; of 5 candidates the first has score 5
+    # Windows of 3 move by 1 over the grades 1 2 3 4 9: [3 4 9] → 9 4 3; then [2 9 4] → 9 4 2; then [1 9 4] → 9 4 1.
+    # The order is 9 4 1 2 3, that is d4 d3 d0 d1 d2. The first of 5 candidates has score 5.
     scores = rerank(Reader(best_first), [candidates("q", 1, 2, 3, 4, 9)], window=3, step=1).scores
 
     assert scores == {"q": [3.0, 2.0, 1.0, 4.0, 5.0]}
@@ -92,13 +92,13 @@ def test_the_same_turn_of_all_queries_and_passes_is_one_demand() -> None:
     model = Reader(best_first)
     rerank(model, [candidates("a", 1, 2, 3), candidates("b", 1, 2)], window=2, step=1, passes=2)
 
-    # a has two windows in each of two passes, b one: turns of 2 + 2 and 2 prompts
+    # In each of two passes, a has two windows and b has one: the first turn has 2 + 2 prompts, the second 2.
     assert [len(prompts) for prompts in model.prompts] == [4, 2]
 
 
 def test_groups_are_graded_at_once_and_compared_over_groups() -> None:
     model = Reader(one_line_each)
-    # groups (5 0) and (9 5): 9 first, then both fives in the first stage's order, then 0
+    # The groups are (5 0) and (9 5): 9 is first, then both fives in the first stage's order, then 0.
     scores = rerank(model, [candidates("q", 5, 0, 9, 5)], strategy="groupwise", window=2).scores
 
     assert scores == {"q": [3.0, 1.0, 4.0, 2.0]}
@@ -108,7 +108,7 @@ def test_groups_are_graded_at_once_and_compared_over_groups() -> None:
 def test_who_is_not_graded_gets_the_lowest_grade_of_its_group() -> None:
     model = Reader(lambda grades: "[1]: 4\n[3]: 7")
 
-    # d0 4, d1 no grade → 4, d2 7
+    # d0 has 4, d1 has no grade and gets 4, d2 has 7
     assert rerank(model, [candidates("q", 0, 0, 0)], strategy="groupwise") == Reranking(
         scores={"q": [2.0, 1.0, 3.0]}, repairs=Repairs(rules={"q": {"id missing": 1}})
     )
@@ -142,7 +142,7 @@ def test_a_prompt_without_room_in_the_model_changes_nothing_and_is_counted(strat
             return None
         return one_line_each(grades) if strategy == "groupwise" else best_first(grades)
 
-    # windows (1 2) and (9 8): the second isn't answered, so it keeps its order, and its group has grade 0
+    # The windows are (1 2) and (9 8). The second isn't answered, so it keeps its order, and its group has grade 0.
     made = rerank(Reader(says), [candidates("q", 1, 2, 9, 8)], strategy=strategy, window=2, step=2)
 
     assert made == Reranking(
@@ -152,7 +152,7 @@ def test_a_prompt_without_room_in_the_model_changes_nothing_and_is_counted(strat
 
 @pytest.mark.parametrize("strategy", ["listwise", "groupwise"])
 def test_repairs_are_counted_per_query_over_windows_and_passes(strategy: str) -> None:
-    """A query of two candidates is answered without a list, one of three about its first two, one of four well."""
+    """The answer for two candidates has no list, the one for three lacks the third, the one for four is complete."""
 
     def says(grades: dict[int, float]) -> str:
         shown = {number: 5.0 for number in grades if len(grades) != 3 or number < 3}
@@ -163,12 +163,12 @@ def test_repairs_are_counted_per_query_over_windows_and_passes(strategy: str) ->
     work = [candidates("a", 1, 2), candidates("b", 1, 2, 3), candidates("c", 1, 2, 3, 4)]
     repairs = rerank(Reader(says), work, strategy=strategy, passes=2).repairs
 
-    # two passes of one window each
+    # there are two passes, each of one window
     assert repairs == Repairs(rules={"b": {"id missing": 2}}, unreadable={"a": {"no list": 2}})
 
 
 def test_shuffled_passes_take_away_what_a_place_gives() -> None:
-    """A model that always prefers the place shown first has no say once places are shuffled often enough."""
+    """A model that always prefers the first place decides nothing, because each candidate is there sometimes."""
     first_shown = Reader(lambda grades: " > ".join(f"[{number}]" for number in grades))
     shown = set()
     rerank(first_shown, [candidates("q", *range(6))], passes=30)
@@ -190,7 +190,7 @@ def test_passes_are_seeded_by_query_and_number() -> None:
 
 
 def test_passes_are_fused_by_reciprocal_rank() -> None:
-    # pass 1 says d1 d0 d2, pass 2 (whatever is shown) is unreadable and keeps its shuffled order
+    # The answer of pass 1 is d1 d0 d2. The answer of pass 2 is unreadable, so pass 2 keeps its shuffled order.
     answers = iter(["[2] > [1] > [3]", "?"])
     model = Reader(lambda _: next(answers))
     scores = rerank(model, [candidates("q", 10, 20, 30)], passes=2, seed=42).scores
@@ -229,7 +229,7 @@ def test_one_candidate_or_none_asks_nothing(strategy: str) -> None:
 
 
 def test_a_finished_order_is_kept_and_read_again_without_asking(tmp_path: Path) -> None:
-    """With its repairs, which both times come in the order of a stored file."""
+    """The repairs are kept too. Both times they are in the order of a stored file."""
     store = ArtifactStore(str(tmp_path))
     model = Reader(lambda grades: "no idea" if len(grades) == 2 else "[9] > [2]")
     work = [candidates("c", 1, 2, 3), candidates("b", 1, 2), candidates("a", 1, 2), candidates("d", 1, 2, 3)]
@@ -276,7 +276,7 @@ def test_every_setting_is_part_of_the_key(change: dict[str, object]) -> None:
 
 
 def test_orders_that_were_kept_by_earlier_versions_are_found() -> None:
-    """The name is that of commit f41411a, for the shipped listwise prompt in its version 1."""
+    """The name comes from commit f41411a, for version 1 of the shipped listwise prompt."""
     documents = [Document(doc_id="d1", text="rash"), Document(doc_id="d2", text="fever", title="T")]
     work = [Candidates(Query(query_id="q1", text="rash"), documents, (2.0, 1.0))]
     asked = build_llm_reranker(Reader(best_first, model="m"), read, LlmReranking())

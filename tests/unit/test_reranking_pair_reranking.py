@@ -22,5 +22,5 @@ def test_all_pairs_are_one_demand_and_its_answer_is_the_result() -> None:
     made, demanded = answer(steps, {Score: lambda demand: SharedWords().score_all(demand.candidates)})
 
     assert demanded == [Score(scorer=Row("words"), candidates=tuple(work))]
-    # two words of the first query are in the document, none of the second
+    # the document has two words of the first query and none of the second
     assert made == Reranking(scores={"rash fever": [2.0], "itch": [0.0]})

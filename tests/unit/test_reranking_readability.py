@@ -8,13 +8,13 @@ from r2med_ray.types import Repairs, Reranking
 
 
 def reranked(*unreadable: str, asked: int, **reasons: int) -> Reranking:
-    """Return what came of `asked` queries with two candidates and one that had nothing to order."""
+    """Return the reranking of `asked` queries with two candidates, and of one query with nothing to order."""
     scores = {**{f"q{number}": [2.0, 1.0] for number in range(asked)}, "alone": [1.0]}
     return Reranking(scores=scores, repairs=Repairs(unreadable=dict.fromkeys(unreadable, reasons)))
 
 
 def test_answers_may_be_unreadable_up_to_the_limit() -> None:
-    # 29 of 100 is the limit; as a product, 0.29 × 100 is below 29
+    # The limit is 29 of 100. In floating point, 0.29 × 100 is below 29.
     within = reranked(*(f"q{number}" for number in range(29)), asked=100, empty=1)
 
     require_readable(within, max_unusable=0.29, unit="s on T")
@@ -27,7 +27,7 @@ def test_too_many_unreadable_answers_are_refused_with_queries_reasons_and_a_way_
     with pytest.raises(DataError) as raised:
         require_readable(reranked("q1", "q3", asked=4, empty=1, refusal=2), max_unusable=0.4, unit="s on T")
 
-    # two queries, each with one empty answer and two refusals; the fifth query was not asked about
+    # Two queries each have one empty answer and two refusals. The model was not asked about the fifth query.
     assert str(raised.value) == (
         "s on T: 2 of 4 queries have answers of the reranker that nothing can be read from (refusal: 4, empty: 2), "
         "40% may: q1, q3. Answers are kept, so the same settings give the same ones: set another `seed` in the "

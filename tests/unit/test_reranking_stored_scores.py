@@ -1,4 +1,4 @@
-"""Scores are kept as files that a later run reads again; their key is what a reranker was shown."""
+"""Scores are kept as files that a later run reads again. Their key depends on all that a reranker was shown."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ def store(tmp_path: Path) -> ArtifactStore:
 
 
 def kept(store: ArtifactStore, reranking: Reranking) -> Artifact:
-    """Keep a reranking, and return what is recalled."""
+    """Keep a reranking, and return the artefact that is recalled."""
     kept_in(store)[Keep](Keep(key=KEY, files=reranking_files(reranking)))
     [artifact] = kept_in(store)[Recall](Recall(keys=(KEY,)))
     assert isinstance(artifact, Artifact)
@@ -69,12 +69,12 @@ def test_other_scores_of_the_first_stage_matter_where_they_are_shown(sees_scores
     [(False, "rerank/f0bef46a4cfcc5e2ee7fd6f99c5fc46e"), (True, "rerank/143b684f001de8945bdb10d590ae9c50")],
 )
 def test_scores_that_were_kept_by_earlier_versions_are_found(sees_scores: bool, name: str) -> None:
-    """The names are those of commit f41411a."""
+    """The names come from commit f41411a."""
     assert scores_key({"model": "m"}, WORK, sees_scores=sees_scores).name == name
 
 
 def test_scores_are_read_as_they_were_made(store: ArtifactStore) -> None:
-    # 0.1 as float32 would be 0.10000000149011612; scores are kept as float64
+    # 0.1 would be 0.10000000149011612 as float32, but scores are kept as float64
     made = Reranking(scores={"q1": [0.1, -2.0], "q/2": []})
 
     assert read_reranking(kept(store, made)) == made
@@ -88,7 +88,7 @@ def test_stored_scores_come_with_the_repairs_that_were_made_for_them(store: Arti
 
 
 def test_where_nothing_was_repaired_the_scores_are_stored_alone(store: ArtifactStore) -> None:
-    """As are those of pair scorers from before repairs were kept, which are read like any other."""
+    """Scores of pair scorers from before repairs were kept look the same, and are read in the same way."""
     artifact = kept(store, Reranking(scores={"q1": [1.0]}))
 
     assert [*artifact.files] == ["scores.parquet"]

@@ -1,4 +1,4 @@
-"""Lists that exist already as a first stage."""
+"""Ranked lists that exist already are a first stage."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ LONG = [f"d{number}" for number in range(500)]
 
 
 def test_the_order_of_a_list_is_the_order_of_its_run() -> None:
-    # Ranked by id alone, "d9" would come before "d10".
+    # By id alone, "d9" would be before "d10".
     run = CandidatesRetriever("t", {"q1": ["d10", "d9"], "q2": ["a"]}).retrieve(QUERIES, k=5)
 
     assert [hit.doc_id for hit in run.rankings["q1"]] == ["d10", "d9"]

@@ -30,7 +30,7 @@ VECTORS = run_of("vectors", q1={"c": 0.75, "d": 0.5, "a": 0.25})
 def test_rrf_sums_reciprocal_ranks():
     ranking = fused([LEXICAL, VECTORS])["q1"]
 
-    # a: 1/61 + 1/63 = 0.0322665, c: 1/63 + 1/61 = the same, b: 1/62 = 0.0161290, d: 1/62 = the same
+    # a: 1/61 + 1/63 = 0.0322665; c: 1/63 + 1/61 is the same; b: 1/62 = 0.0161290; d: 1/62 is the same
     assert [hit.doc_id for hit in ranking] == ["c", "a", "d", "b"]
     assert [hit.score for hit in ranking] == pytest.approx([0.0322665, 0.0322665, 0.0161290, 0.0161290], abs=5e-8)
 
@@ -38,7 +38,7 @@ def test_rrf_sums_reciprocal_ranks():
 def test_rrf_takes_its_constant_its_weights_and_its_depth_from_the_config():
     ranking = fused([LEXICAL, VECTORS], k=10, weights=(1.0, 3.0), depth=2)["q1"]
 
-    # first two of each: c 3/61 = 0.0491803, d 3/62 = 0.0483871, a 1/61 = 0.0163934, b 1/62 = 0.0161290
+    # the first two of each list: c 3/61 = 0.0491803, d 3/62 = 0.0483871, a 1/61 = 0.0163934, b 1/62 = 0.0161290
     assert [hit.doc_id for hit in ranking] == ["c", "d", "a", "b"]
     assert [hit.score for hit in ranking] == pytest.approx([0.0491803, 0.0483871, 0.0163934, 0.0161290], abs=5e-8)
 
@@ -51,7 +51,7 @@ def test_minmax_puts_every_list_between_0_and_1():
     ranking = fused([LEXICAL, VECTORS], method="minmax", weights=(1.0, 2.0))["q1"]
 
     # lexical: a 1, b (5-1)/8 = 0.5, c 0; vectors: c 1, d (0.5-0.25)/0.5 = 0.5, a 0
-    # a: 1 + 0 = 1, b: 0.5, c: 0 + 2 = 2, d: 2 × 0.5 = 1; d before a, which has the smaller id
+    # a: 1 + 0 = 1, b: 0.5, c: 0 + 2 = 2, d: 2 × 0.5 = 1; d is before a, because a has the smaller id
     assert [hit.doc_id for hit in ranking] == ["c", "d", "a", "b"]
     assert [hit.score for hit in ranking] == pytest.approx([2.0, 1.0, 1.0, 0.5], abs=1e-6)
 
@@ -69,9 +69,9 @@ def test_zscore_gives_an_absent_document_what_the_last_of_the_list_got():
 @pytest.mark.parametrize(
     ("method", "expected"),
     [
-        # the only hit of a list is its best: 1; then lexical as above
+        # the only hit of a list is its best hit: 1; `lexical` is as above
         ("minmax", {"a": 1.0, "b": 0.5, "c": 0.0, "z": 1.0}),
-        # a list of equal scores says nothing: 0; z is absent from lexical: -1.224745
+        # a list of equal scores gives 0 to each; z is absent from `lexical`: -1.224745
         ("zscore", {"a": 1.224745, "b": 0.0, "c": -1.224745, "z": -1.224745}),
     ],
 )
@@ -111,7 +111,7 @@ def test_mt05_a_score_that_is_not_finite_is_refused():
 def test_sums_are_exact_whatever_the_order_of_the_runs():
     runs = [run_of(q={"d": 1.0}) for _ in range(3)]
 
-    # 10¹⁶ + 1 - 10¹⁶ = 1; added from the left, the 1 is lost in 10¹⁶
+    # 10¹⁶ + 1 - 10¹⁶ = 1; if the numbers are added from left to right, the 1 is lost in 10¹⁶
     assert dict(fused(runs, method="minmax", weights=(1e16, 1.0, -1e16))["q"]) == {"d": 1.0}
 
 

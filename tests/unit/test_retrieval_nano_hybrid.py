@@ -15,12 +15,13 @@ FILLER = [f"x{number:03d}" for number in range(200)]
 
 
 def test_scores_are_sums_over_the_lists() -> None:
-    # k = 100. b: 1/102 + 1/101 = 0.01970; a: 1/101 + 1/104 = 0.01952; c: 1/102; e: 1/103, with d of the same rank.
+    # k = 100. b: 1/102 + 1/101 = 0.01970; a: 1/101 + 1/104 = 0.01952; c: 1/102; d and e: 1/103 each.
     assert hybrid_list([["a", "b", "d"], ["b", "c", "e", "a"]]) == ["b", "a", "c", "d", "e"]
 
 
 def test_the_constant_decides_between_one_good_rank_and_two_fair_ones() -> None:
-    # a is 1st and absent, b is 70th in both. k = 100: 1/101 = 0.00990 < 2/170 = 0.01176. k = 0: 1 > 2/70.
+    # a is 1st in one list and absent from the other; b is 70th in both. k = 100: 1/101 = 0.00990 < 2/170 = 0.01176.
+    # k = 0: 1 > 2/70.
     lists = [["a", *FILLER[:68], "b"], [*FILLER[100:169], "b"]]
 
     assert hybrid_list(lists)[0] == "b"
@@ -28,9 +29,10 @@ def test_the_constant_decides_between_one_good_rank_and_two_fair_ones() -> None:
 
 
 def test_ties_fall_by_best_rank_and_then_by_id_ascending() -> None:
-    # Both lists hold z and y at ranks 1 and 2, crossed: equal sums, best rank 1 for both, so by id: y before z.
+    # z has ranks 1 and 2, y has ranks 2 and 1. Their sums are equal and both have best rank 1, so y is first by its
+    # id.
     assert hybrid_list([["z", "y"], ["y", "z"]]) == ["y", "z"]
-    # k = 0: m gets 1/1 and a gets 2/2. They tie; m stands at rank 1 of its list, a at rank 2.
+    # k = 0: m gets 1/1 and a gets 2/2, so they tie. m is at rank 1 of its list, a at rank 2.
     assert hybrid_list([["m"], ["z", "a"]], k=0, weights=[1, 2]) == ["z", "m", "a"]
 
 

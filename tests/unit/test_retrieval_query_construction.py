@@ -20,7 +20,7 @@ def written(text, method="hyde", *, reasoning=False, use=None):
 
 
 class BrokenEncoder(WordCountEncoder):
-    """Gives the text "broken" a vector of NaN."""
+    """An encoder that gives the text "broken" a vector of NaN."""
 
     def encode_plain(self, texts):
         vectors_BD = super().encode_plain(texts)
@@ -59,7 +59,7 @@ def test_r11_by_default_texts_are_joined_by_a_blank_and_embedded_as_documents(me
 @pytest.mark.parametrize(
     ("length", "repeats"),
     [
-        # n = characters of the text // (5 × characters of the query), at least 1; the query has 2
+        # n = characters of the text // (5 × characters of the query), at least 1; the query has 2 characters
         (5, 1),
         (19, 1),
         (20, 2),
@@ -116,12 +116,12 @@ LONG = query("pain", written("nerve nerve nerve"))
 @pytest.mark.parametrize(
     ("rules", "cosine", "expected"),
     [
-        # query (1, 0), text (0, 3)
+        # the query is (1, 0), the text is (0, 3)
         pytest.param(PUBLISHED, False, (0.5, 1.5), id="raw-mean"),
         # (0.5, 1.5) / √2.5
         pytest.param(PUBLISHED, True, (0.316228, 0.948683), id="raw-mean-then-unit"),
         pytest.param(DEFAULT, False, (0.5, 1.5), id="dot-product"),
-        # units (1, 0) and (0, 1), mean (0.5, 0.5), length √0.5
+        # the unit vectors are (1, 0) and (0, 1), their mean is (0.5, 0.5), with length √0.5
         pytest.param(DEFAULT, True, (0.707107, 0.707107), id="units-count-alike"),
     ],
 )
@@ -210,7 +210,7 @@ def test_the_use_decides_and_not_the_name_of_the_method():
     joined = query("acute pain", written("a", "terms", use="joined"))
 
     assert dense_query(joined, DEFAULT, "none") == (("acute pain\na", "query"),)
-    # as of query2doc: the query twice without a space between, and six letters before the text
+    # as for query2doc: the query twice without a space between, and the six letters `[SEP]` before the text
     assert lexical_query(joined, PUBLISHED) == "acute painacute pain a"
     assert dense_query(joined, PUBLISHED, "none") == (("acute pain[SEP]a", "query"),)
 
@@ -218,7 +218,8 @@ def test_the_use_decides_and_not_the_name_of_the_method():
 @pytest.mark.parametrize(
     ("field", "lexical", "dense"),
     [
-        # a joined text of a reasoning model; by default BM25 is asked "acute pain a", and vectors "acute pain\na"
+        # The text is joined and from a reasoning model. By default the query for BM25 is "acute pain a", and the one
+        # for vectors is "acute pain\na".
         ("bm25_rewrite", "acute painacute pain a", [("acute pain\na", "query")]),
         ("dense_rewrite_join", "acute pain a", [("acute pain[SEP]a", "query")]),
         ("reasoning_writers", "acute pain a", [("acute pain", "query"), ("a", "document")]),

@@ -1,4 +1,4 @@
-"""Parts of a query find their way back to it, whatever they were encoded together with."""
+"""The vectors of a query's parts are returned to that query, even if other queries were encoded with it."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ JOINED = Expansion(text="it is a virus", method="query2doc")
 
 
 class Sides:
-    """Names the side of each text, and remembers how often it was asked."""
+    """An encoder that returns the side and the text in words, and remembers its calls."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []

@@ -36,7 +36,7 @@ def retriever(num_shards, **settings):
 def test_every_query_gets_its_best_documents_whatever_the_shards(num_shards):
     run = retriever(num_shards).retrieve(QUERIES, k=2)
 
-    # "cat": 2 in q1, 1 in d3 and d4, of which the larger id is first; "dog sits": 1 + 1 in d2, 1 in q1
+    # "cat" is twice in q1, and once in d3 and in d4, of which d4 is first. "dog sits" has 1 + 1 in d2, and 1 in q1.
     assert run.tag == "words"
     assert run.rankings == {
         "q1": (("q1", 2.0), ("d4", 1.0)),
@@ -75,7 +75,7 @@ def test_sharding_never_changes_the_ranking(scores, num_shards, k, drop, exclude
 def test_a_shard_is_asked_for_as_many_more_as_any_query_leaves_out():
     queries = [Query(query_id="q1", text=""), Query(query_id="q2", text="", excluded=frozenset({"d1", "d2"}))]
 
-    # 100 + 2 of q2, + 1 for the document that a query itself is
+    # 100, plus 2 that q2 leaves out, plus 1 for a document that is itself the query
     assert shard_depth(100, queries, drop_identical_ids=False) == 102
     assert shard_depth(100, queries, drop_identical_ids=True) == 103
     assert shard_depth(100, queries[:1], drop_identical_ids=False) == 100

@@ -1,4 +1,4 @@
-"""Which searches rewritten queries ask for, and what becomes of the rankings."""
+"""The searches that rewritten queries ask for, and the combination of their rankings."""
 
 from collections.abc import Mapping
 
@@ -58,7 +58,7 @@ def test_a_text_that_is_searched_on_its_own_takes_the_place_of_its_query(use, ro
     as_it_is, first, second = searches_of([two, one, none], combine)
 
     assert (asked(as_it_is), as_it_is.role) == ([("1", []), ("2", []), ("3", [])], "fused")
-    # only queries that have a text take part in its search
+    # only the queries that have a text are in the search for texts
     assert (asked(first), first.role) == ([("1", ["a"]), ("2", ["c"])], role)
     assert (asked(second), second.role) == ([("1", ["b"])], role)
     assert {part.use for search in (first, second) for item in search.queries for part in item.expansions} == {
@@ -105,8 +105,9 @@ def subtracted(of_query: Mapping[str, float], *of_texts: Mapping[str, float], k:
 
 
 def test_the_scores_of_a_text_are_taken_away_and_full_lists_count_their_lowest_for_what_they_lack() -> None:
-    # k = 3, so both lists are full. a: 9 - 2 = 7, c: 5 - 2 = 3, d: 5 - 4 = 1, b: 8 - 8 = 0 and e: 5 - 2 = 3, where a
-    # and c are not in the text's list (lowest 2), d and e not in the query's (lowest 5). c and e tie: e stands first.
+    # k = 3, so both lists are full. a and c are not in the text's list, whose lowest score is 2. d and e are not in
+    # the query's list, whose lowest score is 5. a: 9 - 2 = 7, c: 5 - 2 = 3, d: 5 - 4 = 1, b: 8 - 8 = 0, e: 5 - 2 = 3.
+    # c and e tie, so e is first.
     found = subtracted({"a": 9.0, "b": 8.0, "c": 5.0}, {"b": 8.0, "d": 4.0, "e": 2.0}, k=3)
 
     assert found == [("a", 7.0), ("e", 3.0), ("c", 3.0)]

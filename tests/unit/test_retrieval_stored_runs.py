@@ -1,4 +1,4 @@
-"""A run is kept under the name of all that changes it, and read again as it was."""
+"""A stored run is named by everything that changes it, and is read back unchanged."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def test_a_run_is_read_as_it_was_and_keeps_its_unanswered_queries() -> None:
 
     first = run_from_table("bm25", QUERIES, run_table(run))
 
-    # 0.1 as float32 is 0.10000000149011612; the second query was asked and not answered.
+    # 0.1 is 0.10000000149011612 as float32. The second query was searched and has no hits.
     assert first.rankings == {"q1": (ScoredDoc("d1", 0.10000000149011612),), "q/2": ()}
     assert run_from_table("bm25", QUERIES, run_table(first)) == first
 
@@ -60,7 +60,7 @@ def test_another_question_is_another_run(queries: tuple[Query, ...], k: int, inp
     ],
 )
 def test_runs_that_were_kept_by_earlier_versions_are_found(first: Query, name: str) -> None:
-    """The names are those of commit f41411a."""
+    """The names come from commit f41411a."""
     assert run_key({"k1": 0.9}, (first, QUERIES[1]), 10).name == name
 
 

@@ -177,7 +177,7 @@ def test_half_a_character_becomes_the_replacement_character() -> None:
 @pytest.mark.parametrize(
     ("rules", "texts"),
     [
-        # reasoning without its marker; a plain writer's thoughts; a refusal
+        # the texts are reasoning without a marker, a plain writer's thoughts, and a refusal
         (Rules(), ["", "b", ""]),
         (Rules(missing_marker=True), ["<think>a", "<think>a</think>b", ""]),
         (Rules(unusable_texts=True), ["", "b", "I cannot assist with that."]),

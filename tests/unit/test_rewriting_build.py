@@ -1,4 +1,4 @@
-"""The row of a method, and whether texts are replayed, decide which rewriter is built."""
+"""The row of the method, and whether texts are replayed, decide which rewriter is built."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What becomes of answers that can't be used, and what is said when there are too many."""
+"""Answers that can't be used are left out and counted, and too many of them are an error."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -36,7 +36,7 @@ def test_a_query_without_a_usable_text_stands_apart_from_what_was_wrong_with_tex
 
 
 def test_too_many_are_named_with_task_reasons_and_what_gives_other_texts() -> None:
-    # 12 and 3 of 20 without a text; q16 was cut too, and its text is used.
+    # 12 + 3 of 20 queries have no text. The text of q16 was cut too, but is used.
     cut, empty = [[answer("cut at limit")]] * 12, [[answer("empty")]] * 3
     usable = [[answer("cut at limit", "b")], *[[answer("none", "b")]] * 4]
 

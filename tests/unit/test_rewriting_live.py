@@ -50,7 +50,7 @@ def live(
 
 
 def rewritten(rewriter: LiveRewriter, *texts: str | Completion) -> Rewriting:
-    """Have the first texts written for the queries, in their order; `injury` and `nerves` where there are none."""
+    """Have the given texts written for the two queries, in order. The default texts are `injury` and `nerves`."""
     first, second, *_ = (*texts, *("injury", "nerves")[len(texts) :])
     model = ScriptedGenerator({"Write: acute pain": first, "Write: chronic pain": second})
     rewriting, _ = answer(rewriter.rewrite(QUERIES), {Ask: lambda ask: model.generate(ask.prompts)})
@@ -126,7 +126,7 @@ def test_lm01_lm03_how_a_text_ended_decides_about_it(
 
 
 def test_lm03_too_many_unusable_texts_fail_and_are_named() -> None:
-    # 1 of 2 is 0.5: allowed at 0.5, above 0.4
+    # 1 of 2 is 0.5, which 0.5 allows and 0.4 doesn't
     rewritten(live(max_unusable=0.5), " ")
     with pytest.raises(
         DataError, match=r"Biology: rewriter hyde/m: 1 of 2 queries have no usable text \(empty: 1\), 40% may: 7"
@@ -201,7 +201,8 @@ LONG = {"7": [" ".join(["x"] * 90)], "8": ["x"]}
 def test_candidates_are_halved_until_they_fit_where_that_is_allowed() -> None:
     rewriting, [_, _, ask] = corrected(lamer(too_long="halve"), LONG, room=25)
 
-    # "Correct", "[1].", "for acute pain" are 5 words; with 64, 32 and then 16 words of the candidate 69, 37, 21
+    # "Correct", "[1].", "for acute pain" are 5 words. With 64, 32 and 16 words of the candidate they are 69, 37 and
+    # 21.
     assert isinstance(ask, Ask)
     versions = (ask.prompts[0].messages, *ask.prompts[0].shorter)
     assert [len(messages[-1]["content"].split()) for messages in versions] == [69, 37, 21]

@@ -1,4 +1,4 @@
-"""Methods of a user's own: what a models file may say of one, and what is said where it is wrong."""
+"""A user's own methods: what a models file may say about one, and the errors if the file is wrong."""
 
 import sys
 from pathlib import Path

@@ -97,7 +97,8 @@ def test_a_prompt_that_all_tasks_share_is_that_of_its_folder(tmp_path):
 
 
 def test_lamer_candidates_are_numbered_and_cut_as_published():
-    # generate_hypothetical_doc.py: newlines are blanks, so are runs of them; `[i]. ` from 1; a line break before each
+    # generate_hypothetical_doc.py turns each run of newlines and spaces into one space, puts `[i]. ` before each
+    # candidate, from 1, and a line break before that
     assert numbered(["a\nb  c d", "e"], words=3) == "\n[1]. a b c\n[2]. e"
     assert numbered([], words=3) == ""
 

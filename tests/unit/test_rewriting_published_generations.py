@@ -35,7 +35,7 @@ def replay(folder, *, method="hyde", generations="o3-mini", can_fetch=False):
 
 
 def test_there_are_twenty_sets_per_task():
-    # hyde 10, query2doc 3, lamer 3, search-o1 2, search-r1 2
+    # hyde has 10, query2doc 3, lamer 3, search-o1 2, search-r1 2
     assert len(GENERATIONS) == 20
     assert {row.method for row in GENERATIONS.values()} <= set(METHODS)
 
@@ -49,7 +49,7 @@ def test_every_published_system_with_a_rewriter_can_be_computed_from_one_of_them
 def test_every_writer_has_the_answer_format_of_the_published_protocol():
     reasoning = {row.writer for row in GENERATIONS.values() if format_of(row.writer).reasoning}
 
-    # base.py:5 of R2MED at 62b7074, of which these have published texts
+    # base.py:5 of R2MED at 62b7074 lists reasoning models; these of them have published texts
     assert reasoning == {
         "r1-qwen-32b", "r1-llama-70b", "qwq-32b", "huatuo-o1-70b", "qwen3-32b", "qwen-7b-ins", "qwen-3b-ins",
     }  # fmt: skip

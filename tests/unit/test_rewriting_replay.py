@@ -36,7 +36,7 @@ def replay(folder, *, method="hyde", generations="qwen-7b", compat="none", **set
 
 
 def replayed(folder, queries=QUERIES, **settings):
-    """Replay without asking for anything."""
+    """Replay texts, and check that no demand is made."""
     rewriting, demands = answer(replay(folder, **settings).rewrite(queries), {})
     assert demands == []
     return rewriting
@@ -108,7 +108,7 @@ def test_lm03_unusable_texts_leave_the_query_as_it_was_and_are_listed(tmp_path):
 def test_lm03_too_many_unusable_texts_fail_and_are_named(tmp_path):
     write_generations(tmp_path, [row("7", ""), row("8", "nerves")])
 
-    # 1 of 2 is 0.5: allowed at 0.5, above 0.4
+    # 1 of 2 is 0.5, which 0.5 allows and 0.4 doesn't
     assert replayed(tmp_path, max_unusable=0.5).queries[0] == QUERIES[0]
     with pytest.raises(DataError, match=r"1 of 2 queries have no usable text .*40% may: 7"):
         replayed(tmp_path, max_unusable=0.4)
@@ -187,7 +187,7 @@ def test_a_benchmark_that_skips_what_is_missing_still_shows_the_nearest_name(tmp
 
 @pytest.mark.parametrize("compat", ["none", "r2med"])
 def test_half_of_a_surrogate_pair_is_named_with_its_line(tmp_path, compat):
-    # JSON can spell it, UTF-8 can't
+    # JSON can spell half of a surrogate pair, UTF-8 can't
     path = tmp_path / "gpt4.jsonl"
     path.write_text('{"id": "7", "text": "q", "hy_doc": "ab\\ud83d"}\n', encoding="utf-8")
 

@@ -27,7 +27,7 @@ Said = str | Completion | None
 
 
 class Agent:
-    """A language model that says its lines in turn, one list of lines per question; remembers every prompt."""
+    """A language model with a list of lines per question. It says them in turn, and remembers every prompt."""
 
     def __init__(self, lines: Mapping[str, Sequence[Said]], condensed: Said = "facts") -> None:
         self.prompts: list[ChatPrompt] = []
@@ -48,7 +48,7 @@ class Agent:
 
 
 class Library:
-    """Finds two passages for every request, and remembers the requests of every call."""
+    """A first stage that finds two passages for every request, and remembers the requests of every call."""
 
     def __init__(self, *passages: str) -> None:
         self.calls: list[list[str]] = []
@@ -87,7 +87,7 @@ def agent(*, method: str = "search-r1", **changes: Any) -> SearchAgent:
 
 
 class Desk:
-    """Leads agents over one store, and remembers what the last one demanded."""
+    """Drives agents over one store, and remembers the demands of the last one."""
 
     def __init__(self, folder: Path) -> None:
         self._store = ArtifactStore(str(folder))
@@ -106,7 +106,7 @@ class Desk:
         return rewriting
 
     def unfinished(self, agent: SearchAgent, queries: Sequence[Query] = QUERIES[:1]) -> int:
-        """Return how many conversations are yet to be led."""
+        """Return the number of conversations that are not yet finished."""
 
         class Asked(Exception):  # noqa: N818
             pass
@@ -263,7 +263,7 @@ def test_condensing_takes_time_and_other_conversations_do_not(desk: Desk) -> Non
 
     rewriting = desk.lead(agent(method="search-o1", max_seconds=10), model, queries=QUERIES)
 
-    # 4 + 3 + 4 seconds; and 1 + 3 + 1 + 3 + 1
+    # the first conversation takes 4 + 3 + 4 seconds, the second 1 + 3 + 1 + 3 + 1
     assert rewriting.flagged["time limit"] == ("1",)
     assert [len(query.expansions) for query in rewriting.queries] == [0, 1]
 
@@ -317,13 +317,13 @@ R1_TEMPLATE = (
     "{% else %}<|Assistant|>{{ message['content'].split('</think>')[-1] }}<|end|>{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}<|Assistant|><think>{% endif %}"
 )
-"""Cuts ended thoughts out of all messages of the model, as the templates of R1, QwQ and Qwen3 do."""
+"""A chat template that cuts ended thoughts out of the model's messages, like the templates of R1, QwQ and Qwen3."""
 
 KEEPING_TEMPLATE = R1_TEMPLATE.replace(".split('</think>')[-1]", "")
 
 
 def rendered(prompt: ChatPrompt, template: str) -> str:
-    """Render a prompt as vLLM does, which refuses what transformers can't render."""
+    """Render a prompt as vLLM does. vLLM refuses a prompt that transformers can't render."""
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
     from transformers import PreTrainedTokenizerFast
@@ -471,9 +471,9 @@ Messages = Sequence[Mapping[str, str]]
 def forgetful(
     is_too_long: Callable[[Messages], bool], *, listens: bool = True
 ) -> Callable[[Ask], list[Completion | None]]:
-    """A model that looks for the rash for ever, or until an answer is demanded, and for the fever once.
+    """Return a model that searches for the fever once, and for the rash until an answer is demanded, or for ever.
 
-    It answers the first version of a prompt that is not too long.
+    The model answers the first version of a prompt that is not too long.
     """
 
     def say(last: str) -> str:
@@ -511,8 +511,9 @@ def test_too_many_conversations_that_outgrow_the_model_are_an_error(desk: Desk) 
         desk.lead(agent(unusable=0.5), forgetful(lambda messages: True), queries=QUERIES)
 
 
-# The question has 4 words, a request 1, and what it finds 103: 100 with a number and two marks. Two searches make 212
-# words, three 316, which is more than 250. In brief three make 4 + 3 * (1 + 32 + 2) and 10 of the demand: 119.
+# The question has 4 words, and a request has 1. The results of a request have 103 words: 100, a number and two marks.
+# With two searches there are 212 words, with three 316, which is more than 250. With shortened results, three
+# searches have 4 + 3 * (1 + 32 + 2) words, and the demand for an answer has 10: 119.
 @pytest.mark.parametrize(
     ("listens", "flagged", "texts"),
     [

@@ -21,7 +21,7 @@ from tests.word_overlap import WORD_OVERLAP, OverlapRow, OverlapStage
 
 @pytest.fixture(autouse=True)
 def kinds_of_this_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test registers is forgotten after it."""
+    """Forget the kinds that a test registers after the test."""
     monkeypatch.setattr(kinds, "KINDS", dict(kinds.KINDS))
     monkeypatch.setattr(load, "SECTIONS", dict(load.SECTIONS))
 

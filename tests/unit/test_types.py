@@ -1,4 +1,4 @@
-"""Values that travel along the flow."""
+"""The values that the parts of the flow pass on."""
 
 import pytest
 
@@ -18,7 +18,8 @@ def test_a_text_is_used_as_its_method_implies_unless_it_is_told(method: str, use
 
 
 def test_a_use_that_the_method_implies_leaves_the_keys_of_old_stores() -> None:
-    # sha256 of [["1","rash",[["a","hyde",false],["b","query2doc",true]]]], the first 32 digits: no use stands in it
+    # The first 32 digits of the sha256 of [["1","rash",[["a","hyde",false],["b","query2doc",true]]]], which has no
+    # use.
     old = "2fd4fbe0e49a47d2aea47113296e1e08"
 
     assert (

@@ -1,4 +1,4 @@
-"""One driver answers the demands of all parts: in few large batches, once, and never more at a time than fits."""
+"""One driver answers the demands of all parts once, in few large batches, and never starts more than fits."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -67,7 +67,7 @@ def writing_then_finding(task: Task, text: str) -> Steps[Run]:
 
 
 def conversation(task: Task, turns: int) -> Steps[int]:
-    """Asks and searches in turn, as an agent does; answers in the end."""
+    """Ask a model and search in turn, as an agent does, then ask for the answer. Return the number of turns."""
     yield Expect(searches=((task, BM25),), models=(MODEL,))
     for turn in range(turns):
         [request] = yield from asking(f"{task.name} turn {turn}")
@@ -78,7 +78,7 @@ def conversation(task: Task, turns: int) -> Steps[int]:
 
 
 class Echo(ScriptedGenerator):
-    """Answers every prompt with its own text."""
+    """A model that answers every prompt with the prompt's own text."""
 
     def __init__(self) -> None:
         super().__init__(_Echoes())
@@ -98,7 +98,7 @@ class _Echoes(Mapping[str, str]):
 def run(
     store: ArtifactStore, parts: Mapping[str, Steps[Any]], **settings: Any
 ) -> tuple[dict[str, Any], ScriptedRunner, Worklog]:
-    """Return what became of each part, the runner, and its log."""
+    """Return the result or the error of each part, the runner, and the runner's log."""
     worklog = Worklog()
     runner = ScriptedRunner(store, worklog, **settings)
     outcomes = dict(Driver(store, runner, worklog, fetch).run(parts))
@@ -183,7 +183,7 @@ def test_what_the_store_answers_alone_is_told_from_what_needs_work(store: Artifa
 
 
 class NoRoomForY(Echo):
-    """Has no room for one prompt, whatever it is asked beside."""
+    """A model that has no room for the prompt `y`."""
 
     def generate(self, prompts, *, keep=None):  # type: ignore[no-untyped-def]
         long = [item.unit for item in prompts if item.messages[-1]["content"] == "y"]
@@ -198,7 +198,7 @@ def test_a_prompt_that_is_too_long_is_answered_with_none_and_the_others_with_tex
     results, _, _ = run(store, {"a": asking("x", "y", "z")}, generator=model)
 
     assert results["a"] == ["x", None, "z"]
-    # x was written before the trouble, so only z is asked for again.
+    # x was written before the error, so only z is asked for again.
     assert [[item.messages[-1]["content"] for item in call] for call in model.calls] == [["x"], ["z"]]
 
 
@@ -283,7 +283,7 @@ def test_the_final_searches_wait_for_the_texts_so_every_index_is_opened_once(sto
     }
     _, runner, log = run(store, parts, generator=Echo())
 
-    # Both corpora are prepared beside the writing; two texts for two tasks are one batch of two.
+    # Both corpora are prepared while the model writes. Both texts of both tasks are one batch.
     assert sorted(runner.calls) == ["open one", "open two", "prepare one, two", "start script"]
     assert log.started == log.ended
     assert sum(log.started.values()) == 3
@@ -302,7 +302,7 @@ def test_corpora_are_prepared_beside_the_writing_where_both_fit(
 
 def test_agents_over_more_tasks_than_fit_open_each_index_once(store: ArtifactStore) -> None:
     tasks = [task_of(store, f"task {number}") for number in range(8)]
-    # The model takes 2 of 6 CPUs, so four indexes of 1 fit beside it.
+    # The model takes 2 of 6 CPUs, so four indexes of 1 CPU each fit beside it.
     _, runner, log = run(
         store,
         {task.name: conversation(task, turns=5) for task in tasks},
@@ -323,7 +323,7 @@ def test_a_model_and_an_index_that_never_fit_together_take_turns(store: Artifact
     results, _, log = run(store, {task.name: conversation(task, turns=2) for task in tasks}, cpus=1, generator=model)
 
     assert results == {"one": 2, "two": 2}
-    # Both conversations take each of their three turns together.
+    # Both conversations ask together in each of three rounds: two turns and the answer.
     assert [len(call) for call in model.calls] == [2, 2, 2]
     assert log.started == log.ended
 

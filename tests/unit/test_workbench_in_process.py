@@ -1,9 +1,8 @@
-"""First stages without Ray: what is stored is left alone, what fails is named, stages that share a model don't mix."""
+"""First stages without Ray: what is stored is left alone, what fails is named, one model serves several rules."""
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.protocols import Computing, Maker
 from r2med_ray.settings.compat import Rules
 from r2med_ray.stages.lexical import LexicalStage
+from r2med_ray.stages.preparation import queries_left, shards_left
 from r2med_ray.stages.vectors import DenseStage
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Document, Expansion, Task
@@ -24,12 +24,10 @@ from r2med_ray.workbench.in_process import InProcess
 from tests.word_overlap import OverlapRow, OverlapStage, WordsMaker
 
 BM25 = LexicalStage(row=BM25_ROWS["bm25"], rules=Rules())
+MINILM = DenseStage(
+    row=load_catalog().encoders["all-MiniLM-L6-v2"].model_copy(update={"dtype": "float32"}), rules=Rules()
+)
 OVERLAP = OverlapStage(row=OverlapRow(name="words"), rules=Rules())
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> ArtifactStore:
-    return ArtifactStore(str(tmp_path))
 
 
 @pytest.fixture
@@ -48,6 +46,16 @@ def test_what_is_stored_is_left_alone(work: InProcess, task: Task) -> None:
 
     assert (first.documents, first.stored_before) == (80, 0)
     assert (second.documents, second.stored_before) == (0, 3)
+
+
+def test_what_two_tasks_over_one_corpus_share_is_listed_once(store: ArtifactStore, task: Task) -> None:
+    twin = replace(task, name="Twin")
+
+    left = shards_left(store, [(task, MINILM), (twin, MINILM)], "cpu")
+    assert [work.unit for work in left.work] == [f"Demo-Cases, shard {index}" for index in range(3)]
+    queries = queries_left(store, [(task, MINILM, task.queries), (twin, MINILM, task.queries)], "cpu")
+    assert queries is not None
+    assert [work.unit for work in queries.work] == ["the queries of Demo-Cases"]
 
 
 def test_what_two_tasks_or_two_stages_share_is_made_once(work: InProcess, task: Task) -> None:
@@ -119,8 +127,7 @@ def test_work_that_is_told_to_stop_begins_no_further_shard(work: InProcess, task
 def test_stages_that_share_a_model_keep_their_own_rules_for_queries(
     work: InProcess, store: ArtifactStore, task: Task
 ) -> None:
-    row = load_catalog().encoders["all-MiniLM-L6-v2"].model_copy(update={"dtype": "float32"})
-    ours, published = (DenseStage(row=row, rules=Rules.of(compat)) for compat in ("none", "r2med"))
+    ours, published = MINILM, replace(MINILM, rules=Rules.of("r2med"))
     queries = [replace(task.queries[0], expansions=(Expansion(text="a blocked artery", method="query2doc"),))]
 
     assert ours.artifact_group == published.artifact_group

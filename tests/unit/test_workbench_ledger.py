@@ -1,4 +1,4 @@
-"""The ledger in whole numbers: room, who ends, who goes first, and that everybody is served in the end."""
+"""The ledger, tested with whole numbers: what fits, what ends, what goes first, and that every part is served."""
 
 from dataclasses import replace
 
@@ -46,7 +46,7 @@ def test_where_all_wait_for_each_other_the_quickest_start_goes_first() -> None:
 
 
 def test_nothing_that_is_needed_ends_while_something_else_can_be_done() -> None:
-    # Index 1 is needed by b, who now waits for the model; index 2 would have to take its place.
+    # b needs index 1 and now waits for the model. Index 2 would only fit in place of index 1.
     running = holders(("index 1", 2, "b"), ("model", 2, "b"))
     choice = choose(Need(cpus=4), running, [group("index 2", 2), group("model", 2, waiting="b", coming="a")])
 
@@ -56,7 +56,8 @@ def test_nothing_that_is_needed_ends_while_something_else_can_be_done() -> None:
 def test_as_little_ends_as_possible_and_what_nobody_needs_ends_first() -> None:
     running = holders(("needed", 2, "b"), ("idle", 1, ""), ("wanted by two", 2, "bc"))
 
-    # 5 of 6 CPUs are held. 2 need 1 more: the idle one is enough. 3 need 2 more: of the one that b alone needs.
+    # 5 of 6 CPUs are held. A group of 2 needs 1 more, so the idle holder ends. A group of 3 needs 2 more, so the
+    # holder that only b needs ends.
     assert ends_for(Need(cpus=6), running, group("new", 2)) == ("idle",)
     assert ends_for(Need(cpus=6), running, group("new", 3)) == ("needed",)
     assert ends_for(Need(cpus=6), running, group("new", 1)) == ()
@@ -90,7 +91,7 @@ PLACES = [f"p{number}" for number in range(6)]
 
 @st.composite
 def clusters(draw: st.DrawFn) -> tuple[int, dict[str, int], list[list[str]]]:
-    """A number of CPUs, what each place reserves, and for each part the places that it goes to, in its order."""
+    """Draw the number of CPUs, the CPUs that each place reserves, and the places that each part goes to, in order."""
     cpus = draw(st.integers(1, 8))
     needs = {place: draw(st.integers(0, cpus)) for place in PLACES}
     routes = draw(st.lists(st.lists(st.sampled_from(PLACES), min_size=1, max_size=6), min_size=1, max_size=8))
@@ -129,7 +130,8 @@ def test_every_part_comes_to_its_end_and_never_more_is_reserved_than_there_is(
         assert sum(holder.need.cpus for holder in running.values()) <= cpus
         for each in groups:
             passed_over[each.name] = 0 if each.name == chosen.name else passed_over.get(each.name, 0) + 1
-            # Whoever has run out of patience goes before those that haven't; at most all other places go before.
+            # A group that was passed over `patience` times goes before groups that were not. At most all other places
+            # go before it.
             assert passed_over[each.name] <= patience + len(PLACES)
         for part in chosen.waiting:
             left[part].pop(0)

@@ -1,4 +1,4 @@
-"""What a cluster reserves for the parts of a benchmark, worked out before anything is started."""
+"""The CPUs and GPUs that the parts of a benchmark reserve are worked out before anything is started."""
 
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ def has_room(asked: ClusterRunner, model: LanguageModelRow, need: Need) -> bool:
 def test_there_is_room_for_what_the_engine_and_its_ingress_leave(tmp_path: Path) -> None:
     asked, model = runner(tmp_path, LAPTOP), row(tmp_path)
 
-    # 2 CPUs less 1 of the engine and a quarter of the ingress.
+    # Of 2 CPUs, the engine takes 1 and the ingress a quarter.
     assert has_room(asked, model, Need(cpus=0.75))
     assert not has_room(asked, model, Need(cpus=1.0))
 

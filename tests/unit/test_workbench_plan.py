@@ -1,4 +1,4 @@
-"""A plan reads; it fetches, converts and starts nothing, and shows what is missing as missing."""
+"""A plan only reads. It fetches, converts and starts nothing, and shows what is missing."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -158,7 +158,7 @@ def test_texts_yet_to_be_written_are_counted_and_what_their_model_reserves_is_sh
     [source] = resolve_tasks(["Demo-Posts"])
     count = len(read_task_queries(source))
 
-    # Three texts of each query; LameR's prompts show what a search that a plan doesn't make would find.
+    # Each query has three texts. LameR's prompts depend on a search that a plan doesn't make.
     assert f"h, Demo-Posts: {3 * count} of {3 * count}" in text
     assert f"l, Demo-Posts: up to {count}; they depend on what bm25 finds" in text
     assert "language model small: 1-2 replicas, each 2 × 1 CPU" in text

@@ -1,4 +1,4 @@
-"""Two halves of a job at once: the first failure is the one that is raised, and it ends the other half soon."""
+"""Two halves of a job run at once. The first failure is raised and soon ends the other half."""
 
 import signal
 import threading
@@ -27,12 +27,12 @@ shout = completions(str.upper)
 
 
 def first_at_once(request: Request) -> Reply:
-    """Answers the first prompt, and all others 8 s later."""
+    """Answer the prompt `first` at once, and any other prompt after 8 s."""
     return slow(shout, 0.0 if request.body["messages"][-1]["content"] == "first" else 8.0)(request)
 
 
 class Halves:
-    """A language model behind a service that writes two prompts at once, and shards of 0.05 s each."""
+    """The two halves: a model behind a service, with two prompts at once, and encoding of shards of 0.05 s each."""
 
     def __init__(self, store: ArtifactStore, service: Service) -> None:
         self.stop = threading.Event()
@@ -90,7 +90,7 @@ def test_a_refused_key_is_said_before_the_corpora_are_encoded(tmp_path: Path) ->
         with pytest.raises(RefusedError, match="HTTP 401: Incorrect API key"):
             side_by_side(work.encode, work.write, work.stop)
 
-    # All 400 shards would take 20 s; so far there was time for a few.
+    # All 400 shards would take 20 s. There was only time for a few.
     assert len(work.shards) < 40
 
 
@@ -118,11 +118,11 @@ def test_what_ends_the_encoding_ends_the_writing_and_keeps_what_is_written(
         with pytest.raises(error) as raised:
             side_by_side(lambda: half(work), work.write, work.stop)
         took = time.monotonic() - began
-        # Two at once: the first is answered, and with a and b in flight no other is begun.
+        # Two prompts are in flight at once. The first is answered. While a and b are in flight, no other is begun.
         assert len(service.requests) <= 3
 
     assert raised.type is error
-    assert took < 4  # of 8 s that each call in flight would take
+    assert took < 4  # each call in flight would take 8 s
     assert work.unfinished == len(PROMPTS) - 1
 
 

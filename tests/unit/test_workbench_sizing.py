@@ -1,4 +1,4 @@
-"""What a cluster has, and what it can never run."""
+"""The pools that fit a cluster, and settings that it can never run."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def resources(**stages: dict[str, object]) -> ResourcesConfig:
 
 def test_ry01_a_pool_leaves_room_for_the_tasks_that_read_for_it() -> None:
     pools = size_pools(ResourcesConfig(), LAPTOP)
-    # 2 CPUs less half a CPU for reading.
+    # Of 2 CPUs, half a CPU is kept for reading.
     assert pools.encode == Pool(actors=1, cpus=1.5, gpus=0.0)
 
 

@@ -1,4 +1,4 @@
-"""Texts are asked for once, kept as they came, and the same for everybody afterwards."""
+"""A text is asked for once, stored unchanged, and the same for every part that asks for it later."""
 
 import json
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ def unfinished(store: ArtifactStore, prompts: Sequence[ChatPrompt], model: Scrip
 def write(
     store: ArtifactStore, generator: TextGenerator, prompts: Sequence[ChatPrompt], model: ScriptedModel = MODEL
 ) -> list[Completion | None]:
-    """Have what isn't stored written, as the driver does, and return the texts in the order of the prompts."""
+    """Have the texts written that aren't stored, as the driver does. Return all texts in the order of the prompts."""
     texts = Texts(store)
     keys = texts.keys(model, prompts)
     found: dict[str, Completion | None] = dict(texts.find(keys))
@@ -48,7 +48,7 @@ def said(completions: Sequence[Completion | None]) -> list[str | None]:
 
 
 class FailsAtB(ScriptedGenerator):
-    """Answers what comes before b, and then fails."""
+    """A model that answers the prompts before `b`, and then fails."""
 
     def generate(self, prompts, *, keep=None):  # type: ignore[no-untyped-def]
         contents = [prompt.messages[-1]["content"] for prompt in prompts]
@@ -131,7 +131,7 @@ def test_everything_about_a_text_is_kept(store: ArtifactStore) -> None:
 
 
 def test_a_text_is_stored_with_the_prompt_that_it_answers_in_whatever_order_texts_come(store: ArtifactStore) -> None:
-    write(store, ScriptedGenerator(ANSWERS), PROMPTS)  # it keeps the last one first
+    write(store, ScriptedGenerator(ANSWERS), PROMPTS)  # the generator keeps the last text first
 
     assert said(write(store, ScriptedGenerator({}), PROMPTS)) == ["A", "B", "C"]
 

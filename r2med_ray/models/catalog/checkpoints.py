@@ -1,7 +1,7 @@
-"""The rows of sparse encoders and of late interaction, whose checkpoints say themselves how texts become vectors.
+"""The rows of sparse encoders and of late interaction models.
 
-sentence-transformers loads both (`SparseEncoder`, `MultiVectorEncoder`). Prompts, query expansion and masks come with
-the checkpoint; a row only says what is to be otherwise.
+sentence-transformers loads both kinds (`SparseEncoder`, `MultiVectorEncoder`). A checkpoint says how texts become
+vectors: prompts, query expansion and masks come with the checkpoint. A row says only what differs.
 """
 
 from typing import Any, Literal
@@ -16,21 +16,21 @@ SIDES: tuple[Side, ...] = ("query", "document")
 
 
 class CheckpointRow(Row):
-    """Texts to whatever a checkpoint of sentence-transformers makes of them: the base of the two kinds below."""
+    """A model whose checkpoint is loaded by sentence-transformers: the base of the two kinds below."""
 
     model: str
     """`org/name` on the Hub, a folder (`./x`, `/x`, `~/x`; relative to the YAML file), or `package:NAME`."""
 
     query_prompt: str | None = None
-    """Is put before each query. Left out: the checkpoint's own prompt."""
+    """A text that is put before each query. If left out, it is the checkpoint's own prompt."""
 
     document_prompt: str | None = None
     max_length: int = Field(ge=2)
     """Tokens kept of a document, special tokens included; never more than tokenizer and positions allow."""
 
     query_max_length: int | None = Field(default=None, ge=2)
-    """Tokens kept of a query, or the fixed length that the checkpoint fills queries up to. Left out: what the
-    checkpoint says, or else all that tokenizer and positions allow."""
+    """Tokens kept of a query, or the fixed length that the checkpoint fills queries up to. If left out, the
+    checkpoint's own number is used, or else all that tokenizer and positions allow."""
 
     def needs(self) -> Needs:
         return Needs(checkpoints=(Source(self.model, self.revision),), memory_gb=self.memory_gb)
@@ -63,8 +63,8 @@ class CheckpointRow(Row):
         """Return everything that changes a vector, for an artefact's key; see `EncoderRow.encoding_inputs`.
 
         Raises:
-            ConfigError: a folder or package without a checkpoint.
-            NotAtHand: a Hub model without revision.
+            ConfigError: the folder or package has no checkpoint.
+            NotAtHand: the row names a Hub model without a revision.
         """
         return {
             "model": sources.identity(self.model, self.revision),
@@ -75,10 +75,10 @@ class CheckpointRow(Row):
 
 
 class SparseRow(CheckpointRow):
-    """Texts to weights of vocabulary entries: SPLADE, or a network for documents and a table for queries."""
+    """A model that weights vocabulary entries: SPLADE, or a network for documents and a table for queries."""
 
     max_active_dims: int | None = Field(default=None, ge=1)
-    """Entries kept of a document: those of the greatest weight. Left out: all of them."""
+    """Entries kept of a document: those of the greatest weight. If left out, all entries are kept."""
 
     query_max_active_dims: int | None = Field(default=None, ge=1)
 
@@ -88,10 +88,11 @@ class SparseRow(CheckpointRow):
 
 
 class LateInteractionRow(CheckpointRow):
-    """Texts to one vector per token, compared by MaxSim."""
+    """A model that gives one vector per token. The vectors are compared by MaxSim."""
 
     projection: Literal["model", "none"] = "model"
-    """`model`: the checkpoint was trained for late interaction. `none`: the last states of any encoder's tokens."""
+    """`model`: the checkpoint was trained for late interaction, and has a projection. `none`: the checkpoint is any
+    encoder, and the vectors are the last states of its tokens."""
 
     def encoding_inputs(self, *, device: str = "auto", side: Side | None = None) -> dict[str, Any]:
         return super().encoding_inputs(device=device, side=side) | {"projection": self.projection}

@@ -1,4 +1,4 @@
-"""What this machine computes with, and how many tokens go through a model at once."""
+"""The device and the dtype of this machine, and how many tokens go through a model at once."""
 
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias, get_args
@@ -7,34 +7,33 @@ Dtype: TypeAlias = Literal["float32", "bfloat16", "float16"]
 DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 
 CPU_TOKENS = 2048
-"""Most padded tokens of one forward pass on a CPU, so few that the activations of a small model stay in the cache:
-on two AVX2 cores with 32 MiB of cache MiniLM took 0.80 of the time that it takes at 8,192 tokens."""
+"""Most padded tokens of one forward pass on a CPU. With so few tokens, the activations of a small model stay in the
+cache: on two AVX2 cores with 32 MiB of cache, MiniLM took 0.80 of its time at 8,192 tokens."""
 
 
 class BatchLimits(NamedTuple):
     """Two limits on the padded tokens of one forward pass."""
 
     most: int
-    """Never more than this, except for a single text that is longer."""
+    """The most padded tokens of a pass, except for a single text that is longer."""
 
     few: int
-    """Up to this, texts of any length go together, for padding costs less than another pass."""
+    """Padded tokens up to which texts of any lengths go together, because padding costs less than another pass."""
 
 
 def best_device() -> str:
-    """Return `cuda` where torch sees a GPU, else `cpu`."""
+    """Return `cuda` if torch sees a GPU, else `cpu`."""
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def best_dtype(device: str) -> Dtype:
-    """Return the fastest type that keeps the ranking.
+    """Return the fastest dtype that keeps the ranking.
 
-    On a GPU that is bfloat16, or float16 where the chip computes no bfloat16 (before Ampere). A machine without a GPU
-    that is asked about `cuda` answers bfloat16. On a CPU it is bfloat16 where the CPU has instructions for it
-    (`amx_bf16` or `avx512_bf16`); without them bfloat16 is 8 times slower, so it is float32. On anything else it is
-    float32.
+    On a GPU the dtype is bfloat16, or float16 if the chip computes no bfloat16 (before Ampere). A machine without a
+    GPU answers bfloat16 for `cuda`. On a CPU the dtype is bfloat16 if the CPU has instructions for it (`amx_bf16` or
+    `avx512_bf16`), else float32, because bfloat16 is 8 times slower without them. On all other devices it is float32.
     """
     if device.startswith("cuda"):
         import torch
@@ -45,7 +44,7 @@ def best_dtype(device: str) -> Dtype:
 
 
 def cpu_has_bfloat16(cpu_info: Path = Path("/proc/cpuinfo")) -> bool:
-    """Return whether Linux names a bfloat16 unit of an x86 CPU; False where it can't be asked."""
+    """Return whether Linux names a bfloat16 unit of an x86 CPU; False if Linux can't be asked."""
     if not cpu_info.is_file():
         return False
     flags = next((line for line in cpu_info.read_text().splitlines() if line.startswith("flags")), "").split()
@@ -53,7 +52,7 @@ def cpu_has_bfloat16(cpu_info: Path = Path("/proc/cpuinfo")) -> bool:
 
 
 def batch_limits(device: str, token_budget: int) -> BatchLimits:
-    """Return the limits of one pass: `token_budget` on an accelerator, no more than `CPU_TOKENS` on a CPU."""
+    """Return the limits of one pass: `token_budget` on an accelerator, at most `CPU_TOKENS` on a CPU."""
     if device == "cpu":
         return BatchLimits(most=min(token_budget, CPU_TOKENS), few=256)
     return BatchLimits(most=token_budget, few=min(token_budget, 4096))
@@ -67,7 +66,7 @@ def set_threads(count: int) -> None:
 
 
 def prepare_worker(threads: int) -> None:
-    """Set up a process that only loads a model and computes: its threads, and no progress bars in a job's log."""
+    """Set up a process that only loads a model and computes: set its threads, and turn off progress bars."""
     from transformers.utils import logging
 
     set_threads(threads)

@@ -1,4 +1,4 @@
-"""The rows of encoders: a checkpoint that makes one vector of a text, and how it is meant to be used."""
+"""The rows of encoders: a checkpoint that makes one vector of a text, and how the checkpoint is used."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, Self
@@ -19,7 +19,7 @@ _POOLINGS_OF: Mapping[str, tuple[str, ...]] = {
     "append_eos": (*_OWN_POOLINGS, "model"),
     "exclude_prompt_from_pooling": ("mean", "model"),
 }
-"""Key of an encoder's row → the poolings that make use of it."""
+"""Key of an encoder's row → the poolings that use this key."""
 
 _VECTOR_KEYS = {
     *("pooling", "attention", "exclude_prompt_from_pooling", "document_as_pair"),
@@ -29,57 +29,57 @@ _VECTOR_KEYS = {
 
 
 class EncoderRow(OwnClassRow):
-    """Texts to vectors. A row with a `class` may leave out `model` and `pooling`."""
+    """A model that gives one vector per text. A row with a `class` may leave out `model` and `pooling`."""
 
     model: str = ""
     """`org/name` on the Hub, a folder (`./x`, `/x`, `~/x`; relative to the YAML file), or `package:NAME`."""
 
     document_model: str = ""
-    """A second checkpoint that reads the documents; without one `model` reads both."""
+    """A second checkpoint, which reads the documents. Without it, `model` reads queries and documents."""
 
     document_revision: str | None = Field(default=None, pattern=r"^[0-9a-f]{40}$")
     """Commit of `document_model`."""
 
     pooling: Literal["mean", "cls", "last", "model", "encode"] | None = None
-    """`model`: whatever modules the checkpoint brings for sentence-transformers. `encode`: the method
-    `encode(texts, instruction, max_length)` of the checkpoint's own code."""
+    """How token vectors become one vector. `model`: the modules that the checkpoint has for sentence-transformers.
+    `encode`: the method `encode(texts, instruction, max_length)` of the checkpoint's own code."""
 
     attention: Literal["model", "bidirectional"] = "model"
-    """`bidirectional`: every token of a causal language model sees every other."""
+    """`bidirectional`: every token of a causal language model sees every other token."""
 
     query_prompt: str = ""
-    """Is put directly before a query, without a space; `{instruction}` becomes the task's instruction."""
+    """A text that is put directly before a query, without a space. `{instruction}` becomes the task's instruction."""
 
     document_prompt: str = ""
     instructions: Mapping[str, str] = Field(default_factory=dict)
-    """Task → instruction; `default` is for all other tasks. In YAML also the name of a shipped set, e.g. `r2med`."""
+    """Task → instruction; `default` is for all other tasks. YAML may give the name of a shipped set, e.g. `r2med`."""
 
     document_instructions: Mapping[str, str] = Field(default_factory=dict)
-    """The same for documents; where it is left out, `instructions` holds for both."""
+    """Task → instruction for documents. If left out, `instructions` is for queries and documents."""
 
     exclude_prompt_from_pooling: bool = False
-    """Whether the prompt's tokens are left out of the mean; they are read all the same."""
+    """Whether the prompt's tokens are left out of the mean. The model still reads these tokens."""
 
     document_as_pair: bool = False
-    """Whether a document is the pair (title, text), cut at the longer of the two: `[CLS] title [SEP] text [SEP]`."""
+    """Whether a document is read as the pair (title, text): `[CLS] title [SEP] text [SEP]`. The longer one is cut."""
 
     max_length: int = Field(ge=2)
     """Tokens kept of a document, special tokens included; never more than tokenizer and positions allow."""
 
     query_max_length: int | None = Field(default=None, ge=2)
-    """Tokens kept of a query; `max_length` where it is left out."""
+    """Tokens kept of a query; `max_length` if left out."""
 
     similarity: Literal["cosine", "dot"] = "cosine"
-    """What the checkpoint was trained for. With `cosine` the vectors get unit length, those of a class too."""
+    """What the checkpoint was trained for. With `cosine`, vectors get unit length; so do the vectors of a class."""
 
     append_eos: bool = False
-    """Whether every text ends with the end token, cut or not (EN03)."""
+    """Whether every text ends with the end token, whether it was cut or not."""
 
     autocast: bool = False
-    """Whether matrix products are in float16, weights and the rest in `dtype` (`torch.autocast`)."""
+    """Whether matrix products are in float16 (`torch.autocast`). The weights and all else are in `dtype`."""
 
     expansion_prompt: Literal["none", "query"] = "none"
-    """What R2MED's code puts before a hypothetical document."""
+    """Which prompt R2MED's code puts before a hypothetical document."""
 
     @model_validator(mode="after")
     def _somebody_makes_the_vectors(self) -> Self:
@@ -159,13 +159,13 @@ class EncoderRow(OwnClassRow):
 
         Args:
             task: name of the task, which may have an instruction of its own.
-            device: the device that will compute, e.g. `cuda` on a driver without a GPU; it decides what dtype `auto`
-                is.
-            side: the side whose vectors are meant: what concerns the other side alone is left out. None keeps both.
+            device: the device that will compute, e.g. `cuda` although the driver has no GPU. The device decides which
+                dtype `auto` is.
+            side: the side of the vectors. Settings of the other side alone are left out. None keeps both sides.
 
         Raises:
-            ConfigError: a folder or package without a checkpoint.
-            NotAtHand: a Hub model without revision.
+            ConfigError: a folder or package has no checkpoint.
+            NotAtHand: the row names a Hub model without a revision.
         """
         prompts = prompts_for(self, task)
         of_side = {
@@ -186,12 +186,12 @@ class EncoderRow(OwnClassRow):
 
 
 def _weights(row: EncoderRow) -> dict[str, Any]:
-    """Return what names a row's weights; nothing where only a class knows them."""
+    """Return what names a row's weights; an empty dictionary if only a class knows the weights."""
     return {"model": sources.identity(row.model, row.revision)} if row.model else {}
 
 
 class Prompts(NamedTuple):
-    """What is put before each text; "" for nothing."""
+    """The texts that are put before queries and documents; "" for no prompt."""
 
     query: str
     document: str

@@ -1,4 +1,4 @@
-"""The rows of language models: where one answers, how it is started, and how it is asked."""
+"""The rows of language models: the address of a model, how the model is started, and how it is asked."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, Self
@@ -25,30 +25,32 @@ SPEED_ARGUMENTS = frozenset(
         "stream_interval",
     }
 )
-"""Arguments of vLLM that change how fast a text comes and not which text: no part of a generation's key."""
+"""Arguments of vLLM that change the speed and not the text, and so are no part of a generation's key."""
 
 REASONING_PARSER = "reasoning_parser"
-"""The argument of vLLM that has it take the reasoning out of a text."""
+"""The argument of vLLM that names a parser, which takes the reasoning out of a text."""
 
 HOW_TO_GET_VLLM = (
     "install 'r2med-ray[llm]' on GPUs or 'r2med-ray[llm-cpu]' without, or give the model the `base_url` of a service"
 )
 
 ATTEMPTS_AT_REPLICAS = 20
-"""Attempts of one call. The wait before each is a minute at most and half of that on average: 7 minutes and more."""
+"""Attempts of one call. The wait before an attempt grows up to a minute, and is half of that on average. So all
+attempts take 7 minutes or more."""
 
 IDLE_AT_REPLICAS_S = 900.0
-"""Seconds between two pieces of a stream. Serve watches its replicas by itself, and a replica that many calls share
-on a CPU may take minutes for a piece."""
+"""Seconds between two pieces of a stream. The limit may be long, because Serve itself watches its replicas. The limit
+has to be long, because a replica on a CPU may take minutes for a piece if many calls share the replica."""
 
 
 class Sampling(BaseModel):
-    """How tokens are chosen. What is null is left to the service."""
+    """How tokens are chosen. The service decides on values that are null."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     temperature: float | None = Field(default=0.7, ge=0)
-    """R2MED's for local models (`generate_hypothetical_doc.py`). Null for services that refuse the parameter."""
+    """The default is R2MED's for local models (`generate_hypothetical_doc.py`). Some services refuse the parameter;
+    their rows say null."""
 
     top_p: float | None = Field(default=None, gt=0, le=1)
     max_tokens: int | None = Field(default=10_240, ge=1)
@@ -66,16 +68,17 @@ class ChatCallPolicy(CallPolicy):
 
 
 class LanguageModelRow(Row):
-    """Messages to text, over OpenAI's chat interface."""
+    """A model that answers messages with text, over OpenAI's chat interface."""
 
     kind: Literal["vllm", "openai"] = "vllm"
-    """`vllm`: weights that a cluster serves. `openai`: a service that runs elsewhere."""
+    """`vllm`: the cluster serves the model. `openai`: a service elsewhere runs the model."""
 
     model: str
-    """`org/name` on the Hub or a folder (`./x`, relative to the YAML file). For a service, its name of the model."""
+    """`org/name` on the Hub or a folder (`./x`, relative to the YAML file). For a service, it is the service's name
+    of the model."""
 
     served_name: str | None = None
-    """The model's name in requests. Left out: `model`, or `name` where that is a folder."""
+    """The model's name in requests. If left out, it is `model`, or `name` if `model` is a folder."""
 
     base_url: str | None = Field(default=None, pattern=r"^https?://")
     """Address of a service, up to `/v1`. The rewriter of a benchmark file may give another address."""
@@ -89,27 +92,29 @@ class LanguageModelRow(Row):
     min_replicas: int = Field(default=1, ge=0)
     max_replicas: int = Field(default=1, ge=1)
     in_flight_per_replica: int = Field(default=256, ge=1)
-    """Requests that a replica works on at once. With more, a replica is added, up to `max_replicas`. vLLM runs 256
-    sequences together, unless `max_num_seqs` says otherwise."""
+    """Requests that a replica works on at once. With more requests, a replica is added, up to `max_replicas`. vLLM
+    runs 256 sequences together, unless `max_num_seqs` gives another number."""
 
     accelerator: str | None = None
-    """Ray's name of the GPU that the engine arguments were chosen for, e.g. `A100-80G`. Left out: any GPU."""
+    """Ray's name of the GPU that the engine arguments were chosen for, e.g. `A100-80G`. If left out, any GPU will
+    do."""
 
     answer_format: str = "plain"
     """How reasoning and answer are told apart: a name in `rewriting.answers`."""
 
     system_prompt: str | None = "You are a helpful assistant."
-    """The first message of every conversation; null for none. The default is R2MED's for every model."""
+    """The first message of every conversation; null for no such message. The default is R2MED's for every model."""
 
     sampling: Sampling = Sampling()
     token_limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    """What the service calls the limit of an answer; OpenAI's reasoning models only know the second name."""
+    """The service's name for the limit of an answer. OpenAI's reasoning models know only the second name."""
 
     body: Mapping[str, Any] = Field(default_factory=dict)
-    """What every request holds besides, e.g. `top_k: 20` or `chat_template_kwargs: {enable_thinking: true}`."""
+    """Further keys of every request, e.g. `top_k: 20` or `chat_template_kwargs: {enable_thinking: true}`."""
 
     stream: bool = True
-    """Whether answers come piece by piece, so that one that stalls is noticed; `for_replicas` has an exception."""
+    """Whether answers come piece by piece, so that an answer that stalls is noticed. See `for_replicas` for an
+    exception."""
 
     calls: ChatCallPolicy = ChatCallPolicy()
 
@@ -166,18 +171,18 @@ class LanguageModelRow(Row):
         return int(self.engine.get("tensor_parallel_size", 1)) * int(self.engine.get("pipeline_parallel_size", 1))
 
     def with_sampling(self, *, temperature: float | None = None, max_tokens: int | None = None) -> Self:
-        """Return the row with another temperature or limit; None keeps the row's."""
+        """Return the row with another temperature or limit. None keeps the row's value."""
         changes = {"temperature": temperature, "max_tokens": max_tokens}
         given = {key: value for key, value in changes.items() if value is not None}
         return self.model_copy(update={"sampling": self.sampling.model_copy(update=given)})
 
     def for_replicas(self) -> Self:
-        """Return the row with the limits on calls of this job's own replicas; limits that the row itself gives stay.
+        """Return the row with limits on calls that suit replicas of this job. Limits that the row itself gives stay.
 
-        There are as many calls at once as all replicas work on. There are more attempts and longer waits, because an
-        engine that died takes minutes to start again. No proxy is used, because none knows the way to the replicas.
-        Where a parser takes reasoning out of a text, the text comes whole: in pieces of several tokens vLLM's parsers
-        lose or misplace what is around a mark (vllm#55195, vllm#43436).
+        There are as many calls at once as all replicas work on. There are more attempts and longer waits, because a
+        dead engine takes minutes to start again. No proxy is used, because no proxy knows the way to the replicas. If
+        a parser takes the reasoning out of a text, the text isn't streamed: vLLM's parsers lose or misplace text
+        around a mark if a piece of the stream holds several tokens (vllm#55195, vllm#43436).
         """
         wanted = {
             "max_in_flight": self.in_flight_per_replica * self.max_replicas,
@@ -192,12 +197,13 @@ class LanguageModelRow(Row):
     def generation_inputs(self) -> dict[str, Any]:
         """Return everything about the model that changes a text, for a generation's key.
 
-        `SPEED_ARGUMENTS` and the address are left out, because they may change while the model doesn't. The address
-        is put in where nothing else tells which model it is: services call very different ones `default`.
+        `SPEED_ARGUMENTS` and the address are left out, because they may change while the model doesn't. But the
+        address is put in if nothing else tells which model it is: services give the name `default` to very different
+        models.
 
         Raises:
-            ConfigError: a folder without a checkpoint.
-            NotAtHand: a Hub model without revision.
+            ConfigError: the folder has no checkpoint.
+            NotAtHand: the row names a Hub model without a revision.
         """
         which = {"revision": self.revision} if self.revision else {"base_url": self.base_url}
         service = {"model": self.model, **which}

@@ -1,4 +1,4 @@
-"""The rows of rerankers that have a language model of the catalogue read several candidates at once."""
+"""The rows of rerankers in which a language model of the catalogue reads several candidates at once."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, Self
@@ -13,25 +13,25 @@ from r2med_ray.settings.config import RerankerConfig
 
 
 class LlmRerankerRow(Row):
-    """A query with a window of its candidates to their order; see `reranking.llm_reranking`."""
+    """A reranker that asks a language model about several candidates of a query; see `reranking.llm_reranking`."""
 
     strategy: Literal["listwise", "groupwise"]
-    """`listwise` orders sliding windows, `groupwise` grades groups."""
+    """`listwise` orders the candidates of sliding windows. `groupwise` grades the candidates of groups."""
 
     language_model: str
-    """The language model that ranks: its name in the catalogue."""
+    """The catalogue's name of the language model that ranks."""
 
     think: bool = False
     """Whether the model is asked to reason before it ranks; a reasoning model does so anyway."""
 
     window: int = Field(default=20, ge=2)
-    """Candidates of one prompt. A window of 20 and a step of 10 are RankGPT's (Sun et al. 2023, arXiv 2304.09542)."""
+    """Candidates of one prompt. RankGPT has a window of 20 and a step of 10 (Sun et al. 2023, arXiv 2304.09542)."""
 
     step: int = Field(default=10, ge=1)
     """Candidates by which the window moves on."""
 
     passes: int = Field(default=1, ge=1)
-    """How many orders are made and fused; every one but the first is made of shuffled candidates."""
+    """How many orders are made and fused. The candidates are shuffled for every order but the first."""
 
     show_scores: bool = False
     """Whether the prompt shows the first stage's score of each passage."""
@@ -49,7 +49,7 @@ class LlmRerankerRow(Row):
 
     @property
     def writes_answers(self) -> bool:
-        """Whether a language model ranks, whose answers may be unusable."""
+        """Whether a language model writes answers, which may be unusable."""
         return True
 
     @property
@@ -77,13 +77,13 @@ class LlmRerankerRow(Row):
         return ""
 
     def settings(self) -> dict[str, Any]:
-        """Return how the model is asked, as `reranking.llm_reranking` takes it."""
+        """Return how the model is asked, in the form that `reranking.llm_reranking` takes."""
         fields = {"strategy", "window", "step", "passes", "show_scores", "passage_words", "seed"}
         return self.model_dump(include=fields)
 
 
 def require_heeded(config: RerankerConfig, row: RerankerRow | LlmRerankerRow) -> None:
-    """Check that a reranker makes use of every setting that a system gives it.
+    """Check that a reranker uses every setting that a system gives it.
 
     Raises:
         ConfigError: `max_unusable` for a reranker that scores pairs and writes no answers.

@@ -1,7 +1,7 @@
-"""Models by name, read from YAML files. A new model is a row in such a file.
+"""Reads models by name from YAML files. A new model is a row in such a file.
 
-The files in `shipped/` come with the package. A file of a user's may hold every section that they hold: named sets of
-`instructions`, and the rows of `SECTIONS`. It may also hold `OTHER_SECTIONS`, which other parts of the package read.
+The files in `shipped/` come with the package. A user's file may hold the same sections: named sets of `instructions`,
+and the rows of `SECTIONS`. A user's file may also hold `OTHER_SECTIONS`, which other parts of the package read.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ SHIPPED = Path(str(resources.files("r2med_ray.models.catalog"))) / "shipped"
 INSTRUCTIONS = "instructions"
 
 OTHER_SECTIONS = ("methods", "measures", "kinds")
-"""Sections of a user's file that the catalogue leaves unread."""
+"""Sections of a user's file that the catalogue doesn't read."""
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ class Section(NamedTuple):
 
     row_class: type[Row]
     noun: str
-    """What messages call one of its rows, e.g. "encoder"."""
+    """The word for one of its rows in messages, e.g. "encoder"."""
 
 
 SECTIONS: dict[str, Section] = {
@@ -49,19 +49,19 @@ SECTIONS: dict[str, Section] = {
     "language_models": Section(LanguageModelRow, "language model"),
     "llm_rerankers": Section(LlmRerankerRow, "reranker"),
 }
-"""Section of a file → what its rows are. `register_section` adds to it."""
+"""Section of a file → class and noun of its rows. `register_section` adds sections."""
 
 
 def register_section(name: str, row_class: type[Row], noun: str) -> None:
-    """Let models files hold another section; `load_catalog` reads it from then on.
+    """Add a section that models files may hold. `load_catalog` reads it from then on.
 
     Args:
-        name: its key in a file, e.g. "toys".
-        row_class: class of its rows.
-        noun: what messages call one of them, e.g. "toy".
+        name: the section's key in a file, e.g. "toys".
+        row_class: class of the section's rows.
+        noun: the word for one row in messages, e.g. "toy".
 
     Raises:
-        ConfigError: there is a section of that name.
+        ConfigError: there is a section of that name already.
     """
     if name in (*SECTIONS, *OTHER_SECTIONS, INSTRUCTIONS):
         raise ConfigError(f"section {name!r} of models files is defined twice")
@@ -87,7 +87,7 @@ class Catalog:
         """Return the rows of a section by name.
 
         Raises:
-            ConfigError: there is no such section; gives the nearest one.
+            ConfigError: there is no such section; gives the nearest name.
         """
         return self._sections[name]
 
@@ -120,10 +120,10 @@ class Catalog:
         return self.section("llm_rerankers")
 
     def reranker(self, name: str) -> RerankerRow | LlmRerankerRow:
-        """Return a reranker of either section.
+        """Return the row of a reranker, from either of the two sections of rerankers.
 
         Raises:
-            ConfigError: neither has it; gives the nearest name.
+            ConfigError: neither section has the name; gives the nearest name.
         """
         if name in self.llm_rerankers:
             return self.llm_rerankers[name]
@@ -134,10 +134,10 @@ class Catalog:
 
 
 def load_catalog(extra: Path | None = None) -> Catalog:
-    """Read the shipped rows, and those of a user's file.
+    """Read the shipped rows, and the rows of a user's file.
 
     Raises:
-        ConfigError: a file can't be read, a key or value is wrong, or a name is there twice; names the file.
+        ConfigError: a file can't be read, a key or value is wrong, or a name comes twice; names the file.
     """
     files = [(path, _read(path)) for path in [*sorted(SHIPPED.glob("*.yaml")), *([extra] if extra else [])]]
     sets: dict[str, Any] = {}
@@ -159,7 +159,7 @@ def load_catalog(extra: Path | None = None) -> Catalog:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Return what a file says of `instructions` and of each section; nothing of the sections of others."""
+    """Return a file's `instructions` and `SECTIONS`. `OTHER_SECTIONS` are left out."""
     kinds = {INSTRUCTIONS: dict, **dict.fromkeys(SECTIONS, list)}
     known = {**kinds, **dict.fromkeys(OTHER_SECTIONS, object)}
     try:

@@ -1,4 +1,4 @@
-"""What must be there before a model can be used: plain values. A row states them, `models.at_hand` checks them."""
+"""The needs of a model, as plain values: a row states them, and `models.at_hand` checks them."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -8,28 +8,28 @@ class Source(NamedTuple):
     """A checkpoint or a tokenizer."""
 
     name: str
-    """`org/name` on the Hub, a folder, or what else a row may give."""
+    """`org/name` on the Hub, a folder, or another form that a row may have."""
 
     revision: str | None
-    """Its commit on the Hub."""
+    """The commit on the Hub."""
 
 
 class PythonModule(NamedTuple):
     """A Python module that must be importable."""
 
     name: str
-    """The name before the first dot. To look for it imports nothing."""
+    """The module's name before the first dot. A search for this name imports nothing."""
 
     called: str
-    """What people call it, e.g. "vLLM"."""
+    """The name that people use for the module, e.g. "vLLM"."""
 
     how: str
-    """The whole message where it is missing: who needs it, and how to get it."""
+    """The whole message if the module is missing: who needs it, and how to get it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """What one row needs. The rows that it names, e.g. a reranker's encoder, state their own needs."""
+    """The needs of one row. Rows that it names, e.g. a reranker's encoder, state their own needs."""
 
     key_variables: tuple[str, ...] = ()
     """Environment variables that hold the keys of services."""
@@ -40,7 +40,7 @@ class Needs:
     modules: tuple[PythonModule, ...] = ()
     checkpoints: tuple[Source, ...] = ()
     memory_gb: float | None = None
-    """What the model takes in memory, in GB; None where it takes none on this cluster."""
+    """Memory that the model takes, in GB; None if it takes none on this cluster."""
 
     workers: int = 1
     """How many devices share that memory."""

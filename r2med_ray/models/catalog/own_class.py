@@ -1,4 +1,4 @@
-"""Rows that may name a class of the user's, which then takes the place of the classes in `models.networks`."""
+"""Rows that may name a class of the user's, which replaces the classes in `models.networks`."""
 
 from typing import Any, Self
 
@@ -12,11 +12,12 @@ class OwnClassRow(Row):
     """A model that a class of the user's may load."""
 
     class_: str = Field(default="", alias="class", pattern=r"^(?:[^\W\d]\w*(?:\.[^\W\d]\w*)+)?$")
-    """`my_module.MyClass`: what loads the model, in place of this package. It is called as
-    `MyClass(row, device=..., token_budget=...)`, and imported only when the model is built."""
+    """The class that loads the model, e.g. `my_module.MyClass`. The class is called as
+    `MyClass(row, device=..., token_budget=...)`, and is imported only when the model is built."""
 
     version: str = Field(default="", coerce_numbers_to_str=True)
-    """A text to change whenever the class changes its results; without it the old results would be found again."""
+    """A text of the user's. Change it whenever the class changes its results; otherwise the old results are found in
+    the store."""
 
     @model_validator(mode="after")
     def _version_has_its_class(self) -> Self:
@@ -25,11 +26,11 @@ class OwnClassRow(Row):
         return self
 
     def class_inputs(self) -> dict[str, Any]:
-        """Return what the class adds to an artefact's key; nothing where the row names none."""
+        """Return what the class adds to an artefact's key; an empty dictionary if the row names no class."""
         return {"class": self.class_, "version": self.version} if self.class_ else {}
 
     def class_modules(self) -> tuple[PythonModule, ...]:
-        """Return the module that must be importable; none where the row names no class."""
+        """Return the module that must be importable; no module if the row names no class."""
         if not self.class_:
             return ()
         module = self.class_.partition(".")[0]

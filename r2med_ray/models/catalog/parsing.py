@@ -1,4 +1,4 @@
-"""Turns the values of a YAML file into rows; names a mistake with its file, its row, and the nearest right name."""
+"""Turns the values of a YAML file into rows. An error names the file, the row, and the nearest right name."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +12,7 @@ from r2med_ray.models.catalog.sources import is_folder
 from r2med_ray.settings.registry import nearest
 
 PLACES = ("model", "document_model", "tokenizer")
-"""Keys of rows that may name a folder, relative to the file."""
+"""Keys of rows that may name a folder. The folder is relative to the file."""
 
 SETS = ("instructions", "document_instructions")
 """Keys of rows that may name a set of instructions."""
@@ -25,8 +25,8 @@ def parse_row(kind: type[R], given: Any, sets: Mapping[str, Any], path: Path) ->
 
     Args:
         kind: class of the row.
-        given: what the file says; a mapping, where nothing is wrong.
-        sets: instructions by name.
+        given: the values in the file; a mapping if nothing is wrong.
+        sets: sets of instructions by name.
         path: the file, for messages and relative folders.
 
     Raises:
@@ -45,14 +45,14 @@ def require_known(name: str, known: Mapping[str, Any], kind: str, path: Path) ->
     """Refuse a name that is none of the known ones.
 
     Raises:
-        ConfigError: gives the nearest known name.
+        ConfigError: the name is not known; gives the nearest known name.
     """
     if name not in known:
         raise ConfigError(f"{path}: unknown {kind} {name!r}.{nearest(name, known)} Known: {', '.join(known)}")
 
 
 def _with_instructions(values: dict[str, Any], sets: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """Replace the names of instruction sets by the sets."""
+    """Replace the names of instruction sets by the sets themselves."""
     named = {key: values[key] for key in SETS if isinstance(values.get(key), str)}
     for name in named.values():
         require_known(name, sets, "instructions", path)
@@ -60,7 +60,7 @@ def _with_instructions(values: dict[str, Any], sets: Mapping[str, Any], path: Pa
 
 
 def _with_folders(values: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Make folders absolute."""
+    """Make the paths of folders absolute."""
     folders = {key: values[key] for key in PLACES if is_folder(str(values.get(key, "")))}
     return values | {key: str((path.parent / Path(f).expanduser()).absolute()) for key, f in folders.items()}
 
@@ -71,6 +71,6 @@ def _describe(problem: Any, kind: type[Row]) -> str:
         known = [field.alias or name for name, field in kind.model_fields.items()]
         return f"unknown key {where!r}.{nearest(where, known)} Known: {', '.join(known)}"
     message = problem["msg"].removeprefix("Value error, ")
-    if problem["type"] == "missing":  # its input is the whole row, which may hold a key by mistake
+    if problem["type"] == "missing":  # the error's input is the whole row, which may hold a key by mistake
         return f"{where}: {message}"
     return f"{where}: {message}, got {problem['input']!r}" if where else message

@@ -1,4 +1,4 @@
-"""The rows of rerankers that score pairs: what reads a query and a document together, and how it is used."""
+"""The rows of rerankers that score pairs of a query and a document."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, Self
@@ -12,49 +12,54 @@ from r2med_ray.models.catalog.own_class import OwnClassRow
 from r2med_ray.models.catalog.row import library_versions, prompts_cell, revision_cell
 
 SCORES_WITH = {"cross-encoder": "model", "yes-no": "model", "maxsim": "encoder"}
-"""Kind → the key that names what it scores with."""
+"""Kind of reranker → the key that names the model it scores with."""
 
 
 class RerankerRow(OwnClassRow):
-    """(query, document) pairs to scores. A row has a `kind` or a `class`; the class is given the whole row."""
+    """A model that gives scores to (query, document) pairs. A row has a `kind` or a `class`; the class is given the
+    whole row.
+    """
 
     kind: Literal["cross-encoder", "yes-no", "maxsim"] | None = None
-    """`cross-encoder`: the logit of a sequence classifier. `yes-no`: how much more likely a language model is to
-    answer yes than no. `maxsim`: late interaction over the token vectors of an encoder of the catalogue."""
+    """What the score is. `cross-encoder`: the logit of a sequence classifier. `yes-no`: how much more likely a
+    language model is to answer yes than no. `maxsim`: late interaction over the token vectors of an encoder of the
+    catalogue."""
 
     model: str = ""
-    """The checkpoint of a cross-encoder or a yes-no model, spelled as in an encoder's row. A class may do without."""
+    """The checkpoint of a cross-encoder or a yes-no model, spelled as in an encoder's row. A row with a class may
+    leave it out."""
 
     adapter: str = ""
-    """LoRA weights that are merged into a cross-encoder's `model`, and the head that they were trained with."""
+    """LoRA weights that are merged into a cross-encoder's `model`, with the head that was trained together with
+    them."""
 
     adapter_revision: str | None = Field(default=None, pattern=r"^[0-9a-f]{40}$")
     """Commit of the adapter on the Hub."""
 
     encoder: str = ""
-    """The encoder of a maxsim row: its name in the catalogue."""
+    """The catalogue's name of a maxsim row's encoder."""
 
     query_prompt: str = ""
-    """Is put before the query."""
+    """A text that is put before the query."""
 
     document_prompt: str = ""
-    """Is put before the document; for `yes-no`, between the two."""
+    """A text that is put before the document; for `yes-no`, between query and document."""
 
     prefix: str = ""
-    """What a yes-no model reads before the pair: chat markers and system message, never cut."""
+    """The text that a yes-no model reads before the pair: chat markers and system message. The text is never cut."""
 
     suffix: str = ""
-    """What a yes-no model reads after the pair, never cut; its answer is the next token."""
+    """The text that a yes-no model reads after the pair. The text is never cut. The answer is the next token."""
 
     yes: str = "yes"
     no: str = "no"
     """The two answers of a yes-no model: tokens of its vocabulary."""
 
     max_length: int = Field(default=512, ge=3)
-    """Tokens kept of a pair. A cross-encoder's pair is cut at the longer of the two texts."""
+    """Tokens kept of a pair. If the pair of a cross-encoder is too long, the longer of the two texts is cut."""
 
     score_class: int | None = Field(default=None, ge=0)
-    """Which logit is the score, where a cross-encoder's checkpoint has several classes."""
+    """Which logit is the score, if a cross-encoder's checkpoint has several classes."""
 
     @model_validator(mode="after")
     def _kind_or_class(self) -> Self:
@@ -79,7 +84,7 @@ class RerankerRow(OwnClassRow):
 
     @property
     def writes_answers(self) -> bool:
-        """Whether a language model ranks, whose answers may be unusable; this row scores pairs."""
+        """Whether a language model writes answers, which may be unusable. This row scores pairs and writes none."""
         return False
 
     @property
@@ -87,7 +92,7 @@ class RerankerRow(OwnClassRow):
         return {"encoders": self.encoder} if self.encoder else {}
 
     def needs(self) -> Needs:
-        if self.encoder:  # its files and its memory are the encoder's
+        if self.encoder:  # the row's files and memory are the encoder's
             return Needs()
         checkpoints = [Source(self.model, self.revision), Source(self.adapter, self.adapter_revision)]
         return Needs(
@@ -117,11 +122,11 @@ class RerankerRow(OwnClassRow):
         return revision_cell(self.model, self.revision)
 
     def resolved_dtype(self, device: str = "auto") -> Dtype:
-        """Return the row's dtype, or the one that suits kind and device.
+        """Return the row's dtype. For `auto`, return the dtype that suits kind and device.
 
-        A classifier's scores lie close together, and bfloat16 changes their order (rank correlation with float32
-        0.996). So a classifier gets float16 on a GPU, which has eight times that precision, keeps the order (0.9998)
-        and is as fast, and float32 on a CPU.
+        A classifier's scores are close together, and bfloat16 changes their order (rank correlation with float32:
+        0.996). So a classifier gets float16 on a GPU, and float32 on a CPU. float16 is eight times as precise as
+        bfloat16, keeps the order (rank correlation 0.9998), and is as fast.
         """
         if self.dtype != "auto" or self.kind != "cross-encoder":
             return super().resolved_dtype(device)
@@ -131,11 +136,11 @@ class RerankerRow(OwnClassRow):
     def scoring_inputs(self, *, device: str = "auto") -> dict[str, Any]:
         """Return everything that changes a score, for an artefact's key.
 
-        `pair_scorers.scoring_inputs` adds what the encoder of a maxsim row changes.
+        `pair_scorers.scoring_inputs` adds the inputs of a maxsim row's encoder.
 
         Raises:
-            ConfigError: a folder or package without a checkpoint.
-            NotAtHand: a Hub model without revision.
+            ConfigError: the folder or package has no checkpoint.
+            NotAtHand: the row names a Hub model without a revision.
         """
         keep = {
             "kind",

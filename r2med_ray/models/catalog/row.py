@@ -1,6 +1,7 @@
-"""The base of every row of the catalogue: what all models have, what they need, and what tables show of them."""
+"""The base of every row of the catalogue: what all models have, what models need, and what tables show."""
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import metadata
 from typing import Any, Literal, Protocol, Self, TypeAlias
 
@@ -26,7 +27,7 @@ class Sections(Protocol):
 
 
 class Row(BaseModel):
-    """A model, and how it is meant to be used. A kind of model is a subclass."""
+    """A model, and how the model is used. Each kind of model has a subclass."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, serialize_by_alias=True)
 
@@ -35,18 +36,18 @@ class Row(BaseModel):
     """Commit of the weights on the Hub. A Hub model without one is refused when it is loaded."""
 
     dtype: Dtype | Literal["auto"] = "auto"
-    """`auto` is `devices.best_dtype` of the device that the model runs on."""
+    """`auto` is `devices.best_dtype` for the device that the model runs on."""
 
     trust_remote_code: bool = False
     license: str = "not stated"
     memory_gb: float = Field(default=2.0, gt=0)
-    """Roughly what the weights and one batch take in memory, in GB."""
+    """Memory that the weights and one batch take, roughly, in GB."""
 
     published: str | None = None
-    """The key of R2MED's published results."""
+    """The model's key in R2MED's published results; None if it has no published results."""
 
     r2med: Mapping[str, Any] = Field(default_factory=dict)
-    """What R2MED's evaluation code did otherwise: keys of this row, with their values under `compat: r2med`."""
+    """Keys of this row for which R2MED's evaluation code had other values, with the values under `compat: r2med`."""
 
     @model_validator(mode="after")
     def _also_fits_under_r2med(self) -> Self:
@@ -55,12 +56,12 @@ class Row(BaseModel):
         return self
 
     def under(self, compat: Compat) -> Self:
-        """Return the row as a system of that `compat` uses it; its `r2med` is empty."""
+        """Return the row as a system of that `compat` uses it. The result's `r2med` is empty."""
         changes = self.r2med if compat == "r2med" else {}
         return self.model_validate(self.model_dump() | dict(changes) | {"r2med": {}})
 
     def resolved_dtype(self, device: str = "auto") -> Dtype:
-        """Return the row's dtype, or the one that suits the device."""
+        """Return the row's dtype. For `auto`, return the dtype that suits the device."""
         if self.dtype != "auto":
             return self.dtype
         return best_dtype(best_device() if device == "auto" else device)
@@ -76,19 +77,19 @@ class Row(BaseModel):
 
     @property
     def is_served(self) -> bool:
-        """Whether the job has to start a server for it: true of some language models."""
+        """Whether the job has to start a server for the model, as for some language models."""
         return False
 
     @property
     def named_rows(self) -> Mapping[str, str]:
-        """Section → name of the row of that section which this one works with, e.g. the encoder of a reranker."""
+        """Section → name of a row in that section that this row works with, e.g. a reranker's encoder."""
         return {}
 
     def rows_of(self, catalog: Sections) -> Iterator["Row"]:
-        """Yield this row, and the rows that it works with.
+        """Yield this row, and the rows that this row works with.
 
         Raises:
-            ConfigError: the catalogue lacks one of them.
+            ConfigError: the catalogue lacks one of these rows.
         """
         yield self
         for section, name in self.named_rows.items():
@@ -96,17 +97,17 @@ class Row(BaseModel):
 
     @property
     def how(self) -> str:
-        """How it works, in a few words."""
+        """How the model works, in a few words."""
         return ""
 
     @property
     def shown_model(self) -> str:
-        """The checkpoint, service or row that it asks."""
+        """The checkpoint, service or row that the model uses."""
         return ""
 
     @property
     def shown_length(self) -> str:
-        """How many tokens of a text it keeps, as "query / document" where they differ."""
+        """How many tokens of a text are kept; as "query / document" if the two differ."""
         return ""
 
     @property
@@ -128,22 +129,23 @@ class Row(BaseModel):
 
 
 def length_cell(query: int | None, document: int) -> str:
-    """Return what the table says about the tokens kept of a query and of a document."""
+    """Return the table's cell on the tokens kept of a query and of a document."""
     return f"{query} / {document}" if query else str(document)
 
 
 def prompts_cell(query: str | None, document: str | None) -> str:
-    """Return the sides that have a prompt, for the table."""
+    """Return the table's cell on the sides that have a prompt."""
     return ", ".join(side for side, prompt in (("query", query), ("document", document)) if prompt)
 
 
 def revision_cell(model: str, revision: str | None) -> str:
-    """Return what the table says about a checkpoint's commit; nothing where its files are on this machine."""
+    """Return the table's cell on a checkpoint's commit; empty if the checkpoint is a folder or a package."""
     if not model or is_folder(model) or model.startswith(PACKAGE):
         return ""
     return revision[:12] if revision else "yours to pin"
 
 
-def library_versions() -> dict[str, str]:
-    """Return the versions of `LIBRARIES` without importing them and without their build tags (`+cpu`)."""
+@cache
+def library_versions() -> Mapping[str, str]:
+    """Return the versions of `LIBRARIES`, without importing them and without their build tags (`+cpu`)."""
     return {library: metadata.version(library).partition("+")[0] for library in LIBRARIES}

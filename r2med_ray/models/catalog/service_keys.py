@@ -1,20 +1,21 @@
-"""The key of a service, which an environment variable holds; no file ever does."""
+"""Finds the key of a service, which an environment variable holds and a file never does."""
 
 import os
 
 from r2med_ray.errors import NotAtHand
 
 NO_KEY = "no-key-needed"
-"""Sent where a service wants no key; without one the client would send OPENAI_API_KEY to whoever listens."""
+"""The key that is sent to a service that wants none. Without it, the client would send OPENAI_API_KEY to any
+service."""
 
 
 def find_key(variable: str) -> str:
-    """Return the key that an environment variable holds; "" where it is not set, or holds nothing but spaces."""
+    """Return the key that an environment variable holds; "" if it is not set, or holds only white space."""
     return os.environ.get(variable, "").strip()
 
 
 def api_key(variable: str | None) -> str:
-    """Return the key that an environment variable holds, or `NO_KEY` where no variable is named.
+    """Return the key that an environment variable holds, or `NO_KEY` if no variable is named.
 
     Raises:
         NotAtHand: the variable is not set or empty.

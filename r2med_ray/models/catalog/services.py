@@ -1,4 +1,4 @@
-"""The rows of embedding services: a model behind an OpenAI-compatible API, and what one call may hold."""
+"""The rows of embedding services: a model behind an OpenAI-compatible API, and the limits of a call."""
 
 import json
 from collections.abc import Mapping
@@ -15,15 +15,15 @@ from r2med_ray.settings.config import require_plain_address
 InputFormat: TypeAlias = Literal["plain", "json-quoted"]
 
 USAGE = ("sent", "stored", "tokens", "requests", "repeated")
-"""What is counted: texts that were sent, texts whose answers were stored before, tokens as the service counted them,
-HTTP requests, and how many of the requests were repetitions."""
+"""The counts of a service's use: texts that were sent, texts whose answers were stored before, tokens as the service
+counted them, HTTP requests, and requests that were repetitions."""
 
 
 class ApiEncoderRow(Row):
-    """Texts to vectors, made by a service."""
+    """A service that gives one vector per text."""
 
     model: str
-    """What the service calls the model."""
+    """The service's name for the model."""
 
     base_url: str = Field(pattern=r"^https?://")
     """Address of the service, to which `/embeddings` is appended."""
@@ -33,25 +33,25 @@ class ApiEncoderRow(Row):
 
     dimension: int = Field(ge=1)
     body: Mapping[str, Any] = Field(default_factory=dict)
-    """What every request holds besides model and texts."""
+    """Further keys of every request, besides model and texts."""
 
     query_body: Mapping[str, Any] = Field(default_factory=dict)
-    """What requests for queries hold besides that."""
+    """Further keys of requests for queries."""
 
     document_body: Mapping[str, Any] = Field(default_factory=dict)
-    """What requests for documents hold besides that."""
+    """Further keys of requests for documents."""
 
     tokenizer: str
-    """`tiktoken:NAME`, `org/name` on the Hub, or a folder, spelled as a model's."""
+    """`tiktoken:NAME`, `org/name` on the Hub, or a folder that is spelled as a model's."""
 
     revision: str | None = Field(default=None, pattern=r"^[0-9a-f]{40}$")
-    """Commit of the tokenizer on the Hub. Which weights compute is up to the service."""
+    """Commit of the tokenizer on the Hub. The service alone decides which weights compute."""
 
     max_length: int = Field(ge=1)
     """Tokens kept of a text."""
 
     max_input_tokens: int = Field(ge=1)
-    """Most tokens of a text that the service takes; quoting may make a text longer than `max_length`."""
+    """Most tokens of a text that the service takes. Quoting may make a text longer than `max_length`."""
 
     batch_texts: int = Field(default=64, ge=1)
     """Most texts of one request."""
@@ -62,8 +62,8 @@ class ApiEncoderRow(Row):
     calls: CallPolicy = CallPolicy()
 
     input_format: InputFormat = "plain"
-    """`json-quoted`: newlines become spaces, and the text is sent as a JSON string, in quotes and with everything
-    beyond ASCII escaped, as R2MED's code does (utils.py:776 at 62b7074)."""
+    """`json-quoted`: newlines become spaces, and the text is sent as a JSON string: in quotes, with all characters
+    beyond ASCII escaped. R2MED's code does this (utils.py:776 at 62b7074)."""
 
     similarity: Literal["cosine", "dot"] = "cosine"
     expansion_prompt: Literal["none", "query"] = "none"
@@ -107,14 +107,14 @@ class ApiEncoderRow(Row):
         return "the service's"
 
     def formatted(self, text: str) -> str:
-        """Return a text as it is sent."""
+        """Return a text in the form that is sent."""
         return text if self.input_format == "plain" else json.dumps(text.replace("\n", " "))
 
     def encoding_inputs(self, task: str, *, device: str = "auto", side: Side | None = None) -> dict[str, Any]:
         """Return everything that changes a vector, for an artefact's key; see `EncoderRow.encoding_inputs`.
 
         Raises:
-            NotAtHand: a Hub tokenizer without revision, or a folder without a tokenizer.
+            NotAtHand: a Hub tokenizer has no revision, or a folder has no tokenizer.
         """
         of_side = {"query": {**self.body, **self.query_body}, "document": {**self.body, **self.document_body}}
         return {
@@ -130,7 +130,7 @@ class ApiEncoderRow(Row):
 
 
 def cost_line(row: ApiEncoderRow, usage: Mapping[str, int]) -> str:
-    """Return in one line, for people, what a stage used of a service.
+    """Return one line for people about a stage's use of a service.
 
     Args:
         row: the service.

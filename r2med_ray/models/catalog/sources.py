@@ -1,4 +1,4 @@
-"""Finds the files of a checkpoint, and says what names its bytes.
+"""Finds the files of a checkpoint, and names their bytes for keys.
 
 package:NAME     a folder `model` inside an installed Python package
 /a/b ./a ../a ~  a folder
@@ -26,11 +26,12 @@ def is_folder(model: str) -> bool:
 
 
 def locate(model: str, revision: str | None) -> Path:
-    """Return the folder that holds a checkpoint; a model of the Hub that isn't cached is downloaded.
+    """Return the folder that holds a checkpoint. A model of the Hub that isn't cached is downloaded.
 
     Raises:
         ConfigError: a package or a folder has no checkpoint.
-        NotAtHand: a Hub model has no revision, or is neither cached nor to be had; says which snapshot to put where.
+        NotAtHand: a Hub model has no revision, or the model is not in the cache and the Hub doesn't give it; says
+            which snapshot to put where.
     """
     if not model.startswith(PACKAGE) and not is_folder(model):
         return _snapshot(model, revision)
@@ -41,15 +42,15 @@ def locate(model: str, revision: str | None) -> Path:
 
 
 def require_at_hand(model: str, revision: str | None, *, ask_hub: bool) -> None:
-    """Check that `locate` would find a checkpoint; nothing is downloaded.
+    """Check that `locate` would find a checkpoint. Nothing is downloaded.
 
     Args:
         model: spelled as for `locate`.
-        revision: its commit on the Hub.
-        ask_hub: whether to ask the Hub if it would give the files, where they are not in the cache.
+        revision: the model's commit on the Hub.
+        ask_hub: whether the Hub is asked if it would give the files that are not in the cache.
 
     Raises:
-        ConfigError, NotAtHand: as `locate`.
+        ConfigError, NotAtHand: see `locate`.
     """
     if model.startswith(PACKAGE) or is_folder(model):
         locate(model, revision)
@@ -65,7 +66,7 @@ def require_at_hand(model: str, revision: str | None, *, ask_hub: bool) -> None:
 
 
 def hub_answers() -> bool:
-    """Ask the Hub once whether it is there; where it isn't, this process looks no further than the cache.
+    """Ask once whether the Hub can be reached. If not, this process looks in the cache only.
 
     Otherwise each look-up would try for half a minute, and a benchmark makes hundreds of look-ups.
     """
@@ -84,7 +85,7 @@ def hub_answers() -> bool:
 
 
 def _hub_gives(model: str, revision: str) -> bool:
-    """Ask the Hub for the headers of a few small files; it refuses them where a licence has to be accepted first."""
+    """Ask the Hub for the headers of a few small files, which it refuses if a licence has to be accepted first."""
     from huggingface_hub import snapshot_download
 
     try:
@@ -95,7 +96,7 @@ def _hub_gives(model: str, revision: str) -> bool:
 
 
 def identity(model: str, revision: str | None) -> dict[str, str]:
-    """Return what names the bytes of a model: its commit on the Hub, or the digest of its local files."""
+    """Return the name of a model's bytes: its commit on the Hub, or the digest of its local files."""
     if model.startswith(PACKAGE) or is_folder(model):
         return {"weights": weights_digest(locate(model, revision))}
     return {"model": model, "revision": _pinned(model, revision)}
@@ -146,7 +147,7 @@ def _snapshot(model: str, revision: str | None) -> Path:
             folder = snapshot_download(
                 model, revision=revision, local_files_only=cached_only, ignore_patterns=_OTHER_FRAMEWORKS
             )
-        except OSError as error:  # every error of the Hub is one
+        except OSError as error:  # every error of the Hub is an OSError
             problem = error
             continue
         return Path(folder)

@@ -1,4 +1,4 @@
-"""The catalogue as a list and as a Markdown table, one line per model."""
+"""Shows the catalogue as a list and as a Markdown table, with one line per model."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -7,7 +7,7 @@ from r2med_ray.models.catalog.row import Row
 
 
 def models_list(catalog: Catalog) -> list[str]:
-    """Return one line per row: its name, its kind, what it asks, and the commit."""
+    """Return one line per row, with the row's name, kind, model and commit."""
     return [
         f"{row.name:38} {kind:18} {' @ '.join(filter(None, (row.shown_model, row.shown_revision)))}"
         for kind, row in _rows(catalog)
@@ -15,7 +15,7 @@ def models_list(catalog: Catalog) -> list[str]:
 
 
 def models_table(catalog: Catalog) -> str:
-    """Return every row of every section, in the catalogue's order; cells that a kind of model lacks are empty."""
+    """Return a table of all rows, in the catalogue's order. Cells that a kind of model lacks are empty."""
     rows = [[kind, *(cell(row) for cell in _CELLS.values())] for kind, row in _rows(catalog)]
     lines = [["kind", *_CELLS], ["---"] * (len(_CELLS) + 1), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
@@ -39,4 +39,4 @@ _CELLS: Mapping[str, Callable[[Row], str]] = {
     "published as": lambda row: row.published or "",
     "revision": lambda row: row.shown_revision,
 }
-"""Column → the text in it."""
+"""Column of the table → function that returns a row's text in it."""

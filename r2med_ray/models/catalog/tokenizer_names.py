@@ -1,4 +1,4 @@
-"""The tokenizers of embedding services: how a row spells one, and what names its bytes.
+"""The tokenizers of embedding services: how a row spells a tokenizer, and the name of its bytes for keys.
 
 tiktoken:NAME    an encoding of OpenAI's `tiktoken`
 /a/b ./a ../a ~  a folder with a `tokenizer.json`
@@ -16,7 +16,7 @@ TOKENIZER_FILE = "tokenizer.json"
 
 
 def tokenizer_identity(name: str, revision: str | None) -> dict[str, str]:
-    """Return what names the bytes of a tokenizer, for an artefact's key.
+    """Return the name of a tokenizer's bytes, for an artefact's key.
 
     Raises:
         NotAtHand: a tokenizer of the Hub has no revision, or a folder holds no tokenizer.
@@ -32,7 +32,7 @@ def local_tokenizer(folder: str) -> Path:
     """Return the file of a folder's tokenizer.
 
     Raises:
-        NotAtHand: the folder has none.
+        NotAtHand: the folder has no tokenizer.
     """
     path = Path(folder).expanduser() / TOKENIZER_FILE
     if not path.is_file():
@@ -44,7 +44,7 @@ def pinned_tokenizer(name: str, revision: str | None) -> str:
     """Return the commit of a tokenizer of the Hub.
 
     Raises:
-        NotAtHand: there is none; says how to pin one.
+        NotAtHand: there is no commit; says how to pin one.
     """
     if revision is None:
         what = f"a revision of the tokenizer {name}"

@@ -1,1 +1,1 @@
-"""Checkpoints in memory: texts to vectors, and pairs of texts to scores."""
+"""Checkpoints in memory, which turn texts into vectors and pairs of texts into scores."""

@@ -16,14 +16,14 @@ from r2med_ray.models.networks.checkpoints import longest_input, require_plain_t
 from r2med_ray.models.networks.token_budget import plan_batches, run_batches
 
 TEXTS_PER_BLOCK = 1024
-"""Texts that are tokenised at once, each padded to the longest of them."""
+"""Texts that are tokenised at once. Each text is padded to the length of the longest."""
 
 Take: TypeAlias = Callable[[list[int], Mapping[str, Any]], None]
-"""A function that is given the positions of a micro-batch's texts, and what the checkpoint made of them."""
+"""A function that is given the positions of a micro-batch's texts, and the checkpoint's output for these texts."""
 
 
 class CheckpointBatches:
-    """Runs texts through a checkpoint; the same texts give the same micro-batches.
+    """Runs texts through a checkpoint. The same texts give the same micro-batches.
 
     Args:
         row: how the checkpoint is used.
@@ -100,14 +100,14 @@ def _input_module(row: CheckpointRow, model: Any, side: Side) -> Any:
 
 
 def _longest(module: Any) -> int:
-    """Return the most tokens that an input module reads. A module that only looks weights up has no positions."""
+    """Return the most tokens that an input module reads. A module that only looks weights up has no such limit."""
     if hasattr(module, "model"):
         return longest_input(module.tokenizer, module.model)
     return int(module.tokenizer.model_max_length)
 
 
 def _query_length(row: CheckpointRow, module: Any) -> int | None:
-    """Return how many tokens of a query are kept; None where the checkpoint fills every query up to its length."""
+    """Return how many tokens of a query are kept; None if the checkpoint fills every query up to a fixed length."""
     expansion = getattr(module, "query_expansion", None)
     if expansion is not None and expansion["strategy"] == "fixed":
         if row.query_max_length:

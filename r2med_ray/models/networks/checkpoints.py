@@ -1,4 +1,4 @@
-"""Loads the checkpoint of an encoder: its tokenizer, and its way from tensors of token ids to tensors of vectors.
+"""Loads the checkpoint of an encoder: its tokenizer, and the functions that turn token ids into vectors.
 
 Shape letters: B texts of a micro-batch, T tokens of the longest one, D embedding size.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 Features: TypeAlias = Mapping[str, "Tensor"]
-"""`input_ids`, `attention_mask` and what else the tokenizer gives: int64 of shape (B, T), padded on the right."""
+"""`input_ids`, `attention_mask` and further keys of the tokenizer: int64 of shape (B, T), padded on the right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +29,9 @@ class Network:
     """A fast tokenizer of transformers."""
 
     text_vectors: Callable[[Features, int], "Tensor"]
-    """Returns one vector per text, float32 of shape (B, D), as long as the checkpoint makes them. The second argument
-    is how many tokens a prompt takes at the start of each text; some checkpoints leave those out when they pool."""
+    """Returns one vector per text, float32 of shape (B, D), with the length that the checkpoint gives the vector. The
+    second argument is how many tokens a prompt takes at the start of each text. Some checkpoints leave these tokens
+    out when they pool."""
 
     token_vectors: Callable[[Features], "Tensor"]
     """Returns the last hidden states, shape (B, T, hidden size)."""
@@ -46,7 +47,7 @@ def load_network(row: EncoderRow, device: str, dtype: Dtype) -> Network:
     """Load the checkpoint that reads a row's queries, for inference.
 
     Raises:
-        ConfigError, DataError: the checkpoint isn't there (see `sources.locate`), or it doesn't fit its row.
+        ConfigError, DataError: the checkpoint isn't there (see `sources.locate`), or doesn't fit its row.
     """
     if row.class_ or row.pooling == "encode":
         maker = f"class {row.class_}" if row.class_ else "`pooling: encode`"
@@ -60,7 +61,7 @@ def load_model(folder: Path, row: EncoderRow, dtype: Dtype) -> Any:
     """Load the network that a checkpoint's `config.json` describes.
 
     Raises:
-        DataError: weights are missing, which transformers would fill with random numbers.
+        DataError: weights are missing. transformers would fill them with random numbers.
     """
     from transformers import AutoModel
 
@@ -84,7 +85,7 @@ def _backbone(folder: Path, row: EncoderRow, device: str, dtype: Dtype) -> Netwo
     model = load_model(folder, row, dtype).to(device).eval()
     model.config.use_cache = False  # a causal model would keep the keys and values of every layer
     if row.attention == "bidirectional":
-        model.config.is_causal = False  # what transformers asks whenever it makes a causal mask
+        model.config.is_causal = False  # transformers asks this whenever it makes a causal mask
     assert row.pooling is not None
     pool = POOLINGS[row.pooling]
     precision = torch.autocast(device.partition(":")[0], torch.float16, enabled=row.autocast)
@@ -143,7 +144,7 @@ def _sentence_transformer(folder: Path, row: EncoderRow, device: str, dtype: Dty
 
 
 def _static_embedding(model: Any, device: str) -> Network:
-    """Load a table of token vectors. A text's vector is the mean of its tokens', special tokens left out."""
+    """Load a table of token vectors. A text's vector is the mean over its tokens, special tokens left out."""
     from transformers import PreTrainedTokenizerFast
 
     tokenizer: Any = PreTrainedTokenizerFast(tokenizer_object=model[0].tokenizer)  # type: ignore[no-untyped-call]
@@ -169,7 +170,7 @@ def _static_embedding(model: Any, device: str) -> Network:
 
 
 def require_plain_text(module: Any, name: str) -> None:
-    """Refuse a checkpoint of sentence-transformers that reads chat messages, which this package doesn't write."""
+    """Refuse a checkpoint of sentence-transformers that reads chat messages. This package writes no such messages."""
     if "message" in module.modality_config:
         raise ConfigError(f"model {name!r} reads chat messages instead of texts, which is not supported")
 
@@ -177,7 +178,8 @@ def require_plain_text(module: Any, name: str) -> None:
 def longest_input(tokenizer: Any, model: "nn.Module") -> int:
     """Return the most tokens that a tokenizer lets through and a model has positions for.
 
-    RoBERTa, XLM-R and MPNet count positions from the one after the padding token's, so those up to it are lost.
+    RoBERTa, XLM-R and MPNet start to count positions after the number of the padding token, so the positions up to
+    this number are lost.
     """
     from torch import nn
 

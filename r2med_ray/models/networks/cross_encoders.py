@@ -1,4 +1,4 @@
-"""Cross-encoders: rerankers that read a query and a document together.
+"""Cross-encoders: networks that read a query and a document together, and give a score.
 
 Shape letters: N pairs of a call, B pairs of a micro-batch, T tokens of the longest one, C classes.
 """
@@ -23,7 +23,7 @@ class CrossEncoderScorer:
     """Scores pairs of any queries with the raw logit of a sequence classifier.
 
     Args:
-        row: how the checkpoint is used; `max_length` is cut down to what tokenizer and positions allow.
+        row: how the checkpoint is used. `max_length` is lowered to what tokenizer and positions allow.
         device: `cpu`, `cuda`, ...
         token_budget: most padded tokens of a forward pass; a CPU takes no more than `devices.CPU_TOKENS`.
 
@@ -42,7 +42,7 @@ class CrossEncoderScorer:
         self._device = device
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """Return one logit per (query, document), in order; [] for no pairs.
+        """Return one logit per (query, document), in the order of the pairs. No pairs give [].
 
         Raises:
             DataError: a pair doesn't fit into memory, even alone.
@@ -85,7 +85,7 @@ class _Classifier(NamedTuple):
 
 
 def _load(row: RerankerRow, device: str) -> _Classifier:
-    """Load a classifier with sentence-transformers, or a backbone that an adapter makes a classifier."""
+    """Load a classifier with sentence-transformers, or a backbone and an adapter that together are a classifier."""
     folder = locate(row.model, row.revision)
     if row.adapter:
         return _load_merged(folder, row, device)
@@ -117,12 +117,12 @@ def _load_merged(folder: Path, row: RerankerRow, device: str) -> _Classifier:
     model = PeftModel.from_pretrained(backbone, adapter).merge_and_unload().to(device).eval()
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.unk_token or tokenizer.eos_token
-    model.config.pad_token_id = tokenizer.pad_token_id  # the head reads the last token that is none
+    model.config.pad_token_id = tokenizer.pad_token_id  # the head reads the last token before the padding
     return _Classifier(model, tokenizer, lambda features: model(**features).logits, model.config.num_labels)
 
 
 def _require_classifier(folder: Path, name: str) -> None:
-    """Refuse an encoder or a language model, to which transformers would give a random head."""
+    """Refuse an encoder or a language model. transformers would give it a random head."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     architectures = config.get("architectures") or ["model of no known kind"]
     is_classifier = any(architecture.endswith("ForSequenceClassification") for architecture in architectures)

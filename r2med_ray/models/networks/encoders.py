@@ -1,4 +1,4 @@
-"""Encoders: texts to vectors, in token-budget micro-batches.
+"""Encoders: networks that turn texts into vectors, in micro-batches of a token budget.
 
 Shape letters: Q queries, B texts of a call, D embedding size, T tokens of one text.
 """
@@ -18,17 +18,17 @@ class TransformerEncoder:
     """Embeds texts with one checkpoint, or with one for queries and one for documents.
 
     Texts are tokenised once and grouped by length. With the same number of threads, the same list of texts gives the
-    same bytes; in another list a text's vector may differ in the last bits.
+    same bytes. In another list, a text's vector may differ in the last bits.
 
     Args:
         row: how the checkpoint is used.
         network: the checkpoint.
-        prompts: what is put before queries and documents.
+        prompts: the texts that are put before queries and documents.
         token_budget: most padded tokens of a forward pass.
-        documents: the checkpoint that reads documents; None for the same one.
+        documents: the checkpoint that reads documents; None if `network` reads them.
 
     Raises:
-        ConfigError: the row wants an end token and the tokenizer has none, or the checkpoints don't fit each other.
+        ConfigError: the row wants an end token and the tokenizer has none, or the two checkpoints don't fit together.
     """
 
     def __init__(
@@ -56,13 +56,13 @@ class TransformerEncoder:
         return self._queries.dim
 
     def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
-        """Return float32 of shape (Q, D), row i for texts[i] after the query prompt."""
+        """Return float32 of shape (Q, D): row i is the vector of texts[i] after the query prompt."""
         prompt, max_length = self._prompts.query, self._row.query_max_length or self._row.max_length
         tokens = tokenize(self._queries, [prompt + text for text in texts], max_length, end=self._end)
         return self._encode(self._queries, tokens, prompt)
 
     def encode_documents(self, documents: Sequence[Document]) -> FloatMatrix:
-        """Return float32 of shape (B, D), row i for documents[i] after the document prompt."""
+        """Return float32 of shape (B, D): row i is the vector of documents[i] after the document prompt."""
         prompt, as_pair = self._prompts.document, self._row.document_as_pair
         texts = [prompt + (document.title if as_pair else document.content) for document in documents]
         seconds = [document.text for document in documents] if as_pair else None
@@ -70,13 +70,17 @@ class TransformerEncoder:
         return self._encode(self._documents, tokens, prompt)
 
     def encode_plain(self, texts: Sequence[str]) -> FloatMatrix:
-        """Return float32 of shape (B, D), row i for texts[i] without a prompt, by the checkpoint for queries."""
+        """Return float32 of shape (B, D): row i is the vector of texts[i] without a prompt.
+
+        The checkpoint for queries computes these vectors.
+        """
         return self._encode(self._queries, tokenize(self._queries, texts, self._row.max_length, end=self._end), "")
 
     def token_vectors(self, texts: Sequence[str], prompt: str = "") -> list[FloatMatrix]:
         """Return the last states of each text's tokens, at unit length: float32 of shape (T, hidden size) per text.
 
-        Special tokens and the prompt's tokens are among them. The checkpoint for queries computes them.
+        The states of special tokens and of the prompt's tokens are included. The checkpoint for queries computes all
+        states.
         """
         import torch
 
@@ -108,7 +112,7 @@ class TransformerEncoder:
 def load_encoder(
     row: EncoderRow, device: str, dtype: Dtype, *, token_budget: int
 ) -> Callable[[Prompts], TransformerEncoder]:
-    """Load the checkpoints of a row, and return what makes its encoder for any prompts.
+    """Load the checkpoints of a row, and return a function that makes the row's encoder for any prompts.
 
     Raises:
         ConfigError, DataError: a checkpoint isn't there or doesn't fit its row.
@@ -127,7 +131,7 @@ def build_encoder(
         row: from the catalogue.
         task: name of the task, which may have an instruction of its own.
         device: `cpu`, `cuda`, `cuda:1`, ..., or `auto`.
-        dtype: overrides the row's; None keeps it.
+        dtype: overrides the row's dtype; None keeps the row's.
         token_budget: most padded tokens of a forward pass; a CPU takes no more than `devices.CPU_TOKENS`.
 
     Raises:

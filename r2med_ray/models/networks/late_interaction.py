@@ -1,8 +1,8 @@
-"""Late interaction encoders: a text to one vector per token, queries filled up and documents masked as in training.
+"""Late interaction encoders: networks that turn a text into one vector per token.
 
-sentence-transformers reads from the checkpoint how that is done: ColBERT's markers, queries filled up with [MASK],
-documents without punctuation (Khattab and Zaharia 2020, arXiv 2004.12832). It knows Stanford's checkpoints and
-PyLate's.
+Queries are filled up and documents are masked as in the checkpoint's training. sentence-transformers reads from the
+checkpoint how this is done: ColBERT's markers, queries that are filled up with [MASK], documents without punctuation
+(Khattab and Zaharia 2020, arXiv 2004.12832). The library knows Stanford's checkpoints and PyLate's.
 
 Shape letters: T tokens of a text, D size of a token's vector.
 """
@@ -27,7 +27,7 @@ TokenVectors: TypeAlias = npt.NDArray[np.float16]
 
 
 class LateInteractionEncoder:
-    """Gives each token of a text a vector of unit length, with one checkpoint.
+    """Gives each token of a text a vector of unit length. Queries and documents use one checkpoint.
 
     Args:
         row: how the checkpoint is used.
@@ -43,11 +43,11 @@ class LateInteractionEncoder:
         self._batches = CheckpointBatches(row, model, batch_limits(device, token_budget))
 
     def encode_queries(self, texts: Sequence[str]) -> list[TokenVectors]:
-        """Return float16 of shape (T, D) per text: its tokens, and those that it was filled up with."""
+        """Return float16 of shape (T, D) per text: the text's tokens, and the tokens that fill it up."""
         return self._encode(texts, "query")
 
     def encode_documents(self, documents: Sequence[Document]) -> list[TokenVectors]:
-        """Return float16 of shape (T, D) per document: its tokens, without those that the checkpoint masks."""
+        """Return float16 of shape (T, D) per document: its tokens, without the tokens that the checkpoint masks."""
         return self._encode([document.content for document in documents], "document")
 
     def _encode(self, texts: Sequence[str], side: Side) -> list[TokenVectors]:
@@ -87,7 +87,7 @@ def _load(row: LateInteractionRow, folder: Path, device: str) -> Any:
 
 
 def _is_late_interaction(folder: Path) -> bool:
-    """Return whether a checkpoint has a projection; without one sentence-transformers would make a random one."""
+    """Return whether a checkpoint has a projection. If not, sentence-transformers would make a random one."""
     settings = _json(folder / "config_sentence_transformers.json", {})
     modules = _json(folder / "modules.json", [])
     return (

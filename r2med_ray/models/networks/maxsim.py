@@ -1,4 +1,4 @@
-"""Late interaction as a reranker: a pair is scored by the vectors of its tokens.
+"""Late interaction for reranking: a pair is scored by the vectors of its tokens.
 
 Shape letters: S tokens of the query, T tokens of the document, D hidden size.
 """
@@ -15,12 +15,12 @@ DOCUMENTS_PER_BLOCK = 256
 
 class TokenEncoder(Protocol):
     def token_vectors(self, texts: Sequence[str], prompt: str = "") -> list[FloatMatrix]:
-        """Return float32 of shape (T, D) per text; its rows have unit length."""
+        """Return float32 of shape (T, D) per text. The rows have unit length."""
         ...
 
 
 def maxsim(query_SD: FloatMatrix, document_TD: FloatMatrix) -> float:
-    """Return the sum over query tokens of the greatest cosine with a document token (ColBERT, arXiv 2004.12832).
+    """Return the sum, over query tokens, of the greatest cosine with a document token (ColBERT, arXiv 2004.12832).
 
     The rows of both matrices must have unit length.
     """
@@ -34,8 +34,8 @@ class MaxSimScorer:
 
     Args:
         encoder: makes the token vectors.
-        query_prompt: is put before each query.
-        document_prompt: is put before each document.
+        query_prompt: a text that is put before each query.
+        document_prompt: a text that is put before each document.
     """
 
     def __init__(self, encoder: TokenEncoder, *, query_prompt: str = "", document_prompt: str = "") -> None:
@@ -44,7 +44,7 @@ class MaxSimScorer:
         self._document_prompt = document_prompt
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """Return one score per (query, document), in order. A text that comes several times is encoded once."""
+        """Return one score per (query, document), in their order. A text that comes several times is encoded once."""
         queries = list(dict.fromkeys(query for query, _ in pairs))
         vectors_of = dict(zip(queries, self._encoder.token_vectors(queries, self._query_prompt), strict=True))
         positions_of: defaultdict[str, list[int]] = defaultdict(list)

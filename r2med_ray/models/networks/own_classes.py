@@ -1,6 +1,6 @@
-"""Imports the class that a row of a user's file names, and refuses one that lacks what a protocol asks for.
+"""Imports the class that a user's row names, and refuses a class that doesn't fulfil the protocol.
 
-This happens when the model is built; nothing else imports the class's module.
+The class is imported when the model is built. Nothing else imports the class's module.
 """
 
 import importlib
@@ -13,14 +13,14 @@ from r2med_ray.settings.registry import closest, nearest
 
 
 def import_class(row: OwnClassRow, protocol: type) -> Any:
-    """Import the class that a row names, and check that it can be built and has every method that it must have.
+    """Import the class that a row names. Check that it can be called and has every method of the protocol.
 
     Args:
         row: names the class.
-        protocol: what the class must fulfil.
+        protocol: the protocol that the class must fulfil.
 
     Raises:
-        ConfigError: names the row, the class, what is wrong, and the nearest right thing.
+        ConfigError: the class is not what it must be; names the row, the class, what is wrong, and the nearest name.
     """
     module_name, _, name = row.class_.rpartition(".")
     try:
@@ -45,10 +45,10 @@ def import_class(row: OwnClassRow, protocol: type) -> Any:
 
 
 def build(own: Any, row: OwnClassRow, protocol: type, **settings: Any) -> Any:
-    """Build a class that `import_class` returned.
+    """Build an object of a class that `import_class` returned.
 
     Raises:
-        ConfigError: what is built lacks a property that it must have.
+        ConfigError: the object lacks a property of the protocol.
     """
     built = own(row, **settings)
     for member, value in _members(protocol).items():

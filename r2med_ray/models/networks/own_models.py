@@ -1,4 +1,4 @@
-"""Encoders and pair scorers that are classes of the user's: built with their row, and their answers checked.
+"""Encoders and pair scorers that are classes of the user's, with checks of their answers.
 
 Shape letters: Q queries, B texts of a call, D embedding size.
 """
@@ -20,8 +20,8 @@ from r2med_ray.vectors import unit_length
 class OwnEncoders:
     """A user's encoder for the prompts of any task.
 
-    The class is given the row with the task's prompts: `{instruction}` is filled in already. Where a task's prompts
-    are not those of the task before, the class is built again, and the one before is let go.
+    The class is given the row with the task's prompts: `{instruction}` is filled in already. If the next task has
+    other prompts, a new object of the class is built, and the object before is given up.
 
     Args:
         row: names the class.
@@ -42,10 +42,10 @@ class OwnEncoders:
         """Return the encoder that has these prompts.
 
         Raises:
-            ConfigError: it lacks a property of `protocols.Encoder`.
+            ConfigError: the encoder lacks a property of `protocols.Encoder`.
         """
         if self._built is None or self._built[0] != prompts:
-            self._built = None  # two of them may not fit into memory
+            self._built = None  # two encoders may not fit into memory
             filled = {"query_prompt": prompts.query, "document_prompt": prompts.document}
             row = self._row.model_copy(update=filled | {"instructions": {}, "document_instructions": {}})
             self._built = prompts, OwnEncoder(row, build(self._class, row, Encoder, **self._settings))
@@ -53,7 +53,7 @@ class OwnEncoders:
 
 
 class OwnEncoder:
-    """A user's encoder whose vectors are checked, and have unit length where the row says `similarity: cosine`.
+    """A user's encoder with checked vectors. The vectors get unit length if the row says `similarity: cosine`.
 
     Args:
         row: names the class.
@@ -69,7 +69,7 @@ class OwnEncoder:
         return int(self._encoder.dim)
 
     def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
-        """Return float32 of shape (Q, D), row i for texts[i].
+        """Return float32 of shape (Q, D): row i is the vector of texts[i].
 
         Raises:
             DataError: the class returned another shape.
@@ -77,7 +77,7 @@ class OwnEncoder:
         return self._checked(self._encoder.encode_queries(texts) if texts else None, len(texts), "encode_queries")
 
     def encode_documents(self, documents: Sequence[Document]) -> FloatMatrix:
-        """Return float32 of shape (B, D), row i for documents[i].
+        """Return float32 of shape (B, D): row i is the vector of documents[i].
 
         Raises:
             DataError: the class returned another shape.
@@ -86,7 +86,7 @@ class OwnEncoder:
         return self._checked(found, len(documents), "encode_documents")
 
     def encode_plain(self, texts: Sequence[str]) -> FloatMatrix:
-        """Return float32 of shape (B, D), row i for texts[i].
+        """Return float32 of shape (B, D): row i is the vector of texts[i].
 
         Raises:
             DataError: the class returned another shape.
@@ -106,7 +106,7 @@ class OwnEncoder:
 
 
 class OwnScorer:
-    """A user's pair scorer whose scores are counted.
+    """A user's pair scorer. The number of its scores is checked.
 
     Args:
         row: names the class.
@@ -123,7 +123,7 @@ class OwnScorer:
         self._scorer: PairScorer = build(own, row, PairScorer, device=device, token_budget=token_budget)
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """Return one score per (query, document), in order; [] for no pairs.
+        """Return one score per (query, document), in the order of the pairs. No pairs give [].
 
         Raises:
             DataError: the class returned another number of scores.

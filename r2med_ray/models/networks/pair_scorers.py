@@ -1,4 +1,4 @@
-"""Builds the pair scorer that a reranker's row describes, and says what its scores depend on."""
+"""Builds the pair scorer that a reranker's row describes, and returns what its scores depend on."""
 
 from typing import Any
 
@@ -14,13 +14,13 @@ from r2med_ray.models.networks.yes_no import YesNoScorer
 from r2med_ray.protocols import PairScorer
 
 ANY_TASK = ""
-"""The task whose instruction a reranker's encoder gets. A reranker serves all tasks, so it is the default one."""
+"""The task whose instruction a reranker's encoder gets. A reranker serves all tasks, so this is the default one."""
 
 
 def build_pair_scorer(
     row: RerankerRow, catalog: Catalog, *, device: str = "auto", token_budget: int = 16_384
 ) -> PairScorer:
-    """Load a cross-encoder, a language model that answers yes or no, late interaction, or the row's own class.
+    """Load a cross-encoder, a yes-no model, an encoder for late interaction, or the row's own class.
 
     Raises:
         ConfigError, DataError: the checkpoint isn't there or doesn't fit its row, or the class is no pair scorer.
@@ -46,6 +46,6 @@ def scoring_inputs(row: RerankerRow, catalog: Catalog, *, device: str = "auto") 
 
 
 def _encoder_row(row: RerankerRow, catalog: Catalog) -> EncoderRow:
-    """Return the encoder of a `maxsim` row, with that row's dtype if it names one."""
+    """Return the row of a `maxsim` row's encoder, with the dtype of the `maxsim` row if that isn't `auto`."""
     encoder = catalog.encoders[row.encoder]
     return encoder if row.dtype == "auto" else encoder.model_copy(update={"dtype": row.dtype})

@@ -1,7 +1,7 @@
-"""Pooling: token vectors to one vector per text, as pure functions.
+"""Pooling: pure functions that turn token vectors into one vector per text.
 
-Shape letters: B texts, T tokens of the longest one, D hidden size. Masks are 1 at real tokens and 0 at padding, which
-may be on either side.
+Shape letters: B texts, T tokens of the longest one, D hidden size. Masks are 1 at real tokens and 0 at padding. The
+padding may be on either side.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,23 +12,23 @@ if TYPE_CHECKING:
 
 
 def mean(tokens_BTD: "Tensor", mask_BT: "Tensor") -> "Tensor":
-    """Return (B, D): the mean over real tokens."""
+    """Return the mean over real tokens, shape (B, D)."""
     mask_BT1 = mask_BT.unsqueeze(-1).to(tokens_BTD.dtype)
     return (tokens_BTD * mask_BT1).sum(dim=1) / mask_BT1.sum(dim=1)
 
 
 def cls(tokens_BTD: "Tensor", mask_BT: "Tensor") -> "Tensor":
-    """Return (B, D): the first real token."""
+    """Return the vector of the first real token, shape (B, D)."""
     return _at(tokens_BTD, mask_BT.argmax(dim=1))
 
 
 def last(tokens_BTD: "Tensor", mask_BT: "Tensor") -> "Tensor":
-    """Return (B, D): the last real token."""
+    """Return the vector of the last real token, shape (B, D)."""
     return _at(tokens_BTD, mask_BT.shape[1] - 1 - mask_BT.flip(1).argmax(dim=1))
 
 
 def without_prompt(mask_BT: "Tensor", prompt_tokens: int) -> "Tensor":
-    """Return the mask without the first `prompt_tokens` tokens; a text that has no other tokens keeps its mask.
+    """Return the mask without the first `prompt_tokens` tokens. A text without other tokens keeps its mask.
 
     Padding must be on the right.
     """

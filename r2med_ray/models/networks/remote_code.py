@@ -1,4 +1,4 @@
-"""Checkpoints whose own code turns texts into vectors, such as NV-Embed.
+"""Encoders whose checkpoint brings its own code, such as NV-Embed.
 
 Shape letters: Q queries, B texts of a call, D embedding size.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RemoteCodeEncoder:
-    """Embeds texts with a checkpoint's own `encode(texts, instruction, max_length)`; the instruction is the prompt.
+    """Embeds texts with a checkpoint's own `encode(texts, instruction, max_length)`. The instruction is the prompt.
 
     Args:
         row: how the checkpoint is used.
@@ -41,16 +41,16 @@ class RemoteCodeEncoder:
         return int(self._model.config.hidden_size)
 
     def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
-        """Return float32 of shape (Q, D), row i for texts[i] under the query prompt."""
+        """Return float32 of shape (Q, D): row i is the vector of texts[i] with the query prompt."""
         return self._encode(texts, self._prompts.query, self._row.query_max_length or self._row.max_length)
 
     def encode_documents(self, documents: Sequence[Document]) -> FloatMatrix:
-        """Return float32 of shape (B, D), row i for documents[i] under the document prompt."""
+        """Return float32 of shape (B, D): row i is the vector of documents[i] with the document prompt."""
         texts = [document.content for document in documents]
         return self._encode(texts, self._prompts.document, self._row.max_length)
 
     def encode_plain(self, texts: Sequence[str]) -> FloatMatrix:
-        """Return float32 of shape (B, D), row i for texts[i] under no prompt."""
+        """Return float32 of shape (B, D): row i is the vector of texts[i] without a prompt."""
         return self._encode(texts, "", self._row.max_length)
 
     def _encode(self, texts: Sequence[str], instruction: str, max_length: int) -> FloatMatrix:
@@ -78,7 +78,7 @@ class RemoteCodeEncoder:
 def load_remote_code(
     row: EncoderRow, device: str, dtype: Dtype, *, token_budget: int
 ) -> Callable[[Prompts], RemoteCodeEncoder]:
-    """Load a checkpoint together with its code, and return what makes its encoder for any prompts.
+    """Load a checkpoint together with its code, and return a function that makes its encoder for any prompts.
 
     Raises:
         ConfigError, DataError: the checkpoint isn't there or doesn't fit its row, or its code has no `encode`.

@@ -1,8 +1,8 @@
-"""Sparse encoders: a text to the weights of vocabulary entries.
+"""Sparse encoders: networks that turn a text into weights of vocabulary entries.
 
 The weight of an entry in SPLADE is the greatest log(1 + relu(logit)) over the tokens of a text (Formal et al. 2021,
-arXiv 2109.10086). Some checkpoints only read documents, and look the weights of a query's tokens up in a table.
-sentence-transformers knows both.
+arXiv 2109.10086). Some checkpoints read only documents with a network; the weights of a query's tokens come from a
+table. sentence-transformers knows both kinds.
 
 Shape letters: B texts of a call, V entries of the vocabulary.
 """
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 LOGITS_AT_ONCE = 2**27
-"""Most logits of one forward pass, which makes one per token and vocabulary entry. They take 0.5 GiB in float32, and
-the activation takes as much again."""
+"""Most logits of one forward pass. A pass makes one logit per token and vocabulary entry. The logits take 0.5 GiB in
+float32, and the activation takes as much again."""
 
 
 class SparseEncoder:
-    """Gives each text a sparse vector, with one checkpoint.
+    """Gives each text a sparse vector. Queries and documents use one checkpoint.
 
     Args:
         row: how the checkpoint is used.
         device: `cpu`, `cuda`, ...
-        token_budget: most padded tokens of a forward pass; fewer where the vocabulary is large.
+        token_budget: most padded tokens of a forward pass; fewer if the vocabulary is large.
 
     Raises:
         ConfigError, DataError: the checkpoint isn't there or doesn't fit its row.
@@ -55,11 +55,11 @@ class SparseEncoder:
         self._batches = CheckpointBatches(row, model, _limits(device, token_budget, self._vocabulary))
 
     def encode_queries(self, texts: Sequence[str]) -> "csr_array":
-        """Return float32 of shape (B, V), row i for texts[i], indices sorted."""
+        """Return float32 of shape (B, V) with sorted indices: row i is the vector of texts[i]."""
         return self._encode(texts, "query")
 
     def encode_documents(self, documents: Sequence[Document]) -> "csr_array":
-        """Return float32 of shape (B, V), row i for documents[i], indices sorted."""
+        """Return float32 of shape (B, V) with sorted indices: row i is the vector of documents[i]."""
         return self._encode([document.content for document in documents], "document")
 
     def _encode(self, texts: Sequence[str], side: Side) -> "csr_array":
@@ -80,10 +80,10 @@ class SparseEncoder:
 
 
 def _take_maximum_first(model: Any) -> None:
-    """Let SPLADE's pooling take the maximum before the activation, which rises with the logit, and not after it.
+    """Let SPLADE's pooling take the maximum over tokens before the activation, not after it.
 
-    The vectors are the same. sentence-transformers activates every logit of every token, which takes as long as
-    computing them.
+    The vectors are the same, because the activation rises with the logit. sentence-transformers activates every logit
+    of every token; this takes as long as computing the logits.
     """
     from sentence_transformers.sparse_encoder.modules import SpladePooling
 

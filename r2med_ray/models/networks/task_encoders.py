@@ -1,4 +1,4 @@
-"""One model in memory, which encodes for any task with that task's prompts."""
+"""One model in memory that encodes for every task, with the prompts of the task."""
 
 from collections.abc import Callable
 
@@ -31,7 +31,7 @@ class TaskEncoders:
 
 
 def _load(row: EncoderRow, device: str, token_budget: int) -> Callable[[Prompts], Encoder]:
-    """Return what makes the encoder of a row for any prompts."""
+    """Return a function that makes the encoder of a row for any prompts."""
     if row.class_:
         return OwnEncoders(row, device=device, token_budget=token_budget).with_prompts
     load = load_remote_code if row.pooling == "encode" else load_encoder

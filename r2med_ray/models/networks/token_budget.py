@@ -1,4 +1,4 @@
-"""Micro-batches by token count: decides which texts go through a model together, and splits those that don't fit.
+"""Decides by token counts which texts go through a model together, and splits micro-batches that don't fit.
 
 Shape letters: B texts of a micro-batch, T tokens of its longest text, N texts of all, D embedding size.
 """
@@ -23,10 +23,10 @@ MIN_EFFICIENCY = 0.95
 def plan_batches(lengths: Sequence[int], limits: BatchLimits) -> list[list[int]]:
     """Return positions grouped into micro-batches, longest text first.
 
-    A micro-batch of n texts costs n times the length of its longest. It ends before the text that would make it cost
-    more than `limits.most`, and before one that would make it cost more than `limits.few` while less than
-    `MIN_EFFICIENCY` of that are real tokens. A text longer than `limits.most` goes alone. Texts of one length keep
-    their order, so the plan depends on the lengths alone.
+    The cost of a micro-batch of n texts is n times the length of its longest text. A micro-batch ends before a text
+    that would bring its cost above `limits.most`. A micro-batch also ends before a text that would bring its cost
+    above `limits.few` and its share of real tokens below `MIN_EFFICIENCY`. A text longer than `limits.most` is a
+    micro-batch alone. Texts of one length keep their order, so the plan depends on the lengths alone.
     """
     batches: list[list[int]] = []
     longest = real = 0
@@ -45,8 +45,8 @@ def plan_batches(lengths: Sequence[int], limits: BatchLimits) -> list[list[int]]
 def pad(rows: Sequence[Sequence[int]], value: int) -> npt.NDArray[np.int64]:
     """Return int64 of shape (B, T): the rows, filled up on the right with `value`.
 
-    Padding is on the right whatever the checkpoint's tokenizer prefers: causal models don't see it there, all others
-    mask it, and positions count from the first token on.
+    Padding is on the right, whatever the checkpoint's tokenizer prefers. Causal models don't see padding there, and
+    all other models mask it. Positions count from the first token on.
     """
     padded_BT = np.full((len(rows), max(len(row) for row in rows)), value, dtype=np.int64)
     for filled_T, row in zip(padded_BT, rows, strict=True):
@@ -62,16 +62,16 @@ def embed_batches(
     dim: int,
     unit_length: bool,
 ) -> FloatMatrix:
-    """Return the vectors of all texts, float32 of shape (N, D), row i for the text at position i.
+    """Return the vectors of all texts, float32 of shape (N, D). Row i is the vector of the text at position i.
 
-    They are collected on the device that made them, and copied from there once.
+    The vectors are collected on the device that made them, and copied from the device once.
 
     Args:
         lengths: tokens of each text.
         limits: the limits on a micro-batch.
-        vectors_of: takes the positions of a micro-batch, and returns its vectors, shape (B, D).
+        vectors_of: takes the positions of a micro-batch, and returns the vectors of its texts, shape (B, D).
         dim: D.
-        unit_length: whether the vectors are divided by their length.
+        unit_length: whether vectors are divided by their length.
     """
     import torch
 
@@ -94,7 +94,7 @@ def embed_batches(
 
 
 def run_batches(batches: Sequence[list[int]], forward: Callable[[list[int]], None]) -> None:
-    """Call `forward` with each micro-batch; one that doesn't fit into memory is halved and tried again.
+    """Call `forward` with each micro-batch. A micro-batch that doesn't fit into memory is halved and tried again.
 
     Raises:
         DataError: a single text doesn't fit; names its position.

@@ -1,4 +1,4 @@
-"""Turns texts into the tokens that a network reads, cut to its length.
+"""Turns texts into the tokens that a network reads, cut to the network's length.
 
 Shape letters: B texts of a micro-batch, T tokens of the longest one.
 """
@@ -12,7 +12,7 @@ from r2med_ray.models.networks.checkpoints import Features, Network
 from r2med_ray.models.networks.token_budget import pad
 
 Tokens: TypeAlias = Mapping[str, list[int]]
-"""The tokens of one text: `input_ids`, and `token_type_ids` where the tokenizer tells the halves of a pair apart."""
+"""The tokens of one text: `input_ids`, and `token_type_ids` if the tokenizer tells the two texts of a pair apart."""
 
 
 def tokenize(
@@ -23,14 +23,14 @@ def tokenize(
     seconds: Sequence[str] | None = None,
     end: Sequence[int] = (),
 ) -> list[Tokens]:
-    """Return the tokens of each text, or of each pair if there are `seconds`. A pair is cut at its longer text.
+    """Return the tokens of each text, or of each pair if there are `seconds`. The longer text of a pair is cut.
 
     Args:
         network: has the tokenizer.
         texts: the texts, or the first texts of pairs.
-        max_length: most tokens, `end` among them; never more than the network allows.
+        max_length: most tokens, those of `end` included; never more than the network allows.
         seconds: the second texts of pairs.
-        end: tokens that end every text, cut or not.
+        end: tokens at the end of every text, whether the text was cut or not.
 
     Raises:
         DataError: a text has no tokens at all; names its position.
@@ -68,7 +68,7 @@ def features(network: Network, tokens: Sequence[Tokens]) -> Features:
 
 
 def count_prompt_tokens(network: Network, prompt: str) -> int:
-    """Return how many tokens a prompt takes at the start of a text; the token that ends every text isn't counted."""
+    """Return how many tokens a prompt takes at the start of a text. The token that ends every text isn't counted."""
     if not prompt:
         return 0
     ids = network.tokenizer(prompt)["input_ids"]
@@ -79,7 +79,7 @@ def missing_end(row: EncoderRow, network: Network) -> list[int]:
     """Return the end token in a list if the row wants one that the tokenizer doesn't write; else an empty list.
 
     Raises:
-        ConfigError: the row wants one, and the tokenizer has none.
+        ConfigError: the row wants an end token, and the tokenizer has none.
     """
     end = network.tokenizer.eos_token_id
     if not row.append_eos:

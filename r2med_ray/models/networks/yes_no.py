@@ -1,7 +1,8 @@
-"""Rerankers that are language models asked whether a document fits: the score is how they would answer, yes or no.
+"""Yes-no models: language models that are asked whether a document fits a query.
 
-The score is the logit of yes minus the logit of no: the log-odds whose sigmoid is the probability of yes among both
-(Qwen3-Reranker, Zhang et al. 2025, arXiv 2506.05176, and its repository's examples/qwen3_reranker_transformers.py).
+The score is the logit of yes minus the logit of no. The sigmoid of this number is the probability of yes, if yes and
+no are the only answers (Qwen3-Reranker, Zhang et al. 2025, arXiv 2506.05176, and examples/
+qwen3_reranker_transformers.py of its repository).
 
 Shape letters: N pairs of a call, B pairs of a micro-batch, T tokens of the longest one, D hidden size.
 """
@@ -21,16 +22,16 @@ from r2med_ray.models.networks.token_budget import pad, plan_batches, run_batche
 class YesNoScorer:
     """Scores pairs of any queries by the next token of a causal language model.
 
-    Of the output layer, only the rows of the two answers are computed, and only at the last position.
+    Only two rows of the output layer are computed, those of the two answers, and only at the last position.
 
     Args:
-        row: how the checkpoint is used. The pair is cut to `max_length`, prefix and suffix are kept whole.
+        row: how the checkpoint is used. The pair is cut to `max_length`; prefix and suffix are kept whole.
         device: `cpu`, `cuda`, ...
         token_budget: most padded tokens of a forward pass; a CPU takes no more than `devices.CPU_TOKENS`.
 
     Raises:
-        ConfigError: an answer is no single token of the vocabulary, or nothing of a pair would be left; or see
-            `sources.locate`.
+        ConfigError: an answer is not one token of the vocabulary, or prefix and suffix leave no room for a pair; or
+            see `sources.locate`.
         DataError: see `sources.locate`.
     """
 
@@ -58,7 +59,7 @@ class YesNoScorer:
         self._device = device
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """Return one log-odds per (query, document), in order; [] for no pairs.
+        """Return the log-odds of yes for each (query, document), in the order of the pairs. No pairs give [].
 
         Raises:
             DataError: a pair doesn't fit into memory, even alone.

@@ -1,4 +1,4 @@
-"""Puts the pieces of a streamed answer together, and refuses what is no whole answer."""
+"""Puts the pieces of a streamed answer together, and refuses an answer that isn't whole."""
 
 import time
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from r2med_ray.models.services.retries import GarbageError
 from r2med_ray.protocols import Completion
 
 _REASONING_FIELDS = ("reasoning", "reasoning_content")
-"""Keys under which servers put a model's reasoning: vLLM's, and the older one that others still use."""
+"""Keys under which servers put a model's reasoning: vLLM's key, and the older key that other servers use."""
 
 
 @dataclass(slots=True)
@@ -26,15 +26,15 @@ class AnswerParts:
 
     @property
     def begun(self) -> bool:
-        """Whether a first word has come. A server that hides its reasoning is silent until then."""
+        """Whether a first word has come. A server that hides the model's reasoning is silent until then."""
         return bool(self.text or self.reasoning)
 
     def add(self, piece: Any, holder: str) -> None:
         """Add a piece of the answer.
 
         Args:
-            piece: what the client library returned, which checks nothing.
-            holder: the key of its text: "delta" for a piece of a stream, "message" for a whole answer.
+            piece: a piece as the client library returned it. The library checks nothing.
+            holder: the key that holds the text: "delta" in a piece of a stream, "message" in a whole answer.
 
         Raises:
             GarbageError: the piece has no list of choices.

@@ -1,6 +1,6 @@
-"""Calls to OpenAI-compatible services: limited in number and time, sent again where `retries` says so.
+"""Calls to OpenAI-compatible services: limited in number and time, and sent again if `retries` says so.
 
-No message ever holds a key.
+No error message or log line ever holds a service's key.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ MESSAGE_CHARACTERS = 500
 """Characters of a service's own message that an error quotes."""
 
 STOP_HEEDED_EVERY_S = 0.1
-"""The longest that calls go on after they were told to stop."""
+"""The most seconds that calls go on after they were told to stop."""
 
 
 class ApiCalls:
@@ -45,11 +45,11 @@ class ApiCalls:
         key_variable: the environment variable that holds the key; read when the connections are opened.
         policy: the limits on calls.
         model: the model's name in requests; for errors.
-        stop: ends `each` from another thread when it is set.
+        stop: an event that ends `each` when another thread sets it.
 
     Attributes:
-        requests: HTTP requests that were sent.
-        retries: how many of them were repetitions, by reason: a status, "connection", "time-out", "garbage".
+        requests: number of HTTP requests that were sent.
+        retries: reason (a status, "connection", "time-out", "garbage") → number of requests that were repetitions.
     """
 
     def __init__(
@@ -93,14 +93,15 @@ class ApiCalls:
         """Send a request until it is answered.
 
         Args:
-            request: asks the client, and returns what it reads in the answer. It raises `GarbageError`, or pydantic's
-                error, where the answer makes no sense.
-            unit: what is asked about, for errors, e.g. "query '7'".
+            request: asks the client, and returns what it reads in the answer. The function raises `GarbageError` or
+                pydantic's error if the answer makes no sense.
+            unit: what the request is about, for errors, e.g. "query '7'".
 
         Raises:
-            RefusedError: the service answered with a status of `retries.REFUSING`; names model and key.
-            StageError: the service answered with another final status, or no attempt or no time is left; says what
-                the service said last.
+            RefusedError: the service answered with a status of `retries.REFUSING`; names the model, and the variable
+                of the key.
+            StageError: the service answered with another final status, or no attempt or no time is left; gives the
+                service's last message.
         """
         from openai import APIError
 
@@ -115,18 +116,18 @@ class ApiCalls:
                     raise RefusedError(self._stage, unit, self._describe(error)) from None
                 tried = attempts.statistics["attempt_number"]
                 unit = unit if tried == 1 else f"{unit}, after {tried} attempts"
-                raise StageError(self._stage, unit, self._describe(error)) from None  # its request holds the key
+                raise StageError(self._stage, unit, self._describe(error)) from None  # `error` holds the key
 
     async def each(self, items: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:
-        """Work on all items, as many at once as the policy allows.
+        """Work on all items. The policy says how many at once.
 
-        After a failure no further item is begun. Calls in flight are paid for, so they come to their end, unless the
-        service refuses everything or `stop` is set: then they are cancelled.
+        After a failure no further item is begun. Calls in flight are paid for, so they go on to their end. If the
+        service refuses everything or `stop` is set, calls in flight are cancelled.
 
         Raises:
             RefusedError: the service refuses everything.
             StoppedError: `stop` was set.
-            R2MedError: something else failed; it is the first failure.
+            R2MedError: the first failure of another kind.
         """
         waiting = iter(items)
         failures: list[R2MedError] = []

@@ -1,7 +1,7 @@
-"""The client of a language model behind an OpenAI-compatible address: messages in, completions out, in order.
+"""The client of a language model behind an OpenAI-compatible address: it turns messages into completions.
 
-Answers are streamed unless the row says otherwise, so that one that stalls is noticed long before its deadline. A
-stream that ends without saying why is no answer: it is asked for again.
+Answers are streamed unless the row says otherwise, so that an answer that stalls is noticed long before its deadline.
+A stream that ends without a reason is no answer, and the request is sent again.
 """
 
 import asyncio
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 _TOO_LONG = re.compile(r"context.{0,3}(?:length|window|size)|prompt is too long", re.IGNORECASE)
-"""How OpenAI, vLLM, SGLang and llama.cpp say that a conversation doesn't fit the model."""
+"""The words of OpenAI, vLLM, SGLang and llama.cpp for a conversation that is too long for the model."""
 
 CONTINUED = {"continue_final_message": True, "add_generation_prompt": False}
-"""What tells vLLM to continue the last message, which is the model's own, in place of answering it."""
+"""The keys that tell vLLM to continue the last message, which is the model's own, in place of answering it."""
 
 
 class ChatModel:
@@ -33,8 +33,8 @@ class ChatModel:
 
     Args:
         row: the model.
-        base_url: address of the service, up to `/v1`; None for the row's.
-        stop: ends the work from another thread when it is set.
+        base_url: address of the service, up to `/v1`; None for the row's address.
+        stop: an event that ends the work when another thread sets it.
 
     Raises:
         ConfigError: there is no address.
@@ -56,23 +56,23 @@ class ChatModel:
         self._stage = f"generate with {row.name}"
 
     def inputs(self) -> dict[str, Any]:
-        """Return everything about model and sampling, except seeds, that changes a text, for artefact keys."""
+        """Return everything about model and sampling that changes a text, without seeds, for artefact keys."""
         return self.row.generation_inputs()
 
     def generate(
         self, prompts: Sequence[ChatPrompt], *, keep: Callable[[int, Completion], None] | None = None
     ) -> list[Completion]:
-        """Return one completion per prompt, in order; see `protocols.TextGenerator`.
+        """Return one completion per prompt, in the order of the prompts; see `protocols.TextGenerator`.
 
-        After a failure no further prompt is begun. Those in flight come to their end and are kept, unless the service
-        refuses everything.
+        After a failure no further prompt is begun. Prompts in flight go on to their end and are kept, unless the
+        service refuses everything.
 
         Raises:
-            RefusedError: the service refuses whatever it is asked: the key, the model or the address is wrong.
+            RefusedError: the service refuses every request: the key, the model or the address is wrong.
             ContextError: prompts are too long for the model, and nothing else failed; names their units.
-            StageError: prompts failed for good; names their units.
+            StageError: prompts failed after all attempts; names their units.
             NotAtHand: the environment variable with the key is not set.
-            StoppedError: `stop` was set. Calls in flight were cancelled; finished ones are kept.
+            StoppedError: `stop` was set. Calls in flight were cancelled; finished calls are kept.
         """
         return asyncio.run(self._generate(prompts, keep))
 
@@ -144,7 +144,7 @@ class ChatModel:
 
     async def _ask(self, body: dict[str, Any], shortened: int, client: "AsyncOpenAI") -> Completion:
         parts = AnswerParts(shortened)
-        create: Any = client.chat.completions.create  # overloaded on what only the row knows
+        create: Any = client.chat.completions.create  # Any: the overloads depend on keys of the row
         if not self.row.stream:
             parts.add(await create(**body), "message")
             return parts.completion()

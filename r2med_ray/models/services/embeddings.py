@@ -1,4 +1,4 @@
-"""The client of an embedding service: texts to vectors in batches; every answer is kept, so none is paid for twice.
+"""The client of an embedding service, which turns texts into vectors and keeps every answer.
 
 Shape letters: Q queries, B texts of a call, D embedding size, N texts of one request.
 """
@@ -28,10 +28,10 @@ ANSWER_FILE = "vectors.npy"
 
 
 class _Input(NamedTuple):
-    """A text as it is sent."""
+    """A text in the form that is sent."""
 
     name: str
-    """What errors call it, e.g. "document 'd1'"."""
+    """The text's name in errors, e.g. "document 'd1'"."""
 
     text: str
     tokens: int
@@ -91,23 +91,23 @@ class ApiEncoder:
         return self._row.dimension
 
     def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
-        """Return float32 of shape (Q, D), row i for texts[i], with the body of a query."""
+        """Return float32 of shape (Q, D): row i is the vector of texts[i], requested with the body of a query."""
         return self._encode(texts, _positions(texts), self._row.query_body)
 
     def encode_documents(self, documents: Sequence[Document]) -> FloatMatrix:
-        """Return float32 of shape (B, D), row i for documents[i], with the body of a document.
+        """Return float32 of shape (B, D): row i is the vector of documents[i], requested with a document's body.
 
         Raises:
-            DataError: a text is empty or longer than the service takes, or a vector has not the size that the row
+            DataError: a text is empty or longer than the service takes, or a vector hasn't the size that the row
                 says.
-            StageError: the service refused a request, or did not answer in time; earlier answers are kept.
+            StageError: the service refused a request, or didn't answer in time. Earlier answers are kept.
             NotAtHand: the service's key isn't there.
         """
         names = [f"document {document.doc_id!r}" for document in documents]
         return self._encode([document.content for document in documents], names, self._row.document_body)
 
     def encode_plain(self, texts: Sequence[str]) -> FloatMatrix:
-        """Return float32 of shape (B, D), row i for texts[i], with the body of neither side."""
+        """Return float32 of shape (B, D): row i is the vector of texts[i], requested without a side's body."""
         return self._encode(texts, _positions(texts), {})
 
     def take_usage(self) -> dict[str, int]:
@@ -162,7 +162,7 @@ class ApiEncoder:
         return _Batch(inputs, ArtifactKey("api-vectors", asked))
 
     def _answers(self, batches: Sequence[_Batch], body: Mapping[str, Any]) -> list[FloatMatrix]:
-        """Return the vectors of every batch; the service is asked for those that the store doesn't have."""
+        """Return the vectors of every batch. The service is asked for the batches that the store doesn't have."""
         missing = [batch for batch in batches if self._store.find(batch.key) is None]
         self._usage["stored"] += sum(len(batch.inputs) for batch in batches) - sum(len(b.inputs) for b in missing)
         if missing:
@@ -191,7 +191,7 @@ class ApiEncoder:
                 self._usage.update(requests=calls.requests, repeated=calls.retries.total())
 
     def _checked(self, batch: _Batch, answer: _Answer) -> tuple[FloatMatrix, int]:
-        """Return float32 of shape (N, D) in the order of the batch, and the tokens to pay for."""
+        """Return vectors in the order of the batch, float32 of shape (N, D), and the number of tokens to pay for."""
         vectors = {entry.index: entry.embedding for entry in answer.data}
         wanted = len(batch.inputs)
         if len(answer.data) != wanted or vectors.keys() != set(range(wanted)):

@@ -1,8 +1,9 @@
-"""Decides which failures of a request are sent again, and how long is waited before that.
+"""Decides after which failures a request is sent again, and how long the wait is.
 
 A request is sent again after 408, 409, 425, 429 and 5xx, after a lost connection or a time-out, and after an answer
 that isn't what the API promises. Every other status is final. Waits grow exponentially with full jitter
-(https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/) on top of what `Retry-After` asks for.
+(https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/), and are added to the wait that
+`Retry-After` asks for.
 """
 
 import logging
@@ -22,22 +23,22 @@ SENT_AGAIN = frozenset({408, 409, 425, 429})
 """Statuses below 500 that another attempt may cure."""
 
 REFUSING = frozenset({401, 403, 404})
-"""Statuses that every other request would get too: the key, the model or the address is wrong."""
+"""Statuses that every other request would get too, because the key, the model or the address is wrong."""
 
 
 class GarbageError(DataError):
-    """An answer isn't what the API promises. Where a request raises it, the request is sent again."""
+    """An answer isn't what the API promises. A request that raises this error is sent again."""
 
 
 class RefusedError(StageError):
-    """A service refuses whatever it is asked, with a status of `REFUSING`."""
+    """A service refuses every request, with a status of `REFUSING`."""
 
 
 def retrying(policy: CallPolicy, *, before_sleep: Callable[[RetryCallState], None]) -> AsyncRetrying:
-    """Return what makes the attempts of one call.
+    """Return tenacity's controller for the attempts of one call.
 
     Args:
-        policy: how often, and how long the waits are.
+        policy: the number of attempts, and the lengths of the waits.
         before_sleep: called before each wait.
     """
     return AsyncRetrying(
@@ -50,14 +51,14 @@ def retrying(policy: CallPolicy, *, before_sleep: Callable[[RetryCallState], Non
 
 
 def refuses(error: BaseException) -> bool:
-    """Return whether a service refuses whatever it is asked."""
+    """Return whether an error means that the service refuses every request."""
     from openai import APIStatusError
 
     return isinstance(error, APIStatusError) and error.status_code in REFUSING
 
 
 def reason_to_retry(error: BaseException) -> str | None:
-    """Return why a request is sent again: a status, "connection", "time-out" or "garbage"; None where it isn't."""
+    """Return why a request is sent again: a status, "connection", "time-out" or "garbage"; None if it isn't sent."""
     import openai
 
     match error:
@@ -74,7 +75,7 @@ def reason_to_retry(error: BaseException) -> str | None:
 
 
 def _retry_after(state: RetryCallState) -> float:
-    """Return the seconds that the service's `Retry-After`, a number or a date, asks for; 0 where there is none."""
+    """Return the seconds that the service's `Retry-After` (a number or a date) asks for; 0 if there is none."""
     from openai import APIStatusError
 
     error = state.outcome.exception() if state.outcome else None

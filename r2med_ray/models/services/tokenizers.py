@@ -1,4 +1,4 @@
-"""Tokenizers of embedding services: how long a text is for a service, and where it is cut before it is sent."""
+"""Tokenizers of embedding services: they count a text's tokens, and cut the text before it is sent."""
 
 from pathlib import Path
 from typing import Protocol
@@ -10,11 +10,11 @@ from r2med_ray.models.catalog.tokenizer_names import TIKTOKEN, TOKENIZER_FILE, l
 
 class Tokenizer(Protocol):
     def count(self, text: str) -> int:
-        """Return the number of a text's tokens, without special ones."""
+        """Return the number of a text's tokens, without special tokens."""
         ...
 
     def cut(self, text: str, most: int) -> str:
-        """Return the beginning of a text: as many whole characters as its first `most` tokens hold."""
+        """Return the beginning of a text: the whole characters that its first `most` tokens hold."""
         ...
 
 
@@ -23,11 +23,11 @@ def open_tokenizer(name: str, revision: str | None, *, ask_hub: bool = True) -> 
 
     Args:
         name: spelled as in the table of `catalog.tokenizer_names`.
-        revision: its commit on the Hub.
-        ask_hub: whether to download it from the Hub where it is not in the cache.
+        revision: the tokenizer's commit on the Hub.
+        ask_hub: whether the tokenizer is downloaded from the Hub if it is not in the cache.
 
     Raises:
-        NotAtHand: it is not on this machine and can't be downloaded; says how to get it.
+        NotAtHand: the tokenizer is not on this machine and can't be downloaded; says how to get it.
     """
     if name.startswith(TIKTOKEN):
         return _Tiktoken(name.removeprefix(TIKTOKEN))
@@ -43,7 +43,7 @@ class _Tiktoken:
             raise NotAtHand(what, f"{what} cuts and counts texts: pip install 'r2med-ray[openai]'") from error
         try:
             self._encoding = tiktoken.get_encoding(name)
-        except OSError as error:  # every error of a download is one
+        except OSError as error:  # every error of a download is an OSError
             how = (
                 f"{what} could not be downloaded: {error}. Copy a folder of tiktoken's cache from a machine with a "
                 f"network and name it in the environment variable TIKTOKEN_CACHE_DIR"
@@ -80,7 +80,7 @@ def _hub_file(name: str, revision: str | None, ask_hub: bool) -> Path:
     revision = pinned_tokenizer(name, revision)
     try:
         return Path(hf_hub_download(name, TOKENIZER_FILE, revision=revision, local_files_only=not ask_hub))
-    except OSError as error:  # every error of the Hub is one
+    except OSError as error:  # every error of the Hub is an OSError
         what = f"the tokenizer {name} at {revision[:12]}"
         how = f"{what} is not on this machine, and the Hub did not give it: hf download {name} {TOKENIZER_FILE}"
         raise NotAtHand(what, f"{how} --revision {revision}") from error

@@ -1,1 +1,1 @@
-"""Loops in which a language model searches while it reasons."""
+"""Search agents: loops in which a language model searches while it reasons."""

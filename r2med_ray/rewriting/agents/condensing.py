@@ -1,4 +1,4 @@
-"""Has a language model condense the passages that were found for a request, before the agent goes on."""
+"""Lets a language model condense the passages that were found for a request, before the agent goes on."""
 
 from collections.abc import Sequence
 
@@ -13,13 +13,13 @@ from r2med_ray.types import Query
 
 
 class Condenser:
-    """Asks the agent's own language model.
+    """Condenses passages with the agent's own language model.
 
     Args:
         model: the language model.
-        form: how it marks its answer.
-        prompt: what it is asked, with the places `query`, `reasoning`, `request` and `passages`.
-        seed: of every text.
+        form: how the model marks its answer.
+        prompt: the prompt, with the places `query`, `reasoning`, `request` and `passages`.
+        seed: the seed of every text.
     """
 
     def __init__(self, model: LanguageModel, form: AnswerFormat, prompt: Template, seed: int) -> None:
@@ -29,13 +29,14 @@ class Condenser:
         self._seed = seed
 
     def condense(self, asked: Sequence[tuple[Query, Transcript]], passages: Sequence[str]) -> Steps[list[str]]:
-        """Return what the model says of the passages of each request; "" where it has no room for them.
+        """Return what the model writes about the passages of each request; "" if they are too long for the model.
 
-        That ends the conversation. What the model writes counts as time of the turn that made the request.
+        The time that the model takes counts for the turn that made the request. If the passages are too long, the
+        conversation ends.
 
         Args:
             asked: one or more conversations whose last turn made a request.
-            passages: what was found for each of them.
+            passages: the passages that were found for each request.
         """
         prompts = tuple(self._prompt(query, item, text) for (query, item), text in zip(asked, passages, strict=True))
         completions = yield Ask(model=self._model, prompts=prompts)

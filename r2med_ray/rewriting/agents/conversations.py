@@ -1,4 +1,4 @@
-"""How a language model and its search tool talk: turns as chat messages, and what a turn asks for or answers."""
+"""The talk of a language model with its search tool: turns as chat messages, requests and answers."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -13,8 +13,8 @@ from r2med_ray.storage.artifacts import Json
 
 NO_MORE = "No more searches are possible. Answer with what you know."
 BRIEF_WORDS = 32
-"""How many words are kept of what each search found, where a conversation is too long for its model; then only an
-answer can follow."""
+"""Words that are kept of each search's result, if a conversation is too long for its model. After that, the model can
+only answer."""
 
 _DEFAULT = Rules()
 
@@ -26,8 +26,8 @@ class Conversations:
     Attributes:
         agent: marks of requests and results.
         model: marks of reasoning and answers.
-        in_place: whether the model goes on within its own message, as long as its thoughts are open or stay
-            (`AnswerFormat.thoughts_stay`), rather than be answered by another.
+        in_place: whether the model goes on within its own message. If not, results come in a message of the user. The
+            model can go on only as long as its thoughts are open or stay (`AnswerFormat.thoughts_stay`).
     """
 
     agent: AgentFormat
@@ -35,16 +35,16 @@ class Conversations:
     in_place: bool
 
     def inputs(self) -> dict[str, Json]:
-        """Return what changes a conversation, for artefact keys."""
+        """Return the settings that change a conversation, for artefact keys."""
         marks = {name: mark for name, mark in asdict(self.model).items() if name != "writers"}
         return {"model": marks, "in_place": self.in_place}
 
     def messages(self, turns: Sequence[Turn]) -> list[Message]:
-        """Return turns as messages; turns behind which the model goes on in place are one message of its own.
+        """Return turns as messages. If the model goes on in place after some turns, these turns are one message.
 
-        Most chat templates cut thoughts that have ended out of earlier messages. They would cut out the passages
-        between the thoughts as well, and leave nothing to go on behind. So once thoughts have ended, what was written
-        and what was found are messages of their own.
+        Most chat templates cut ended thoughts out of earlier messages. A template would also cut out the passages
+        between the thoughts, and the model could not go on after its last word. So once thoughts have ended, the
+        model's text and the search results are separate messages.
         """
         messages: list[Message] = []
         group: list[tuple[str, str]] = []
@@ -58,7 +58,7 @@ class Conversations:
         return [*messages, message("assistant", _one_text(group))] if group else messages
 
     def next_turn(self, turns: Sequence[Turn], completion: Completion) -> tuple[Turn, tuple[str, str] | None]:
-        """Return what a model wrote after some turns, and what it asks for, see `AgentFormat.request_in`."""
+        """Return the next turn that a model wrote after some turns, and its request; see `AgentFormat.request_in`."""
         is_answer = self.agent.request_start not in completion.text
         text = joined(completion.reasoning, completion.text, self.model, is_answer=is_answer)
         turn = Turn(
@@ -71,7 +71,7 @@ class Conversations:
         return turn, self.agent.request_in(turn.text, self.model, finish_reason=turn.finish_reason)
 
     def answer(self, transcript: Transcript, rules: Rules = _DEFAULT) -> Answer:
-        """Cut the answer out of the last turn; it is empty where a limit has ended the conversation."""
+        """Return the answer in the last turn. The answer is empty if a limit has ended the conversation."""
         if transcript.ended not in (None, "answered"):
             return read_answer("", self.model)
         *before, last = transcript.turns
@@ -79,7 +79,7 @@ class Conversations:
         return self.agent.answer_in(text, self.model, finish_reason=last.finish_reason, rules=rules)
 
     def _open_thought(self, turns: Sequence[Turn]) -> str:
-        """Return the start mark of the thought that is still open after these turns; "" where none is."""
+        """Return the start mark of the thought that is still open after these turns; "" if no thought is open."""
         last = self.messages(turns)[-1:]
         is_open = any(item["role"] == "assistant" and self.model.has_open_thought(item["content"]) for item in last)
         return self.model.thought_start if is_open else ""
@@ -93,13 +93,13 @@ def message(role: str, content: str) -> Message:
 def chat_prompt(
     unit: str, messages: Sequence[Message], shorter: Sequence[Message], *, seed: int, stop: tuple[str, ...] = ()
 ) -> ChatPrompt:
-    """Return a prompt with one shorter version, or with none where that says the same."""
+    """Return a prompt with one shorter version, or with none if `shorter` is the same as `messages`."""
     versions = () if shorter == messages else (tuple(shorter),)
     return ChatPrompt(unit=unit, messages=tuple(messages), seed=seed, stop=stop, shorter=versions)
 
 
 def brief(turns: Sequence[Turn]) -> list[Turn]:
-    """Return turns with little of what was found in each, and the last one with the demand for an answer."""
+    """Return turns with only the first words of each result. The last turn also tells the model to answer."""
     shown = [" ".join((turn.shown or "").split()[:BRIEF_WORDS]) for turn in turns]
     return [
         replace(turn, shown=f"{text}\n{NO_MORE}" if turn is turns[-1] else text)

@@ -1,4 +1,4 @@
-"""How search agents mark requests and answers, and how a mark that is only mentioned is told from a real one."""
+"""The marks of search agents for requests and answers, and how real marks are told from mentioned ones."""
 
 import re
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ _DEFAULT = Rules()
 
 @dataclass(frozen=True, kw_only=True)
 class AgentFormat:
-    """How a family of agents marks its requests, is shown what was found, and answers."""
+    """The marks of a family of agents: for requests, for results, and for answers."""
 
     request_start: str
     request_end: str
@@ -22,19 +22,19 @@ class AgentFormat:
     result_end: str
     condenses: bool
     answers: AnswerFormat | None = None
-    """How agents of this family mark their answer, whichever model they are; None where they do it as their model."""
+    """How agents of this family mark their answer, whatever their model is; None for the model's own marks."""
 
     def request_in(self, text: str, answers: AnswerFormat, *, finish_reason: str) -> tuple[str, str] | None:
-        """Return a text up to the end of its request, and the request; None where it asks for nothing.
+        """Return a text up to the end of its request, and the request. Return None if the text has no request.
 
-        What follows a request is made up by the model, and left out. Servers leave the stop string out of a text, so
-        a request without its end mark counts as one where the text ends in it. Where reasoning or answer go on after
-        the start mark, the mark is only mentioned.
+        Text after a request is made up by the model and is left out. Servers leave the stop string out of a text. So
+        a request without its end mark counts if the text ends in the request. If reasoning or answer go on after the
+        start mark, the mark is only mentioned.
 
         Args:
             text: what an agent wrote in one turn, its reasoning included.
-            answers: how its model marks reasoning and answer.
-            finish_reason: why it ended.
+            answers: how the agent's model marks reasoning and answer.
+            finish_reason: why the text ended.
         """
         written, closed, _ = text.partition(self.request_end)
         before, opened, request = written.rpartition(self.request_start)
@@ -46,12 +46,12 @@ class AgentFormat:
     def answer_in(
         self, text: str, answers: AnswerFormat, *, finish_reason: str | None, rules: Rules = _DEFAULT
     ) -> Answer:
-        """Cut the answer out of an agent's last turn, without any request or result.
+        """Return the answer in an agent's last turn, without any request or result.
 
         Args:
-            text: that turn, its reasoning included.
-            answers: how its model marks reasoning and answer.
-            finish_reason: why it ended.
+            text: the text of that turn, its reasoning included.
+            answers: how the agent's model marks reasoning and answer.
+            finish_reason: why the text ended.
             rules: see `answers.read_answer`.
         """
         form = answers
@@ -74,7 +74,10 @@ class AgentFormat:
 
     @cached_property
     def _blocks(self) -> re.Pattern[str]:
-        """Matches requests and results, those that were cut up to the end of the text, and end marks alone."""
+        """A pattern of requests and results, and of end marks alone.
+
+        A request or result without its end mark reaches to the end of the text.
+        """
         marks = ((self.request_start, self.request_end), (self.result_start, self.result_end))
         whole = [f"{re.escape(start)}.*?(?:{re.escape(end)}|\\Z)" for start, end in marks]
         return re.compile("|".join([*whole, *(re.escape(end) for _, end in marks)]), re.DOTALL)
@@ -109,7 +112,7 @@ AGENTS: Registry[AgentFormat] = Registry(
 
 
 def _last(text: str, form: AnswerFormat) -> str:
-    """Return the last whole answer of a text with its marks, or the text from the last start where none is whole."""
+    """Return the last whole answer of a text with its marks, or else the text from the last start mark on."""
     start, end = re.escape(form.answer_start), re.escape(form.answer_end)
     whole = re.match(f".*({start}.*?{end})", text, re.DOTALL)
     return whole[1] if whole else text[text.rindex(form.answer_start) :]

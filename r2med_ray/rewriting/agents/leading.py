@@ -2,8 +2,8 @@
 
     reason → request → search → (condense) → reason → ... → answer
 
-All conversations take each turn together, so that a model gets one batch per turn. A conversation's time is what its
-own texts took, each from its request on: waiting for the turns of others doesn't count.
+All conversations take each turn together, so that a model gets one batch per turn. The time of a conversation is the
+sum of the times of its own texts, each counted from its request on. Waiting for other conversations doesn't count.
 """
 
 from collections.abc import Sequence
@@ -27,15 +27,15 @@ class _Conversation(NamedTuple):
 
 
 class Leader:
-    """Leads conversations.
+    """Leads conversations to their end.
 
     Args:
         model: the language model.
-        talk: how it and its search tool talk.
+        talk: how the model and its search tool talk.
         start: the first message, with the place `query`.
-        requests: carries out what the model asks for.
+        requests: carries out the model's requests.
         limits: when a conversation has to end.
-        seed: of every text.
+        seed: the seed of every text.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Leader:
         self._seed = seed
 
     def lead(self, asked: Sequence[tuple[Query, ArtifactKey]]) -> Steps[list[Transcript]]:
-        """Return one conversation per query, in their order; each is kept under its key as soon as it has ended."""
+        """Return one conversation per query, in their order. Each is kept under its key as soon as it has ended."""
         limit = self._limits.max_seconds
         led = [
             _Conversation(query, key, Transcript(query_id=query.query_id, max_seconds=limit)) for query, key in asked
@@ -77,7 +77,7 @@ class Leader:
         return [transcript for _, _, transcript in led]
 
     def _note(self, transcript: Transcript, completion: Completion) -> None:
-        """Write down what the model wrote, and whether the conversation goes on."""
+        """Add the model's turn to the transcript, and note if the conversation has ended."""
         turn, asked = self._talk.next_turn(transcript.turns, completion)
         out_of_turns = transcript.requests >= self._limits.max_turns
         transcript.turns.append(turn)

@@ -1,4 +1,4 @@
-"""Carries out what a search agent asks for in a turn; a request that can't be carried out is answered with why."""
+"""Carries out the requests of search agents. If a request can't be carried out, the agent is told why."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -18,18 +18,18 @@ NEITHER = "That was neither an answer nor a request. Write what to look for betw
 EMPTY = "The request was empty. Write what to look for between {start} and {end}."
 TOO_LONG = "The request has {words} words; at most {most} are possible. Ask for one thing at a time."
 MOST_WORDS = 64
-"""The most words of a request; a longer one is a passage, and no question for one."""
+"""The most words of a request. A longer request is most likely a passage, not a question for a passage."""
 
 
 class Requests:
-    """Searches for all requests of a turn at once.
+    """Carries out all requests of a turn in one search.
 
     Args:
-        task: whose corpus is searched.
-        tool: the first stage that searches it.
+        task: the task whose corpus is searched.
+        tool: the first stage that searches the corpus.
         form: how the agent marks its requests.
-        limits: how much of what is found is shown, and how often.
-        condenser: condenses what was found; None for agents that read it as it is.
+        limits: how many passages and words are shown, and how many searches there may be.
+        condenser: condenses the passages; None for agents that read passages as they are.
     """
 
     def __init__(
@@ -42,10 +42,10 @@ class Requests:
         self._condenser = condenser
 
     def carry_out(self, asked: Sequence[tuple[Query, Transcript]]) -> Steps[None]:
-        """Write into the last turn of each conversation what the model is shown for it.
+        """Write into the last turn of each conversation what the model is shown next.
 
         Args:
-            asked: conversations whose last turn asks for something, or should have.
+            asked: conversations whose last turn has a request, or should have one.
         """
         for _, transcript in asked:
             turn = transcript.turns[-1]
@@ -65,7 +65,7 @@ class Requests:
                 turn.shown = f"{turn.shown}\n{NO_MORE}"
 
     def _find(self, requests: Sequence[str]) -> Steps[list[list[FoundPassage]]]:
-        """Return what is found for each request, best first, ids with texts."""
+        """Return the passages that are found for each request, best first: ids with texts."""
         queries = tuple(Query(query_id=f"request {number}", text=text) for number, text in enumerate(requests))
         run = yield Find(task=self._task, stage=self._tool, queries=queries, k=self._limits.depth)
         rankings = [run.rankings[query.query_id] for query in queries]
@@ -74,7 +74,7 @@ class Requests:
         return [[(hit.doc_id, documents[hit.doc_id].content) for hit in ranking] for ranking in rankings]
 
     def _problem(self, turn: Turn) -> str | None:
-        """Return what is wrong with a request; None where nothing is."""
+        """Return a message on what is wrong with a request; None if nothing is wrong."""
         marks = {"start": self._form.request_start, "end": self._form.request_end}
         words = len((turn.request or "").split())
         if turn.request is None:

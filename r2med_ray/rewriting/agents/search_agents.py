@@ -1,10 +1,10 @@
-"""Search agents: a language model that asks for passages while it reasons, and writes an answer in the end.
+"""Search agents: a language model asks for passages while it reasons, and writes an answer in the end.
 
-`search-o1` has what was found condensed before it goes on (Li et al. 2025, arXiv 2501.05366). `search-r1` reads it as
-it is (Jin et al. 2025, arXiv 2503.09516). `leading` has the loop.
+`search-o1` condenses the passages before it goes on (Li et al. 2025, arXiv 2501.05366). `search-r1` reads the
+passages as they are (Jin et al. 2025, arXiv 2503.09516). The loop is in `leading`.
 
-The transcript of a conversation is kept as an artefact, and so is every single text, so a job that was killed goes on
-behind the last turn that was answered. A conversation that its time limit ended is led on under a longer limit.
+The transcript of a conversation is kept as an artefact, and so is every single text. So a job that was killed goes on
+after the last turn that was answered. A conversation that its time limit ended is led on under a longer limit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,29 +33,28 @@ CONDENSE_PLACES = ("query", "reasoning", "request", "passages")
 
 KIND = "transcript"
 VERSION = 3
-"""Version of the rules by which a conversation is led; part of its key."""
+"""Version of the rules by which a conversation is led. The version is part of a transcript's key."""
 
 
 class SearchAgent:
-    """Rewrites queries with what an agent answers.
+    """Rewrites queries with the answers of an agent.
 
     Args:
         config: method, limits and what happens to unusable answers.
-        task: whose queries are rewritten, and whose corpus is searched.
+        task: the task whose queries are rewritten and whose corpus is searched.
         method: how the answers are used.
         model: the language model.
-        tool: the first stage that it searches with.
+        tool: the first stage that the model searches with.
         tool_inputs: everything that changes what the tool finds, for artefact keys.
         start: the first message, with `START_PLACES`.
-        condense: what a condensing agent is asked about the passages, with `CONDENSE_PLACES`.
-        in_place: whether the model goes on within its own message, as Search-R1 was trained to, rather than be
-            answered by another one, as long as its thoughts are open or stay (`AnswerFormat.thoughts_stay`). Only
-            some servers can do that (vLLM's `continue_final_message`).
-        rules: which side of each difference holds.
+        condense: the prompt by which a condensing agent condenses passages, with `CONDENSE_PLACES`.
+        in_place: whether the model goes on within its own message, as Search-R1 was trained to do; see
+            `Conversations`. Only some servers can do this (vLLM's `continue_final_message`).
+        rules: which side of each difference is used.
         system: name of the system, for errors.
 
     Raises:
-        ConfigError: the method is no agent, the settings don't fit one, or the model's answer format is unknown.
+        ConfigError: the method is no agent, the settings don't fit an agent, or the model's answer format is unknown.
     """
 
     def __init__(
@@ -110,11 +109,11 @@ class SearchAgent:
         return self.inputs()
 
     def key(self, query: Query) -> ArtifactKey:
-        """Return the key of a query's transcript; queries of one text have one transcript."""
+        """Return the key of a query's transcript. Queries with the same text share a transcript."""
         return ArtifactKey(KIND, {**self._inputs, "query": fingerprint(query.text)})
 
     def rewrite(self, queries: Sequence[Query]) -> Steps[Rewriting]:
-        """Lead the conversations that are not stored yet, and fill in their answers.
+        """Lead the conversations that are not stored yet, and return the queries with the answers as expansions.
 
         Raises:
             DataError: too many answers are unusable.
@@ -150,7 +149,10 @@ class SearchAgent:
         )
 
     def _recalled(self, artifact: Artifact | None) -> Transcript | None:
-        """Return a conversation that was led to its end, which a time limit below today's isn't."""
+        """Return a stored conversation, or None if there is none.
+
+        A conversation that a time limit below the present one ended doesn't count as stored.
+        """
         if artifact is None:
             return None
         transcript = read_transcript(artifact)

@@ -1,4 +1,4 @@
-"""Conversations with a search agent: what it wrote, what it asked for, what it was shown, and how it ended."""
+"""Transcripts of conversations with search agents: texts, requests, results, and how each one ended."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -14,29 +14,29 @@ SHORTENED = "results shortened"
 Ended: TypeAlias = Literal["answered", "turn limit", "token limit", "time limit", "context limit"]
 
 REASONS = (MALFORMED, SHORTENED, *(ended for ended in get_args(Ended) if ended != "answered"))
-"""The flags that a conversation can give its query, see `Transcript.has`."""
+"""The flags that a conversation can give to its query; see `Transcript.has`."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Turn:
-    """What the model wrote, and what it was shown for it."""
+    """A text of the model, and what the model was shown after it."""
 
     text: str
     finish_reason: str
     tokens: int
     seconds: float = 0.0
-    """How long the model wrote, condensing before the next turn included."""
+    """Seconds that the model wrote, with the time for condensing before the next turn."""
 
     request: str | None = None
     found: list[DocId] = field(default_factory=list)
     shown: str | None = None
-    """What the model reads before it goes on; None where the conversation has ended."""
+    """The text that the model reads before it goes on; None if the conversation has ended."""
 
     problem: bool = False
     """Whether `shown` says what is wrong with the turn."""
 
     shortened: bool = False
-    """Whether the model was shown less than was found before it wrote this, because all of it was too long."""
+    """Whether the model saw only the first words of the results before it wrote this, because all was too long."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,14 +45,14 @@ class Transcript:
 
     query_id: QueryId
     max_seconds: float
-    """The time limit that it was led under."""
+    """The time limit of the conversation, in seconds."""
 
     turns: list[Turn] = field(default_factory=list)
     ended: Ended | None = None
 
     @property
     def requests(self) -> int:
-        """How many turns asked for something, or failed to."""
+        """How many turns had a request, or should have had one."""
         return sum(turn.request is not None or turn.problem for turn in self.turns)
 
     @property
@@ -62,11 +62,11 @@ class Transcript:
 
     @property
     def seconds(self) -> float:
-        """How long the model has written."""
+        """How many seconds the model has written."""
         return sum(turn.seconds for turn in self.turns)
 
     def has(self, reason: str) -> bool:
-        """Say whether a turn was malformed or shortened, or whether the conversation ended in a certain way."""
+        """Return whether the conversation has one of `REASONS`: a malformed or a shortened turn, or that end."""
         if reason == MALFORMED:
             return any(turn.problem for turn in self.turns)
         return any(turn.shortened for turn in self.turns) if reason == SHORTENED else self.ended == reason
@@ -82,7 +82,7 @@ def read_transcript(artifact: Artifact) -> Transcript:
     """Read a stored conversation.
 
     Raises:
-        ArtifactError: it is damaged.
+        ArtifactError: the artefact is damaged.
     """
     values = json.loads(artifact.read(FILE).to_pybytes().decode("utf-8", "surrogatepass"))
     return Transcript(**values | {"turns": [Turn(**turn) for turn in values["turns"]]})

@@ -1,0 +1,92 @@
+"""The public API gives the same results in this process and on Ray, from the search to the reranked run."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from r2med_ray import open_workbench
+from r2med_ray.corpus.loading import read_shard
+from r2med_ray.errors import ConfigError, NotAtHand
+from r2med_ray.settings.resources import ResourcesConfig
+from r2med_ray.types import Run
+from r2med_ray.workbench.bench import Workbench
+from tests.http_services import Service, completions
+
+pytestmark = [pytest.mark.ray, pytest.mark.serve]
+
+HYBRID = {"retrievers": ["bm25", "all-MiniLM-L6-v2"], "fusion": {"method": "rrf"}}
+SYSTEMS: dict[str, dict[str, Any]] = {
+    "bm25": {"retriever": "bm25"},
+    "published bm25": {"retriever": "bm25-r2med", "compat": "r2med"},
+    "tokens": {"retriever": "minilm-tokens"},
+    "hybrid+maxsim": {**HYBRID, "reranker": {"model": "maxsim-minilm", "depth": 10}},
+}
+IN_SHARDS = ResourcesConfig(documents_per_shard=30)
+
+
+def ranked(bench: Workbench) -> dict[str, Run]:
+    task = bench.task("Demo-Posts")
+    return {name: bench.rank(task, system).run for name, system in SYSTEMS.items()}
+
+
+def ids(run: Run) -> dict[str, list[str]]:
+    return {query_id: [hit.doc_id for hit in ranking] for query_id, ranking in run.rankings.items()}
+
+
+def test_every_kind_of_system_gives_the_same_run_in_one_process_and_on_ray(tmp_path: Path, address: str) -> None:
+    with open_workbench(tmp_path / "here", resources=IN_SHARDS) as bench:
+        here = ranked(bench)
+    with open_workbench(tmp_path / "there", address=address, resources=IN_SHARDS) as bench:
+        there = ranked(bench)
+
+    assert here["bm25"] == there["bm25"]
+    assert here["published bm25"] == there["published bm25"]
+    for name in ("tokens", "hybrid+maxsim"):
+        assert ids(here[name]) == ids(there[name]), name
+    assert here.keys() == there.keys()
+
+
+def test_own_documents_are_searched_scored_and_measured(tmp_path: Path) -> None:
+    documents = {"d1": "Measles begins with fever and a rash.", "d2": "Fever alone.", "d3": "Narrow airways."}
+    with open_workbench(tmp_path) as bench:
+        task = bench.task("mine", documents=documents, queries={"q": "fever rash"}, qrels={"q": {"d1": 1}})
+        found = bench.find(task, "bm25", k=2)
+        scored = bench.score("maxsim-minilm", task, found)
+        other = bench.find(task, {"model": "bm25", "k1": 2.0}, {"another": "airways"}, k=1)
+
+        assert ids(found) == {"q": ["d1", "d2"]}
+        assert set(ids(scored)["q"]) == {"d1", "d2"}
+        assert ids(other) == {"another": ["d3"]}
+        # d1 is the only relevant document and is ranked first.
+        assert bench.measure(found, task, ["RR"]).means == {"RR": 1.0}
+        assert [document.doc_id for document in read_shard(bench.store, task.corpus.shards[0]).documents] == [
+            "d1", "d2", "d3",
+        ]  # fmt: skip
+
+
+def test_a_service_answers_prompts_once(tmp_path: Path) -> None:
+    with Service(completions(str.upper)) as service:
+        row = {"name": "loud", "kind": "openai", "model": "m", "base_url": service.url}
+        (tmp_path / "models.yaml").write_text(yaml.safe_dump({"language_models": [row]}))
+        with open_workbench(tmp_path / "store", models=tmp_path / "models.yaml") as bench:
+            first = bench.ask("loud", ["one", "two"])
+            again = bench.ask("loud", ["two"])
+
+        assert len(service.requests) == 2
+    assert [text.text for text in first if text] == ["ONE", "TWO"]
+    assert again == first[1:]
+
+
+def test_what_the_workbench_cannot_do_is_said(tmp_path: Path) -> None:
+    with open_workbench(tmp_path) as bench:
+        task = bench.task("mine", documents={"d": "fever"}, queries={"q": "fever"})
+        with pytest.raises(ConfigError, match=r"unknown retriever 'bm52'\. Did you mean 'bm25'\?"):
+            bench.find(task, "bm52")
+        with pytest.raises(ConfigError, match=r"unknown reranker 'maxsim-minlm'\. Did you mean 'maxsim-minilm'\?"):
+            bench.score("maxsim-minlm", task, bench.find(task, "bm25"))
+        with pytest.raises(ConfigError, match="reranker 'listwise-qwen-7b' scores no pairs"):
+            bench.score("listwise-qwen-7b", task, bench.find(task, "bm25"))
+        with pytest.raises(NotAtHand, match="'qwen-7b' is to be served, which a cluster does"):
+            bench.ask("qwen-7b", ["why?"])
