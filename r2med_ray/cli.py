@@ -15,7 +15,8 @@ from typing import Annotated, Literal
 import typer
 
 from r2med_ray.errors import R2MedError
-from r2med_ray.storage.artifacts import ArtifactStore, collect_garbage
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.garbage import collect_garbage
 
 app = typer.Typer(
     help="Reasoning-driven medical retrieval benchmarks on Ray.",

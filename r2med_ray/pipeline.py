@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from r2med_ray.chat import Completion
 from r2med_ray.corpus.catalog import fetcher
 from r2med_ray.demands import Expect, Find, QueryRewriter, Read, Reranker, Steps
 from r2med_ray.evaluation.evaluate import Evaluation, evaluate
 from r2med_ray.evaluation.invariants import require_possible, require_same_head
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.trec_eval_check import check_with_trec_eval
-from r2med_ray.protocols import Completion
 from r2med_ray.reranking.heads import head_ids, rerank
 from r2med_ray.reranking.llm_prompts import LlmReranking
 from r2med_ray.reranking.llm_reranking import build_llm_reranker

@@ -10,12 +10,12 @@ from r2med_ray.errors import ConfigError
 from r2med_ray.evaluation.measure_entries import read_measures
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.published import mteb_models
+from r2med_ray.first_stages import FirstStage
 from r2med_ray.models.catalog.devices import Dtype
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.catalog.llm_rerankers import LlmRerankerRow, require_heeded
 from r2med_ray.models.catalog.load import Catalog, load_catalog
 from r2med_ray.models.catalog.rerankers import RerankerRow
-from r2med_ray.protocols import FirstStage
 from r2med_ray.rewriting.methods import Method, spelled
 from r2med_ray.rewriting.own_methods import load_methods
 from r2med_ray.rewriting.prompts import PromptTask
@@ -32,7 +32,7 @@ from r2med_ray.settings.registry import Registry
 from r2med_ray.stages.first_stage import WantedRetriever
 from r2med_ray.stages.kinds import resolve_stage
 from r2med_ray.stages.own_kinds import load_kinds
-from r2med_ray.storage.artifacts import Json
+from r2med_ray.storage.keys import Json
 from r2med_ray.types import Compat
 
 _PARTS: Mapping[str, set[Part]] = {"terms": {"bm25"}, "vectors": {"dense"}}
@@ -89,10 +89,12 @@ class ResolvedSystem:
     def differences(self) -> tuple[Difference, ...]:
         """What it does as published and not by the right way, because of its `compat`."""
         parts: set[Part] = set()
-        for stage in self.first_stages:
+        for stage in (stage for stage in (*self.first_stages, self.tool) if stage):
             parts |= _PARTS.get(stage.artifact_label, set()) | ({"api"} if stage.work == "ask a service" else set())
         parts |= {"rewriter"} if self.method else set()
-        return in_force(self.rules.compat, parts | ({"reranker"} if self.config.reranker else set()))
+        parts |= {"reranker"} if self.config.reranker else set()
+        said = {"identical-ids"} if self.rules.ignore_identical_ids is not None else set()
+        return tuple(row for row in in_force(self.rules.compat, parts) if row.id not in said)
 
     @property
     def name(self) -> str:

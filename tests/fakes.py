@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from r2med_ray.chat import ChatPrompt, Completion
 from r2med_ray.demands import Demand, Keep, Recall, Steps
 from r2med_ray.errors import R2MedError
-from r2med_ray.protocols import Candidates, ChatPrompt, Completion, Encoder
+from r2med_ray.protocols import Candidates, Encoder
 from r2med_ray.ranking import best_of_scores
 from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.types import Document, FloatMatrix, Ranking, Reranking

@@ -12,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from r2med_ray.first_stages import Computing, MadeBy, Maker
 from r2med_ray.models.catalog.row import Row
-from r2med_ray.protocols import Computing, MadeBy, Maker
 from r2med_ray.ranking import best_of_scores
 from r2med_ray.stages.first_stage import CommonStage, WantedRetriever
 from r2med_ray.stages.kinds import StageKind
-from r2med_ray.storage.artifacts import ArtifactKey, ArtifactStore, Json
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.keys import ArtifactKey, Json
 from r2med_ray.types import Corpus, CorpusShard, Document, Query, Ranking, Task
 
 WORDS_FILE = "words.parquet"

@@ -19,7 +19,8 @@ from r2med_ray.corpus.records import file_digest
 from r2med_ray.corpus.shards import from_table, locate, read_table, require_digest
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.errors import DataError
-from r2med_ray.storage.artifacts import Artifact, ArtifactStore, fingerprint
+from r2med_ray.storage.artifacts import Artifact, ArtifactStore
+from r2med_ray.storage.keys import fingerprint
 from r2med_ray.types import Corpus, CorpusShard, DocId, Document, Qrels, Query, Task
 
 

@@ -15,7 +15,7 @@ from r2med_ray.corpus.loading import rows_of_table
 from r2med_ray.distributed.failures import stage_error
 from r2med_ray.distributed.progress import StageReport, follow
 from r2med_ray.distributed.shard_stream import stream_shards
-from r2med_ray.protocols import Computing, ShardedStage
+from r2med_ray.first_stages import Computing, ShardedStage
 from r2med_ray.settings.pools import Pool
 from r2med_ray.stages.preparation import (
     ARROWS,

@@ -66,7 +66,7 @@ def _success(rankings: Rankings, cutoff: float) -> DoubleVector:
 
 
 def _judged(rankings: Rankings, cutoff: float) -> DoubleVector:
-    """Share of the ranked documents up to the cut-off that the qrels have for the query, with whatever grade.
+    """Share of the ranked documents up to the cut-off that the qrels have for the query, with any grade.
 
     If a ranking is shorter than the cut-off, the share is taken of its own length, as in ir_measures.
     """

@@ -24,7 +24,7 @@ class Evaluation:
     """Measure → mean over the `num_queries` queries that have a positive judgement."""
 
     per_query: Mapping[QueryId, Mapping[str, float]]
-    """query_id → measure → value, for every query of the qrels; 0 where there is no positive."""
+    """query_id → measure → value, for every query of the qrels; 0 for a query without a positive."""
 
     num_positives: Mapping[QueryId, int]
     """Positive judgements of each query that is in the mean."""

@@ -103,7 +103,7 @@ class Measure:
 
     @property
     def is_share(self) -> bool:
-        """Whether every value lies between 0 and 1."""
+        """Whether every value is between 0 and 1."""
         low, high = self.definition.low, self.definition.high
         return low is not None and high is not None and 0 <= low <= high <= 1
 

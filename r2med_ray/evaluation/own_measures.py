@@ -5,17 +5,16 @@
 The function is called as `my_measure(rankings, cutoff)` and returns one number per query; see `ranks.Rankings`.
 """
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from r2med_ray.errors import ConfigError, StageError
+from r2med_ray.errors import StageError
 from r2med_ray.evaluation.arrow import DoubleVector
 from r2med_ray.evaluation.measure_row import Definition
 from r2med_ray.evaluation.ranks import Rankings
-from r2med_ray.settings.registry import nearest
+from r2med_ray.settings.own_code import import_named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,23 +44,9 @@ class OwnFunction:
         Raises:
             ConfigError: there is no such module, it can't be imported, or it has no such function.
         """
-        module_name, _, name = self.path.rpartition(".")
-        try:
-            module = importlib.import_module(module_name)
-        except ModuleNotFoundError as error:
-            raise ConfigError(
-                f"{self.path!r}: there is no Python module {error.name!r}; install it, or put its folder on "
-                "PYTHONPATH"
-            ) from error
-        except ImportError as error:
-            raise ConfigError(f"{self.path!r}: module {module_name!r} can't be imported: {error}") from error
-        function: Callable[[Rankings, float], DoubleVector] | None = getattr(module, name, None)
-        if function is None or not callable(function):
-            known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
-            raise ConfigError(
-                f"{self.path!r}: module {module_name!r} has no function {name!r}.{nearest(name, known)} "
-                f"It has {', '.join(known) or 'none'}"
-            )
+        function: Callable[[Rankings, float], DoubleVector] = import_named(
+            self.path, repr(self.path), "function", callable, "my_module.my_measure"
+        )
         return function
 
     def values(self, rankings: Rankings, cutoff: float) -> DoubleVector:

@@ -32,7 +32,7 @@ from r2med_ray.indexing.analyzers import ANALYZERS
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
 from r2med_ray.ranking import best_of_scores
 from r2med_ray.settings.registry import Registry
-from r2med_ray.storage.artifacts import Json
+from r2med_ray.storage.keys import Json
 from r2med_ray.types import DocId, FloatVector, Ranking
 
 Weights: TypeAlias = npt.NDArray[np.float64]

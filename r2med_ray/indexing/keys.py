@@ -6,8 +6,8 @@ from functools import cache
 from importlib import metadata
 
 from r2med_ray.indexing.analysis import ANALYZER
-from r2med_ray.storage.artifacts import ArtifactKey, Json, fingerprint_queries
-from r2med_ray.types import Compat, Corpus, CorpusShard, Query
+from r2med_ray.storage.keys import ArtifactKey, Json, fingerprint_queries
+from r2med_ray.types import CorpusShard, Query
 
 VECTORS_FILE = "vectors.parquet"
 QUERY_VECTORS_FILE = "vectors.parquet"
@@ -29,11 +29,6 @@ def vectors_key(
 def query_vectors_key(queries: Sequence[Query], encoding: Mapping[str, Json], kind: str = "vectors") -> ArtifactKey:
     """Return the key of the vectors of a task's queries."""
     return ArtifactKey(f"query-{kind}", {"queries": fingerprint_queries(queries), "encoding": dict(encoding)})
-
-
-def skipped_rows(corpus: Corpus, shard: CorpusShard, compat: Compat) -> tuple[int, ...]:
-    """Return the rows of a shard that BM25 leaves out: its duplicates. R2MED's protocol leaves out none."""
-    return () if compat == "r2med" else corpus.duplicates_in(shard)
 
 
 def terms_key(shard: CorpusShard, skip_rows: Sequence[int], analyzer: str = ANALYZER) -> ArtifactKey:

@@ -1,4 +1,4 @@
-"""Makes an `Encoder` out of an encoder of mteb, and a cross-encoder for mteb out of a pair scorer of ours.
+"""Makes an `Encoder` from an encoder of mteb, and a cross-encoder for mteb from a pair scorer of ours.
 
 Shape letters: Q queries, B texts in one call, D embedding size.
 """

@@ -1,4 +1,4 @@
-"""A table of the figures in MTEB's result files, beside the figures of a benchmark of ours if one is given."""
+"""A table of the figures in MTEB's result files, with the figures of our benchmark if one is given."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

@@ -16,7 +16,7 @@ from r2med_ray.evaluation.evaluate import evaluate
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.reporting.file_names import file_names
 from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord, SystemRecord, TaskRecord
-from r2med_ray.storage.artifacts import Json, fingerprint
+from r2med_ray.storage.keys import Json, fingerprint
 
 CUTOFFS = (1, 3, 5, 10, 20, 100, 1000)
 DECIMALS = 5

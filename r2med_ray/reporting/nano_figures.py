@@ -1,4 +1,4 @@
-"""NanoR2MED's published figures, each beside our figure if a system of the benchmark is one of its profiles.
+"""NanoR2MED's published figures, each with our figure if a system is one of NanoR2MED's profiles.
 
 A profile is BM25, Harrier-270M or their fusion. It is either searched here or read from the lists that come with the
 tasks. Only tasks of the suite itself are compared. A user's own collection in the same layout is not compared.

@@ -1,4 +1,4 @@
-"""What a reader of the figures must know, in sentences that Markdown, terminal and page share."""
+"""Notes for a reader of the figures, as sentences that Markdown, terminal and page share."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,7 +14,7 @@ DEMONSTRATIONS = "Demo"
 
 
 def warnings(record: BenchmarkRecord) -> list[str]:
-    """Return what must not be overlooked: demonstrations, missing results, and what the loaders had to say."""
+    """Return sentences that must not be overlooked: demonstrations, missing results, and warnings of the loaders."""
     demos = [task.name for task in record.tasks if task.suite == DEMONSTRATIONS]
     there = {(result.system, result.task) for result in record.results}
     there |= {(left_out.system, left_out.task) for left_out in record.missing}
@@ -40,7 +40,7 @@ def _missing(record: BenchmarkRecord) -> Iterator[str]:
 
 
 def reading_notes(record: BenchmarkRecord) -> list[str]:
-    """Return how the figures came about, and what was counted on the way."""
+    """Return sentences that say how the figures were made, and what was counted meanwhile."""
     return [
         *_measures(record),
         "Documents with the same 32-bit score are ordered by document id, descending, as in trec_eval.",

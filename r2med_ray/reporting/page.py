@@ -19,7 +19,7 @@ from r2med_ray.reporting.tables import (
     score_columns,
 )
 from r2med_ray.reporting.verdicts import verdicts
-from r2med_ray.storage.artifacts import Json
+from r2med_ray.storage.keys import Json
 
 _ENVIRONMENT = Environment(
     loader=PackageLoader("r2med_ray.reporting", ""),

@@ -1,4 +1,4 @@
-"""How a benchmark ran, as tables: its tasks, its stages, and each system on each task and query."""
+"""Tables of how a benchmark ran: its tasks, its stages, and each system on each task and query."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from r2med_ray.reporting.summary import Summary
 
 
 def task_columns(record: BenchmarkRecord) -> list[Column]:
-    """Return one row per task: where it belongs, its revision and what the loader counted."""
+    """Return one row per task: its suite, its revision and the counts of the loader."""
     tasks = record.tasks
     counted = dict.fromkeys(name for task in tasks for name in task.counts)
     return [
@@ -25,7 +25,7 @@ def task_columns(record: BenchmarkRecord) -> list[Column]:
 
 
 def stage_columns(record: BenchmarkRecord) -> list[Column]:
-    """Return one row per stage that systems share; one that was done before has no rate."""
+    """Return one row per stage that systems share. A stage that was done before has no rate."""
     stages = record.stages
     return [
         Column(title="Stage", values=[stage.stage for stage in stages], is_number=False),
@@ -58,7 +58,7 @@ def result_columns(record: BenchmarkRecord) -> list[Column]:
 
 
 def query_columns(summary: Summary, task: TaskRecord) -> list[Column]:
-    """Return one row per query in the mean of a task: the main measure of each system that has run it."""
+    """Return one row per query in the mean of a task: the main measure of each system that has run the task."""
     main = summary.record.main_measure
     write = scale_of(summary.record, main).value
     values = {

@@ -23,7 +23,7 @@ class Scale:
 
 
 POINTS = Scale(words="on a scale of 0–100", value=points, difference=signed_points, interval=interval)
-"""The scale of a measure that lies between 0 and 1."""
+"""The scale of a measure whose values are between 0 and 1."""
 
 PLAIN = Scale(words="on its own scale", value=plain, difference=signed_plain, interval=plain_interval)
 """The scale of any other measure: its figures are written as they are."""

@@ -28,7 +28,7 @@ from r2med_ray.reporting.page import render_page
 from r2med_ray.reporting.record import BenchmarkRecord
 from r2med_ray.reporting.summary import Summary
 from r2med_ray.reporting.tables import leaderboard_csv, leaderboard_markdown
-from r2med_ray.storage.artifacts import Json
+from r2med_ray.storage.keys import Json
 from r2med_ray.types import Run
 
 _RECORD: TypeAdapter[BenchmarkRecord] = TypeAdapter(BenchmarkRecord)

@@ -1,4 +1,4 @@
-"""Prompts that ask a language model to rerank: their settings, their files, and filling them with candidates."""
+"""Prompts that ask a language model to rerank: settings, prompt files, and filling in the candidates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from r2med_ray.protocols import ChatPrompt
+from r2med_ray.chat import ChatPrompt
 from r2med_ray.reranking.orderings import Ordering
 from r2med_ray.settings.templates import Template, load_template
 

@@ -21,15 +21,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TypeAlias
 
+from r2med_ray.chat import Completion, LanguageModel
 from r2med_ray.demands import Ask, Keep, Recall, Steps
-from r2med_ray.protocols import Candidates, Completion, LanguageModel
+from r2med_ray.protocols import Candidates
 from r2med_ray.reranking.llm_prompts import LlmReranking, load_llm_prompt, window_prompt
 from r2med_ray.reranking.orderings import Ordering, fused, passes_over, window_starts
 from r2med_ray.reranking.permutations import VERSION
 from r2med_ray.reranking.readability import CONTEXT_LIMIT
 from r2med_ray.reranking.stored_scores import read_reranking, reranking_files, scores_key
 from r2med_ray.settings.templates import Template
-from r2med_ray.storage.artifacts import Json
+from r2med_ray.storage.keys import Json
 from r2med_ray.types import Reranking
 
 Read: TypeAlias = Callable[[Completion], tuple[str, str]]

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from r2med_ray.protocols import Candidates
-from r2med_ray.storage.artifacts import Artifact, ArtifactKey, Json, canonical_json, fingerprint
+from r2med_ray.storage.artifacts import Artifact
+from r2med_ray.storage.keys import ArtifactKey, Json, canonical_json, fingerprint
 from r2med_ray.types import Repairs, Reranking
 
 KIND = "rerank"

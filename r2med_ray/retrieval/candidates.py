@@ -82,6 +82,3 @@ class CandidatesRetriever:
         ranked = self._lists[query.query_id][: self._keep]
         dropped = query.excluded | {query.query_id} if self._drop_identical_ids else query.excluded
         return [doc_id for doc_id in ranked if doc_id not in dropped]
-
-    def close(self) -> None:
-        """Do nothing, because this retriever holds nothing that has to be freed."""

@@ -6,12 +6,9 @@ doc ids: an earlier row has a greater `row_id`, whatever its shard. After the cu
 doc id.
 """
 
-from typing import Literal, TypeAlias
-
+from r2med_ray.first_stages import Ties
 from r2med_ray.ranking import best
 from r2med_ray.types import DocId, Ranking, ScoredDoc
-
-Ties: TypeAlias = Literal["doc id", "file row"]
 
 _LAST_ROW = 2**63 - 1
 _DIGITS = 19

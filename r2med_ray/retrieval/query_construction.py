@@ -35,6 +35,7 @@ from r2med_ray.protocols import Encoder
 from r2med_ray.retrieval.published_queries import only_text, published_lexical_query, use_under
 from r2med_ray.settings.compat import Rules
 from r2med_ray.types import Document, FloatMatrix, Query
+from r2med_ray.vectors import unit_length
 
 Prompt: TypeAlias = Literal["query", "document", "none"]
 ExpansionPrompt: TypeAlias = Literal["query", "none"]
@@ -129,11 +130,11 @@ def prepare_dense(
         query_id = queries[owners_P[bad_P][0]].query_id
         raise DataError(f"query {query_id!r}: its vector is not finite; every component must be a finite number")
     if cosine and not rules.dense_rewrite_mean:
-        vectors_PD = _unit(vectors_PD)
+        vectors_PD = unit_length(vectors_PD)
     means_QD = np.zeros((len(queries), encoder.dim))
     np.add.at(means_QD, owners_P, vectors_PD)
     means_QD /= np.bincount(owners_P, minlength=len(queries))[:, np.newaxis]
-    return (_unit(means_QD) if cosine else means_QD).astype(np.float32)
+    return (unit_length(means_QD) if cosine else means_QD).astype(np.float32)
 
 
 def _require_shared(query: Query) -> None:
@@ -163,8 +164,3 @@ def _encode(parts: Sequence[QueryPart], encoder: Encoder) -> npt.NDArray[np.floa
             raise DataError(f"the encoder returned shape {encoded.shape} for {len(rows)} texts of size {encoder.dim}")
         vectors_PD[rows] = encoded
     return vectors_PD
-
-
-def _unit(vectors_ND: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    lengths_N1 = np.linalg.norm(vectors_ND, axis=1, keepdims=True)
-    return vectors_ND / np.where(lengths_N1 > 0, lengths_N1, 1.0)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from r2med_ray.errors import ArtifactError
-from r2med_ray.storage.artifacts import ArtifactKey, Json, fingerprint, fingerprint_queries
+from r2med_ray.storage.keys import ArtifactKey, Json, fingerprint, fingerprint_queries
 from r2med_ray.types import Query, QueryId, Run, ScoredDoc
 
 KIND = "run"

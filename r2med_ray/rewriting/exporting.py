@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from r2med_ray.protocols import Completion
+from r2med_ray.chat import Completion
 from r2med_ray.rewriting.answer_formats import AnswerFormat
 from r2med_ray.rewriting.answers import joined
 from r2med_ray.rewriting.published_generations import FILE_NAME

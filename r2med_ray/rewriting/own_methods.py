@@ -9,7 +9,7 @@ FOLDER`, which holds `<name>/default.txt`. A class is called with the arguments 
 `demands.QueryRewriter`. A class is imported because the file names it. Without a `class`, nothing is imported.
 """
 
-import importlib
+import inspect
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,6 +18,7 @@ from pydantic import Field, ValidationError
 
 from r2med_ray.errors import ConfigError
 from r2med_ray.rewriting.methods import METHODS, Method
+from r2med_ray.settings.own_code import import_named
 from r2med_ray.settings.registry import Registry, nearest
 from r2med_ray.settings.resources import Frozen
 from r2med_ray.types import Use
@@ -104,22 +105,8 @@ def _method(row: MethodRow, path: Path) -> Method:
 
 
 def _imported(name: str, where: str) -> Any:
-    """Import and return the class with a dotted name."""
-    module_name, _, attribute = name.rpartition(".")
-    if not module_name or not attribute.isidentifier():
-        raise ConfigError(f"{where}: expected a module and a class in it, such as my_module.MyMethod")
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"{where}: there is no Python module {error.name!r}; install it, or put its folder on PYTHONPATH"
-        ) from error
-    except ImportError as error:
-        raise ConfigError(f"{where}: module {module_name!r} can't be imported: {error}") from error
-    classes = [key for key, value in vars(module).items() if isinstance(value, type)]
-    found = vars(module).get(attribute)
-    if not isinstance(found, type):
-        raise ConfigError(f"{where}: module {module_name!r} has no such class.{nearest(attribute, classes)}")
+    """Return the class of a dotted name."""
+    found = import_named(name, where, "class", inspect.isclass, "my_module.MyMethod")
     if not callable(getattr(found, "rewrite", None)):
         raise ConfigError(f"{where}: it has no method `rewrite`; see `r2med_ray.demands.QueryRewriter`")
     return found

@@ -10,7 +10,7 @@ from r2med_ray.serving.llm_app import Engine, serve_language_model
 from r2med_ray.serving.serve_session import HttpAddress, application_name
 from r2med_ray.settings.pools import Pool
 from r2med_ray.settings.resources import LanguageModelResources
-from r2med_ray.storage.artifacts import fingerprint
+from r2med_ray.storage.keys import fingerprint
 
 
 def engine_of(row: LanguageModelRow, pool: Pool, resources: LanguageModelResources) -> Engine:

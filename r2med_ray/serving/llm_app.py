@@ -17,7 +17,7 @@ from r2med_ray.errors import ConfigError, StageError
 from r2med_ray.models.catalog.language_models import HOW_TO_GET_VLLM, REASONING_PARSER
 from r2med_ray.serving.serve_session import HttpAddress
 from r2med_ray.settings.pools import CPUS_OF_AN_INGRESS
-from r2med_ray.storage.artifacts import Json
+from r2med_ray.storage.keys import Json
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from r2med_ray.retrieval.candidates import NUM_CANDIDATES, CandidatesRetriever, 
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.registry import nearest
 from r2med_ray.stages.first_stage import WantedRetriever
-from r2med_ray.storage.artifacts import Json
+from r2med_ray.storage.keys import Json
 from r2med_ray.types import Query, Run, Task
 
 

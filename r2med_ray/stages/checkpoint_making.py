@@ -7,11 +7,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from r2med_ray.first_stages import Maker
 from r2med_ray.indexing import late_interaction, sparse
 from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, VECTORS_FILE
 from r2med_ray.models.networks.late_interaction import LateInteractionEncoder
 from r2med_ray.models.networks.sparse_encoders import SparseEncoder
-from r2med_ray.protocols import Index, Maker
+from r2med_ray.protocols import Index
 from r2med_ray.retrieval.query_parts import encode_parts
 from r2med_ray.settings.compat import Rules
 from r2med_ray.types import Document, Query

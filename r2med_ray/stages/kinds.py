@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from r2med_ray.errors import ConfigError
+from r2med_ray.first_stages import FirstStage
 from r2med_ray.indexing.bm25 import BM25_ROWS
 from r2med_ray.models.catalog.checkpoints import LateInteractionRow, SparseRow
 from r2med_ray.models.catalog.encoders import EncoderRow
 from r2med_ray.models.catalog.load import Catalog, register_section
 from r2med_ray.models.catalog.row import Row
 from r2med_ray.models.catalog.services import ApiEncoderRow
-from r2med_ray.protocols import FirstStage
 from r2med_ray.settings.config import CANDIDATES, RetrieverConfig
 from r2med_ray.settings.registry import nearest
 from r2med_ray.stages.candidates import CandidatesStage

@@ -1,17 +1,14 @@
 """Kinds of first stages from a user's own modules, which are imported only because a models file names them."""
 
-import importlib
-import re
 from pathlib import Path
 
 import yaml
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.settings.registry import nearest
+from r2med_ray.settings.own_code import import_named
 from r2med_ray.stages.kinds import StageKind, register
 
 EXAMPLE = "my_module.MY_KIND"
-_DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 
 
 def load_kinds(path: Path) -> None:
@@ -30,30 +27,12 @@ def load_kinds(path: Path) -> None:
     if not isinstance(named, list):
         raise ConfigError(f"{path}: kinds must be a list of names such as {EXAMPLE}, got {named!r}")
     for name in named:
-        kind = _imported(name, f"{path}: kinds: {name!r}")
+        kind = import_named(name, f"{path}: kinds: {name!r}", "StageKind", _is_kind, EXAMPLE)
         try:
             register(kind)
         except ConfigError as error:
             raise ConfigError(f"{path}: kinds: {name!r}: {error}") from error
 
 
-def _imported(name: object, where: str) -> StageKind:
-    if not isinstance(name, str) or not _DOTTED.fullmatch(name):
-        raise ConfigError(f"{where}: expected a module and a name in it, such as {EXAMPLE}")
-    module_name, _, attribute = name.rpartition(".")
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"{where}: there is no Python module {error.name!r}; install it, or put its folder on PYTHONPATH"
-        ) from error
-    except ImportError as error:
-        raise ConfigError(f"{where}: module {module_name!r} can't be imported: {error}") from error
-    kinds = [key for key, value in vars(module).items() if isinstance(value, StageKind)]
-    kind = getattr(module, attribute, None)
-    if not isinstance(kind, StageKind):
-        raise ConfigError(
-            f"{where}: module {module_name!r} has no StageKind {attribute!r}.{nearest(attribute, kinds)} "
-            f"It has {', '.join(kinds) or 'none'}"
-        )
-    return kind
+def _is_kind(value: object) -> bool:
+    return isinstance(value, StageKind)

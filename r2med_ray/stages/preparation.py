@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from r2med_ray.corpus.loading import ShardRows
 from r2med_ray.errors import R2MedError, StageError
-from r2med_ray.protocols import MadeBy, Maker, ShardedStage
+from r2med_ray.first_stages import MadeBy, Maker, ShardedStage
 from r2med_ray.settings.compat import Rules
-from r2med_ray.storage.artifacts import ArtifactKey, ArtifactStore
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.types import CorpusShard, Query, Task
 
 ARROWS: Mapping[MadeBy, str] = {"encode": "encode", "ask a service": "encode", "tokenize": "tokenize"}

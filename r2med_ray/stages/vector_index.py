@@ -6,7 +6,8 @@ Shape letters: N documents of the shard, D embedding size.
 from r2med_ray.indexing.dense import EXACT, DenseIndex
 from r2med_ray.indexing.embedding import read_vectors
 from r2med_ray.indexing.keys import ANN_FILE, VECTORS_FILE, ann_key
-from r2med_ray.storage.artifacts import ArtifactKey, ArtifactStore
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.vectors import unit_length
 
 

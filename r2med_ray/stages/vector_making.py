@@ -6,12 +6,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from r2med_ray.first_stages import Maker
 from r2med_ray.indexing.embedding import embed_documents, vectors_table
 from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, VECTORS_FILE
 from r2med_ray.models.catalog.encoders import EncoderRow
 from r2med_ray.models.catalog.services import ApiEncoderRow
 from r2med_ray.models.services.embeddings import ApiEncoder
-from r2med_ray.protocols import Encoder, Maker
+from r2med_ray.protocols import Encoder
 from r2med_ray.retrieval.query_construction import prepare_dense
 from r2med_ray.settings.compat import Rules
 from r2med_ray.types import Document, Query

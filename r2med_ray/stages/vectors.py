@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
 
+from r2med_ray.first_stages import Computing, MadeBy, Maker
 from r2med_ray.indexing.embedding import read_vectors
 from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, query_vectors_key, vectors_key
 from r2med_ray.models.catalog.devices import prepare_worker
@@ -11,10 +12,10 @@ from r2med_ray.models.catalog.encoders import EncoderRow
 from r2med_ray.models.catalog.services import ApiEncoderRow, cost_line
 from r2med_ray.models.networks.task_encoders import TaskEncoders
 from r2med_ray.models.services.embeddings import ApiEncoder
-from r2med_ray.protocols import Computing, MadeBy, Maker
 from r2med_ray.stages.first_stage import CommonStage, WantedRetriever
 from r2med_ray.stages.vector_making import ServiceMaker, VectorMaker
-from r2med_ray.storage.artifacts import ArtifactKey, ArtifactStore, Json
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.keys import ArtifactKey, Json
 from r2med_ray.types import Corpus, CorpusShard, FloatMatrix, Query, Task
 
 if TYPE_CHECKING:

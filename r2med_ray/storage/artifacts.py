@@ -14,65 +14,16 @@ import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
 from r2med_ray.errors import ArtifactError
-from r2med_ray.types import Expansion, Query, implied_use
+from r2med_ray.storage.keys import ArtifactKey, Json, canonical_json
 
-Json: TypeAlias = Any
 MANIFEST = "manifest.json"
-
-
-def canonical_json(value: Json) -> str:
-    """Return the one text of a JSON value: with sorted keys, without spaces and without NaN."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-
-def fingerprint(parts: Json) -> str:
-    """Return 32 hex digits that change when any part changes."""
-    return hashlib.sha256(canonical_json(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def fingerprint_queries(queries: Sequence[Query]) -> str:
-    """Return the fingerprint of queries: of their ids, texts and expansions, in their order."""
-    return fingerprint(
-        [[query.query_id, query.text, [_fingerprinted(part) for part in query.expansions]] for query in queries]
-    )
-
-
-def _fingerprinted(part: Expansion) -> list[Json]:
-    """Return the values that tell an expansion from others.
-
-    The expansion's use is among these values only if the method doesn't imply it.
-    """
-    use = [] if part.use == implied_use(part.method) else [part.use]
-    return [part.text, part.method, part.reasoning, *use]
-
-
-@dataclass(frozen=True)
-class ArtifactKey:
-    """The kind of an artefact, and everything that the artefact is made from.
-
-    Put in everything that changes the bytes: text digests, model, revision, prompts, max length, dtype, library
-    versions. Leave out everything else: hosts, pool sizes, progress bars.
-    """
-
-    kind: str
-    inputs: Mapping[str, Json]
-
-    @cached_property
-    def digest(self) -> str:
-        return fingerprint(self.inputs)
-
-    @property
-    def name(self) -> str:
-        return f"{self.kind}/{self.digest}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,31 +270,6 @@ class ArtifactStore:
             stream.write(content)
         if local:
             self.filesystem.move(target, path)
-
-
-def collect_garbage(
-    store: ArtifactStore, *, older_than_s: float, now: float, damaged: bool = False, dry_run: bool = False
-) -> list[str]:
-    """Remove the attempts that killed writers left. If asked, also remove artefacts with changed bytes.
-
-    Args:
-        store: the store to clean.
-        older_than_s: an attempt that was changed less than this many seconds ago stays: a job may still write it.
-        now: the time in seconds since the epoch.
-        damaged: also remove the artefacts that `ArtifactStore.problems` names.
-        dry_run: remove nothing.
-
-    Returns:
-        The attempts and artefacts that were removed, or would be in a run without `dry_run`.
-    """
-    attempts = store.unfinished(older_than_s, now)
-    broken = sorted({name for name, _ in store.problems()}) if damaged else []
-    if not dry_run:
-        for path in attempts:
-            store.filesystem.delete_dir(path)
-        for name in broken:
-            store.remove(name)
-    return [*attempts, *broken]
 
 
 def _local(path: str) -> tuple[fs.FileSystem, str]:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
+from r2med_ray.chat import ChatPrompt, Completion
 from r2med_ray.corpus.catalog import fetcher, resolve_tasks
 from r2med_ray.corpus.convert import convert_documents, load_corpus
 from r2med_ray.corpus.loading import load_task
@@ -20,8 +21,8 @@ from r2med_ray.demands import Ask, Find, Read, Steps
 from r2med_ray.errors import NotAtHand
 from r2med_ray.evaluation.evaluate import Evaluation
 from r2med_ray.evaluation.measures import Measure
+from r2med_ray.first_stages import FirstStage
 from r2med_ray.pipeline import Ranked, measure, rank
-from r2med_ray.protocols import ChatPrompt, Completion, FirstStage
 from r2med_ray.reranking.heads import head_ids, rerank
 from r2med_ray.reranking.pair_reranking import PairReranker
 from r2med_ray.settings.config_files import parse_config

@@ -1,9 +1,10 @@
 """Rows of the catalogue behind the values that parts hand over: a part sees less of a row than a runner needs."""
 
+from r2med_ray.chat import LanguageModel
 from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.catalog.rerankers import RerankerRow
-from r2med_ray.protocols import LanguageModel, Scorer
+from r2med_ray.protocols import Scorer
 
 
 def language_model_row(model: LanguageModel) -> LanguageModelRow:

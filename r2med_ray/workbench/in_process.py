@@ -11,7 +11,7 @@ from typing import Any
 from r2med_ray.corpus.loading import read_shard
 from r2med_ray.distributed.progress import StageReport, follow
 from r2med_ray.distributed.stopping import until_stopped
-from r2med_ray.protocols import Computing, ShardedStage
+from r2med_ray.first_stages import Computing, ShardedStage
 from r2med_ray.retrieval.search import PlainRetriever
 from r2med_ray.stages.preparation import (
     ARROWS,

@@ -4,9 +4,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from r2med_ray.chat import ChatPrompt, Completion
 from r2med_ray.demands import Ask, Find, Score
-from r2med_ray.protocols import ChatPrompt, Completion
-from r2med_ray.storage.artifacts import ArtifactKey
+from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.types import Reranking, Run
 
 

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from r2med_ray.chat import LanguageModel, TextGenerator
 from r2med_ray.errors import NotAtHand
+from r2med_ray.first_stages import Computing, ShardedStage
 from r2med_ray.models.catalog.devices import best_device
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.catalog.load import Catalog
 from r2med_ray.models.networks.pair_scorers import build_pair_scorer, scoring_inputs
 from r2med_ray.models.services.chat import ChatModel
-from r2med_ray.protocols import Candidates, Computing, LanguageModel, PairScorer, Scorer, ShardedStage, TextGenerator
+from r2med_ray.protocols import Candidates, PairScorer, Scorer
 from r2med_ray.settings.resources import ResourcesConfig
 from r2med_ray.stages.preparation import ARROWS
 from r2med_ray.storage.artifacts import ArtifactStore

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from r2med_ray.chat import LanguageModel, TextGenerator
 from r2med_ray.distributed.preparing import prepare_queries, prepare_shards
 from r2med_ray.distributed.searching import ShardedRetriever, open_index
 from r2med_ray.errors import CapacityError, NotAtHand
+from r2med_ray.first_stages import Computing, ShardedStage
 from r2med_ray.models.at_hand import ModelsAtHand
 from r2med_ray.models.catalog.devices import prepare_worker
 from r2med_ray.models.catalog.language_models import LanguageModelRow
@@ -17,7 +19,7 @@ from r2med_ray.models.catalog.load import Catalog
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.networks.pair_scorers import build_pair_scorer, scoring_inputs
 from r2med_ray.models.services.chat import ChatModel
-from r2med_ray.protocols import Candidates, Computing, LanguageModel, PairScorer, Scorer, ShardedStage, TextGenerator
+from r2med_ray.protocols import Candidates, PairScorer, Scorer
 from r2med_ray.serving.clients import ServedReranker
 from r2med_ray.serving.engines import engine_digest, engine_of, served_engine
 from r2med_ray.serving.llm_app import Engine
@@ -26,7 +28,8 @@ from r2med_ray.serving.serve_session import application_name, start_serve
 from r2med_ray.settings.pools import CPUS_FOR_READING, CPUS_OF_AN_INGRESS, ClusterCapacity, Pool
 from r2med_ray.settings.resources import ResourcesConfig
 from r2med_ray.stages.preparation import ARROWS
-from r2med_ray.storage.artifacts import ArtifactStore, fingerprint
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.keys import fingerprint
 from r2med_ray.types import Reranking, Task
 from r2med_ray.workbench.catalog_rows import language_model_row, reranker_row
 from r2med_ray.workbench.ledger import Need

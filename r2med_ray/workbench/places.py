@@ -6,8 +6,10 @@ To name a place takes fingerprints of weights and settings, so each is worked ou
 from collections.abc import Callable
 from typing import Literal, NamedTuple, TypeAlias
 
-from r2med_ray.protocols import LanguageModel, Scorer, ShardedStage
-from r2med_ray.storage.artifacts import fingerprint
+from r2med_ray.chat import LanguageModel
+from r2med_ray.first_stages import ShardedStage
+from r2med_ray.protocols import Scorer
+from r2med_ray.storage.keys import fingerprint
 from r2med_ray.types import Task
 from r2med_ray.workbench.ledger import Need
 from r2med_ray.workbench.runner import Runner

@@ -14,11 +14,11 @@ from r2med_ray.corpus.convert import corpus_key, load_corpus
 from r2med_ray.corpus.loading import read_task_queries
 from r2med_ray.corpus.sources import TaskSource, data_folder, is_cached
 from r2med_ray.errors import DataError, NotAtHand
+from r2med_ray.first_stages import FirstStage
 from r2med_ray.models.at_hand import ModelsAtHand
 from r2med_ray.models.catalog.row import Row
 from r2med_ray.models.catalog.service_keys import find_key
 from r2med_ray.pipeline import rank
-from r2med_ray.protocols import FirstStage
 from r2med_ray.reporting.missing import needs
 from r2med_ray.reporting.record import MissingRecord
 from r2med_ray.rewriting.published_generations import FILE_NAME

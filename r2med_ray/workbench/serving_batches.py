@@ -5,11 +5,12 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TypeVar
 
+from r2med_ray.chat import LanguageModel
 from r2med_ray.distributed.progress import StageReport
-from r2med_ray.protocols import LanguageModel
 from r2med_ray.reranking.stored_scores import reranking_files
 from r2med_ray.retrieval.stored_runs import RUN_FILE, run_from_table, run_table
-from r2med_ray.storage.artifacts import ArtifactStore, fingerprint
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.keys import fingerprint
 from r2med_ray.types import Run
 from r2med_ray.workbench.batches import Batch
 from r2med_ray.workbench.holders import Holders

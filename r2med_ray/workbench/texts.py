@@ -11,9 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from functools import partial
 
+from r2med_ray.chat import ChatPrompt, Completion, LanguageModel, Message, TextGenerator
 from r2med_ray.errors import ContextError
-from r2med_ray.protocols import ChatPrompt, Completion, LanguageModel, Message, TextGenerator
-from r2med_ray.storage.artifacts import ArtifactKey, ArtifactStore, Json, fingerprint
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.keys import ArtifactKey, Json, fingerprint
 
 logger = logging.getLogger(__name__)
 

@@ -24,11 +24,11 @@ from pathlib import Path
 import ray
 from openai import AsyncOpenAI
 
+from r2med_ray.chat import ChatPrompt, Completion
 from r2med_ray.demands import Ask, Steps
 from r2med_ray.errors import NotAtHand
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.services.chat import ChatModel
-from r2med_ray.protocols import ChatPrompt, Completion
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Task
 from r2med_ray.workbench.driver import Driver

@@ -15,9 +15,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from r2med_ray.chat import ChatPrompt
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.services.chat import ChatModel
-from r2med_ray.protocols import ChatPrompt
 from tests.benchmarks.rounds import print_seconds, seconds_per_round, times_as_fast, verdict
 from tests.integration.language_server import ENGINE, NAME, language_server, tiny_llama
 

@@ -1,4 +1,4 @@
-"""An embedding service through Ray: one actor asks it, every answer is kept, and the cost is added up."""
+"""An embedding service used through Ray: one actor asks it, every answer is stored, and costs are added up."""
 
 from pathlib import Path
 
@@ -14,10 +14,10 @@ from r2med_ray.distributed.preparing import prepare_queries, prepare_shards
 from r2med_ray.distributed.progress import StageReport
 from r2med_ray.distributed.searching import open_index
 from r2med_ray.errors import StageError
+from r2med_ray.first_stages import Computing
 from r2med_ray.models.catalog.call_policy import CallPolicy
 from r2med_ray.models.catalog.services import ApiEncoderRow
 from r2med_ray.models.services.embeddings import ApiEncoder
-from r2med_ray.protocols import Computing
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.pools import ClusterCapacity, Pool
 from r2med_ray.stages.vectors import ApiStage
@@ -71,7 +71,7 @@ def test_a_failed_stage_keeps_its_answers_and_the_next_run_pays_for_the_rest_alo
 
         with pytest.raises(StageError, match="HTTP 500: broken"):
             prepare()
-        # 80 documents, 10 to a request: the last of 8 requests fails, twice.
+        # 80 documents are 8 requests of 10. The last request fails twice.
         assert len(service.requests) == 9
 
         service.forget()
@@ -79,7 +79,7 @@ def test_a_failed_stage_keeps_its_answers_and_the_next_run_pays_for_the_rest_alo
         corpora, queries = prepare()
         tokens = sum(map(len, service.requests[0].body["input"]))
         assert corpora.usage == {"sent": 10, "stored": 30, "tokens": tokens, "requests": 1, "repeated": 0}
-        # 1000 dollars a million tokens.
+        # a million tokens cost 1000 dollars
         assert f"${tokens / 1000:.4f}" in corpora.cost
         assert queries.usage["sent"] == len({query.text for query in task.queries})
         assert service.most_at_once <= 2

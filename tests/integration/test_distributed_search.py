@@ -1,4 +1,4 @@
-"""Shards in actors give what one index over the whole corpus gives, to the last bit, whatever dies on the way."""
+"""Shards in actors give the same bits as one index over the whole corpus, even if an actor or a worker dies."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -17,6 +17,7 @@ from r2med_ray.distributed.progress import StageReport
 from r2med_ray.distributed.searching import ShardedRetriever, open_index
 from r2med_ray.distributed.shard_stream import stream_shards
 from r2med_ray.errors import StageError, StoppedError
+from r2med_ray.first_stages import Computing, ShardedStage
 from r2med_ray.indexing.bm25 import BM25_ROWS, BM25Index
 from r2med_ray.indexing.dense import DenseIndex
 from r2med_ray.indexing.embedding import embed_documents, read_vectors
@@ -24,7 +25,7 @@ from r2med_ray.indexing.keys import VECTORS_FILE
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.models.networks.encoders import build_encoder
-from r2med_ray.protocols import Computing, Index, ShardedStage
+from r2med_ray.protocols import Index
 from r2med_ray.retrieval.query_construction import lexical_query, prepare_dense
 from r2med_ray.retrieval.search import PlainRetriever
 from r2med_ray.settings.compat import Rules
@@ -33,7 +34,8 @@ from r2med_ray.settings.pools import ClusterCapacity, Pool
 from r2med_ray.stages.lexical import LexicalStage
 from r2med_ray.stages.preparation import ShardWork, shards_left
 from r2med_ray.stages.vectors import DenseStage
-from r2med_ray.storage.artifacts import ArtifactKey, ArtifactStore
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.types import CorpusShard, Document, Query, Ranking, Run, Task
 from tests.fakes import WordCountEncoder, WordCountIndex
 from tests.integration.workers import (
@@ -77,7 +79,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> ArtifactStore:
 
 @pytest.fixture(scope="module")
 def plain_bm25(store: ArtifactStore) -> Run:
-    """One BM25 index over the whole corpus, in this process."""
+    """The run of one BM25 index over the whole corpus, in this process."""
     task = demo_task(store, 80)
     documents = whole(store, task)
     terms = ShardTerms.from_texts(document.content for document in documents)
@@ -111,7 +113,8 @@ def test_the_published_bm25_is_cut_in_file_order_over_shard_actors(
     everything, cut = (retriever.retrieve(task.queries, k=k).rankings for k in (80, 70))
     retriever.close()
 
-    # every document is ranked, those without a shared term with 0; of these the first rows of the file fill 70 places
+    # Every document is ranked. Documents without a shared term have score 0; the first of them in the file fill 70
+    # places.
     for query_id, ranking in everything.items():
         scores = dict(ranking)
         kept = sorted(file_order, key=lambda doc_id: scores[doc_id], reverse=True)[:70]
@@ -120,7 +123,7 @@ def test_the_published_bm25_is_cut_in_file_order_over_shard_actors(
 
 @pytest.fixture(scope="module")
 def encoded(cluster: ClusterCapacity, store: ArtifactStore) -> Task:
-    """A task of three shards whose vectors Ray Data has made."""
+    """A task of three shards, whose vectors were made by Ray Data."""
     task = demo_task(store, 27)
     assert prepare(store, MINILM, task).documents == 80
     return task
@@ -187,7 +190,7 @@ def test_r08_only_the_shard_whose_text_changed_is_encoded_again(
     lines = (Path(source.folder) / "corpus.jsonl").read_text().splitlines()
     for name in ("query.jsonl", "qrels.jsonl"):
         (tmp_path / name).write_bytes((Path(source.folder) / name).read_bytes())
-    # Document 30 lies in the second of three shards of 27.
+    # Document 30 is in the second of three shards of 27 documents.
     lines[30] = lines[30].replace("a", "o", 3)
     (tmp_path / "corpus.jsonl").write_text("\n".join(lines) + "\n")
     [changed] = resolve_tasks([TaskConfig(path=str(tmp_path), name="Demo-Cases-2")])
@@ -198,7 +201,7 @@ def test_r08_only_the_shard_whose_text_changed_is_encoded_again(
 
 
 def instructed() -> DenseStage:
-    """MiniLM with an instruction for documents that one task has otherwise."""
+    """Return MiniLM with an instruction for documents. One task has another instruction."""
     row = MINILM.row.model_copy(
         update={
             "document_prompt": "{instruction}: ",
@@ -278,7 +281,7 @@ def test_si01_a_querys_own_document_is_dropped_before_the_cut_or_kept(
 def test_a_shard_actor_that_dies_loads_its_shards_again(cluster: ClusterCapacity, argument: bytes) -> None:
     load = partial(load_tiny_with, argument)
     retriever = ShardedRetriever("tiny", prepare_tiny, load, TINY_SHARDS, SMALL, drop_identical_ids=False)
-    for _ in range(2):  # as often as an actor is restarted
+    for _ in range(2):  # an actor is restarted this often
         for actor in retriever._actors:
             ray.kill(actor, no_restart=False)
 
@@ -334,7 +337,8 @@ def test_a_stream_that_is_told_to_stop_begins_no_further_shard(
     (tmp_path / "go").touch()
     wait_until(lambda: all(has_ended(int(file.suffix[1:])) for file in tmp_path.glob("*.*")))
 
-    # Of 20 shards 5 pass the gate freely. The stream ended before it was opened, with at most 2 more in flight.
+    # 5 of 20 shards pass the gate freely. The stream ended before the gate was opened, with at most 2 more shards in
+    # flight.
     assert 1 <= len(list(tmp_path.glob("*.*"))) <= 7
 
 

@@ -68,9 +68,9 @@ def checkpoint(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def finished(llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the job has run once, with the configuration live.yaml. Nothing ran beside the rewriting."""
+    """A folder in which the job has run once, with the configuration live.yaml. No encoder ran during rewriting."""
     folder = tmp_path_factory.mktemp("live")
-    # Half a CPU is kept for reading, so nothing else fits beside an encoder of this size.
+    # Half a CPU is kept for reading, so an encoder of this size leaves no room for anything else.
     resources = {
         "documents_per_shard": 40,
         "encode": {"cpus": (os.cpu_count() or 1) - 0.5},

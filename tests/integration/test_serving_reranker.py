@@ -14,7 +14,6 @@ import torch
 from ray import serve
 from sentence_transformers import CrossEncoder
 
-from r2med_ray.settings.pools import ClusterCapacity
 from r2med_ray.errors import StageError
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.models.catalog.rerankers import RerankerRow
@@ -23,6 +22,7 @@ from r2med_ray.protocols import Candidates
 from r2med_ray.serving.clients import ServedReranker
 from r2med_ray.serving.reranker_app import serve_pair_scorer
 from r2med_ray.serving.serve_session import application_name, start_serve
+from r2med_ray.settings.pools import ClusterCapacity
 from r2med_ray.settings.resources import RerankResources
 from r2med_ray.types import Document, Query
 from tests.integration.jobs import REPOSITORY, environment

@@ -10,7 +10,7 @@ import psutil
 import pyarrow as pa
 
 from r2med_ray.distributed.preparing import ShardWorker
-from r2med_ray.protocols import Computing, ShardedStage
+from r2med_ray.first_stages import Computing, ShardedStage
 from r2med_ray.stages.preparation import ShardWork
 from r2med_ray.storage.artifacts import ArtifactStore
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from r2med_ray.chat import ChatPrompt, Completion
 from r2med_ray.demands import Ask, Find, Read
-from r2med_ray.protocols import ChatPrompt, Completion, FirstStage
+from r2med_ray.first_stages import FirstStage
 from r2med_ray.types import Corpus, Document, Query, Run, ScoredDoc, Task
 
 TOOL = cast(FirstStage, "the tool")

@@ -8,7 +8,9 @@ import pyarrow as pa
 import pytest
 
 from r2med_ray.errors import ArtifactError
-from r2med_ray.storage.artifacts import ArtifactKey, ArtifactStore, collect_garbage, fingerprint, fingerprint_queries
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.garbage import collect_garbage
+from r2med_ray.storage.keys import ArtifactKey, fingerprint, fingerprint_queries
 from r2med_ray.types import Expansion, Query
 
 KEY = ArtifactKey("vectors", {"model": "m", "max_length": 256})

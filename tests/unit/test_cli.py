@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from r2med_ray.chat import ChatPrompt
 from r2med_ray.cli import app, exit_on_user_error
 from r2med_ray.errors import ConfigError
-from r2med_ray.protocols import ChatPrompt
-from r2med_ray.storage.artifacts import ArtifactKey, ArtifactStore
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.workbench.texts import Texts
 from tests.fakes import ScriptedGenerator
 from tests.http_services import Service, completions
@@ -131,7 +132,7 @@ import logging, sys
 from r2med_ray.cli import exit_on_user_error
 from r2med_ray.models.services.chat import ChatModel
 from r2med_ray.models.catalog.language_models import LanguageModelRow
-from r2med_ray.protocols import ChatPrompt
+from r2med_ray.chat import ChatPrompt
 
 def command():
     import faiss

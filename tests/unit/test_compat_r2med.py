@@ -1,6 +1,6 @@
-"""The published protocol of R2MED, rule by rule, as `compat: r2med` keeps it.
+"""`compat: r2med` follows the published protocol of R2MED, rule by rule.
 
-Lines are those of `src/` in the repository R2MED/R2MED at commit 62b7074. A test that shows one of the rows of
+File names and line numbers are those of `src/` in the repository R2MED/R2MED at commit 62b7074. A test of a row of
 `compat.DIFFERENCES` has the row's id in its name.
 """
 
@@ -106,7 +106,7 @@ def test_a_report_can_name_what_is_in_force_for_a_system(parts, ids):
 
 
 def fields_of_differences():
-    """The fields of `Rules` that are sides of a difference; one more holds what the benchmark file says of ids."""
+    """Return the fields of `Rules` that are sides of a difference. One more field is the file's setting for ids."""
     return [field.name for field in dataclasses.fields(Rules) if field.name != "ignore_identical_ids"]
 
 
@@ -138,8 +138,8 @@ def test_rules_are_the_default_side_where_nobody_says_otherwise():
 def test_a_query_with_an_empty_ranking_counts_zero_and_so_does_one_of_missing_queries():
     qrels = {"q1": {"d1": 1}, "q2": {"d1": 1}}
 
-    # 1 and 0; R2MED's own scripts leave a query that the run doesn't name out of the mean (pytrec_eval), which here
-    # counts 0 as well
+    # The values are 1 and 0. In R2MED's own scripts (pytrec_eval), a query that the run doesn't name is not in the
+    # mean. Here it counts 0 as well.
     assert mean(run_of(q1={"d1": 1.0}, q2={}), qrels) == 0.5
     assert mean(run_of(q1={"d1": 1.0}), qrels) == 0.5
 
@@ -147,7 +147,7 @@ def test_a_query_with_an_empty_ranking_counts_zero_and_so_does_one_of_missing_qu
 @pytest.mark.parametrize(
     ("gap", "rank"),
     [
-        # scores are compared as 32-bit floats, whose neighbours near 1 lie 6e-8 apart; d2 is the greater id
+        # Scores are compared as 32-bit floats. Neighbouring floats near 1 differ by 6e-8. d2 is the greater id.
         (1e-9, 2),
         (1e-6, 1),
     ],
@@ -179,7 +179,7 @@ TEXTS = ["fever rash", "fever rash", "cough", "fever", "rash fever", "pain", "fe
 
 
 def published_search(rows, queries, k, *, num_shards, hidden=()):
-    """Search as `compat: r2med` does: rows are (doc id, text), cut into shards of their own."""
+    """Search as `compat: r2med` does. `rows` are pairs (doc id, text), which are cut into shards."""
     size = math.ceil(len(rows) / num_shards)
     cuts = [range(start, min(start + size, len(rows))) for start in range(0, len(rows), size)]
     row = BM25_ROWS["bm25-r2med"]
@@ -201,7 +201,7 @@ def published_search(rows, queries, k, *, num_shards, hidden=()):
 
 
 def test_bm25_query_weights_are_chosen_by_name():
-    # eval_BM25.py:75; the scores themselves are worked out by hand in test_indexing_bm25.py
+    # eval_BM25.py:75; test_indexing_bm25.py has scores that are worked out by hand
     for compat in ("none", "r2med"):
         assert not stage("bm25", compat).row.weighted_queries
         assert stage("bm25-r2med", compat).row.weighted_queries
@@ -210,15 +210,15 @@ def test_bm25_query_weights_are_chosen_by_name():
 @pytest.mark.parametrize("num_shards", [1, 2, 3, 7])
 @pytest.mark.parametrize("k", range(1, 10))
 def test_bm25_cut_keeps_the_earlier_rows_whatever_the_shards(k, num_shards):
-    # ids fall where rows rise, so that the order by id is the other way round
+    # ids fall as rows rise, so the order by id is the reverse
     rows = [(f"d{9 - number}", text) for number, text in enumerate(TEXTS)]
     whole = published_search(rows, ["fever rash"], len(rows), num_shards=1)["fever rash"]
     score_of = {hit.doc_id: hit.score for hit in whole}
 
     cut = published_search(rows, ["fever rash"], k, num_shards=num_shards)["fever rash"]
 
-    # eval_BM25.py:80 is sorted(scores.items(), key=score, reverse=True)[:100] over a dict in file order; trec_eval
-    # then orders what is left
+    # eval_BM25.py:80 is sorted(scores.items(), key=score, reverse=True)[:100] over a dict in file order. trec_eval
+    # then orders the documents that are left.
     in_file_order = [(doc_id, score_of[doc_id]) for doc_id, _ in rows]
     kept = sorted(in_file_order, key=lambda item: item[1], reverse=True)[:k]
     assert cut == best([ScoredDoc(*item) for item in kept], k)
@@ -236,7 +236,7 @@ def test_bm25_zero_scores_fill_the_ranking_with_the_first_rows(num_shards):
     rows = [(f"d{9 - number}", text) for number, text in enumerate(TEXTS)]
     found = published_search(rows, ["cough", "zzz", ""], 4, num_shards=num_shards)
 
-    # "cough" stands in rows 2 and 7 (d7 and d2); then come rows 0 and 1 (d9 and d8)
+    # "cough" is in rows 2 and 7 (d7 and d2). Rows 0 and 1 (d9 and d8) follow.
     assert {hit.doc_id for hit in found["cough"]} == {"d7", "d2", "d9", "d8"}
     assert found["zzz"] == found["-"] == (("d9", 0.0), ("d8", 0.0), ("d7", 0.0), ("d6", 0.0))
 
@@ -247,14 +247,15 @@ def test_bm25_duplicate_rows_count_in_the_statistics_and_are_ranked_once(tmp_pat
     )
     corpus = load_task(source, ArtifactStore(str(tmp_path / "store")), documents_per_shard=2).corpus
 
-    # eval_BM25.py:105-112 reads every row; the third repeats the first
+    # eval_BM25.py:105-112 reads every row. The third row repeats the first.
     assert corpus.duplicate_rows == (2,)
     assert [stage("bm25", "r2med").skip_rows(corpus, shard) for shard in corpus.shards] == [(), ()]
     assert [stage("bm25", "none").skip_rows(corpus, shard) for shard in corpus.shards] == [(), (2,)]
 
     rows = [("d1", "fever"), ("d2", "rash"), ("d1", "fever")]
     [ranking] = published_search(rows, ["fever"], 5, num_shards=2, hidden={2}).values()
-    # N = 3, df = 2: idf = ln 4 - ln 2.5 = 0.4700036; of average length 1: 1 / 1.9, for document and query alike
+    # N = 3, df = 2: idf = ln 4 - ln 2.5 = 0.4700036. The average length is 1: 1 / 1.9, for the document and the
+    # query.
     assert ranking == (("d1", pytest.approx((0.4700036 / 1.9) ** 2)), ("d2", 0.0))
 
 
@@ -307,7 +308,7 @@ def test_k_documents_remain_once_identical_ids_and_excluded_ones_are_dropped(tie
 
 
 def test_dense_ties_at_the_cut_keep_the_greater_id():
-    # BEIR's heap of (score, doc id) keeps the greater ids of those that torch.topk returned
+    # BEIR's heap of (score, doc id) keeps the greater ids of the documents that torch.topk returned
     hits = [ScoredDoc(f"d{number}", 0.5) for number in range(5)]
     run = merge_shards("r", [Query(query_id="q", text="")], [[tuple(hits[:2])], [tuple(hits[2:])]], 2)
 
@@ -317,7 +318,7 @@ def test_dense_ties_at_the_cut_keep_the_greater_id():
 @pytest.mark.parametrize(
     ("cosine", "first"),
     [
-        # query (1, 1); documents (3, 0) and (1, 1): inner products 3 and 2, cosines 0.71 and 1
+        # the query is (1, 1), the documents are (3, 0) and (1, 1): inner products 3 and 2, cosines 0.71 and 1
         (False, "long"),
         (True, "short"),
     ],
@@ -377,7 +378,7 @@ def test_model_settings_give_medcpt_its_article_encoder_for_queries():
     [("e5", False), ("sfr", False), ("bmr-410m", True), ("bmr-2b", True), ("bmr-7b", True)],
 )
 def test_end_token_is_appended_for_bmretriever_only(key, appended):
-    # HighScaleModel.encode: `Base` calls the tokenizer and no more, `BMR` cuts to one less and adds eos_token_id
+    # In HighScaleModel.encode, `Base` only calls the tokenizer. `BMR` cuts to one token less and adds eos_token_id.
     [row] = [row for row in CATALOG.encoders.values() if row.published == key]
 
     assert (row.under("r2med").pooling, row.under("r2med").append_eos) == ("last", appended)
@@ -394,7 +395,7 @@ def test_api_inputs_are_json_strings(key):
 
 
 class EightWords(WordCountEncoder):
-    """Reads the first eight words of a text."""
+    """An encoder that reads the first eight words of a text."""
 
     def encode_plain(self, texts):
         return super().encode_plain([" ".join(text.replace("[SEP]", " ").split()[:8]) for text in texts])
@@ -406,7 +407,7 @@ def test_each_piece_is_cut_on_its_own_and_a_joined_text_as_one():
         encoder = EightWords("pain", "nerve")
         return prepare_dense([query], encoder, rules=R2MED, expansion_prompt="none", cosine=False)[0].tolist()
 
-    # the query alone fills 8 words: a text behind it is lost, and one of its own is not; (8, 0) and (0, 1) average
+    # The query alone fills 8 words, so a text joined to it is lost. A separate text isn't: (8, 0) and (0, 1) average.
     assert vector(Expansion(text="nerve", method="query2doc")) == vector() == [8, 0]
     assert vector(Expansion(text="nerve", method="hyde")) == [4, 0.5]
 
@@ -460,7 +461,7 @@ INSTRUCTOR = {
 
 
 def published_prompts(key, task):
-    """instrcution.py:14-79, with today's names of the tasks; utils.py for the prompts that no task changes."""
+    """Return the prompts of instrcution.py:14-79, with today's task names, or those of utils.py for all tasks."""
     body = BODIES[task]
     if key.startswith("inst-"):
         return INSTRUCTOR[task]
@@ -504,14 +505,14 @@ REASONING = [
     "r1-llama-8b", "r1-qwen-32b", "r1-llama-70b", "qwq-32b", "huatuo-o1-8b", "huatuo-o1-70b", "sky-32b", "qwen3-8b",
     "qwen3-32b", "qwen-7b-ins", "qwen-3b-ins",
 ]  # fmt: skip
-"""base.py:3-4"""
+"""The reasoning writers that base.py:3-4 lists."""
 
 PLAIN = ["qwen-7b", "qwen-32b", "qwen-72b", "llama-70b", "gpt4", "o3-mini"]
 PUBLISHED_METHODS = ["hyde", "query2doc", "lamer", "search-o1", "search-r1"]
 
 
 def raw_output(writer):
-    """What a model of the writer's family writes, with the answer `nerve h`."""
+    """Return an output as models of the writer's family write it, with the answer `nerve h`."""
     if writer.startswith(("r1-", "qwq-", "qwen3-")):
         return "<think>long\nthought</think>\n\nnerve h\n"
     if writer.startswith("huatuo-"):
@@ -567,7 +568,8 @@ def test_dense_rewrite_prompt_of_each_model(key):
 @pytest.mark.parametrize(
     ("compat", "expected"),
     [
-        # query (1, 0), text (0, 3): their mean (0.5, 1.5) over its length; or the mean of (1, 0) and (0, 1) over its
+        # The query is (1, 0), the text is (0, 3). Their mean (0.5, 1.5) is divided by its length, or the mean of
+        # (1, 0) and (0, 1) is divided by its length.
         ("r2med", (0.316228, 0.948683)),
         ("none", (0.707107, 0.707107)),
     ],
@@ -639,7 +641,7 @@ def test_rerank_rest_is_left_out(rules, ids):
     }
     query = Query(query_id="q", text="pain", expansions=(Expansion(text="x", method="hyde"),))
 
-    # the reranker reads the user's query: d2 has its word and d3, which has the text's, has not
+    # The reranker reads the user's query. d2 has the query's word. d3 has the text's word and not the query's.
     reranker, keep_rest = PairReranker(ScriptedScorer()), not rules.rerank_rest
     steps = rerank(run, reranker, [query], documents, depth=2, tag="r", keep_rest=keep_rest)
     reranked, _ = answer(steps, {Score: lambda demand: SharedWords().score_all(demand.candidates)})

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from r2med_ray.indexing import keys
-from r2med_ray.storage.artifacts import ArtifactKey
+from r2med_ray.storage.keys import ArtifactKey
 
 VECTORS = ArtifactKey("vectors", {"shard": "a"})
 

@@ -116,8 +116,8 @@ def test_a_class_whose_module_is_not_on_this_machine_is_not_at_hand(tmp_path: Pa
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("no_such.Toy", r"toy: class no_such\.Toy can't be imported: No module named 'no_such'"),
-        (f"{TOYS}.LeterCounts", rf"toy: module {TOYS} has no class 'LeterCounts'\. Did you mean 'LetterCounts'\?"),
+        ("no_such.Toy", r"toy: class 'no_such\.Toy': there is no Python module 'no_such'"),
+        (f"{TOYS}.LeterCounts", rf"module '{TOYS}' has no class 'LeterCounts'\. Did you mean 'LetterCounts'\?"),
         (f"{TOYS}.FUNCTION", "has no class 'FUNCTION'"),
         (
             f"{TOYS}.MisnamedMethod",

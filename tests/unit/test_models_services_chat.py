@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from r2med_ray.chat import ChatPrompt, Completion
 from r2med_ray.errors import ConfigError, NotAtHand, StageError
 from r2med_ray.models.catalog.language_models import ChatCallPolicy, LanguageModelRow
 from r2med_ray.models.services.chat import ChatModel
 from r2med_ray.models.services.retries import RefusedError
-from r2med_ray.protocols import ChatPrompt, Completion
 from tests.http_services import (
     Answer,
     Reply,

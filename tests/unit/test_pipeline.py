@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from r2med_ray.chat import Completion
 from r2med_ray.demands import Ask, Demand, Expect, Find, Read, Score
 from r2med_ray.errors import DataError, StageError
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.pipeline import Ranked, measure, rank
-from r2med_ray.protocols import Candidates, Completion
+from r2med_ray.protocols import Candidates
 from r2med_ray.ranking import best
 from r2med_ray.settings.config_files import parse_config
 from r2med_ray.systems import ResolvedSystem, resolve

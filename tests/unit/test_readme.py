@@ -35,22 +35,22 @@ ROOMS = (
     "settings",
     "storage",
 )
-CORE = ("types", "protocols", "ranking", "vectors", "errors")
+CORE = ("types", "first_stages", "protocols", "chat", "ranking", "vectors", "errors")
 WIDTH = 30
 
 
 def summary(path: Path) -> str:
-    """The first sentence of a module's docstring."""
+    """Return the first sentence of a module's docstring."""
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
     assert text, f"{path} has no docstring"
     return text.split("\n\n")[0].replace("\n", " ").strip().rstrip(".").split(". ")[0]
 
 
 def tree(*, files: bool) -> str:
-    """The package in the order of the flow, each room and module with its first sentence.
+    """Return the tree of the package in the order of the flow. Each room and module has its first sentence.
 
     Args:
-        files: with the modules of the rooms.
+        files: whether the modules of the rooms are included.
     """
     package = REPOSITORY / "r2med_ray"
     lines = ["r2med_ray/"]
@@ -111,7 +111,7 @@ def test_no_module_is_missing_from_the_tree() -> None:
 
 
 def commands() -> list[str]:
-    """The lines of the README's shell blocks, without their comments."""
+    """Return the lines of the README's shell blocks without their comments."""
     blocks = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
     lines = [line.split("  #")[0].strip() for block in blocks for line in textwrap.dedent(block).splitlines()]
     return [line for line in lines if line]
@@ -131,7 +131,7 @@ def test_the_lines_that_the_readme_shows_of_the_python_door_run(
     monkeypatch.chdir(tmp_path)
     exec(compile(block, "README.md", "exec"), {})
 
-    # Both systems find the one document that speaks of rubella first: 1 / log2(2) of an ideal 1 / log2(2).
+    # Both systems rank the only document about rubella first: 1 / log2(2) of an ideal 1 / log2(2).
     assert capsys.readouterr().out == "bm25 1.0\nhybrid 1.0\n"
     assert len(block.splitlines()) <= 12
 

@@ -1,4 +1,4 @@
-"""The forms of a table."""
+"""A table is written as Markdown, plain text and CSV."""
 
 import csv
 import io

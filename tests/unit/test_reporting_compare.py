@@ -1,4 +1,4 @@
-"""Our figures beside published ones: verdicts, their reasons, and what is missing."""
+"""Our figures are compared with published ones: verdicts, their reasons, and figures that are missing."""
 
 from dataclasses import replace
 
@@ -18,9 +18,9 @@ TASKS = tuple(
 )
 OURS = SystemRecord(name="ours", description="bm25", published_key={"retriever": "bm25"})
 OTHER = SystemRecord(name="other", description="bm25")
-# What the result files say of bm25 at nDCG@10.
+# nDCG@10 of bm25 in the result files.
 PUBLISHED = {"IIYi-Clinical": 0.12024, "PMC-Clinical": 0.21662}
-# At R@100.
+# R@100 of bm25 in the result files.
 RECALL = {"IIYi-Clinical": 0.39031, "PMC-Clinical": 0.61257}
 
 
@@ -31,9 +31,9 @@ def benchmark(
     recall: dict[str, float] | None = None,
     **fields: object,
 ) -> BenchmarkRecord:
-    """Return a benchmark in which `ours` and `other` have these means; `key` is what `ours` compares with.
+    """Return a benchmark in which `ours` and `other` have these means. `key` is the published key of `ours`.
 
-    `recall` is R@100 of the same tasks, where that is measured too.
+    `recall` is R@100 of the same tasks, if it is measured too.
     """
     main = fields.setdefault("main_measure", "nDCG@10")
     means = {task: {main: value} | ({"R@100": recall[task]} if recall else {}) for task, value in values.items()}
@@ -89,7 +89,7 @@ def test_bm25_is_held_to_half_a_hundredth_of_a_point(off, verdict):
 
 
 def test_a_difference_that_a_known_reason_explains_is_called_that_and_names_it():
-    # The result file of MedCPT says 0.13057 on PMC-Clinical and the leaderboard 0.1462; 0.0363 is the largest gap.
+    # On PMC-Clinical, the result file of MedCPT has 0.13057 and the leaderboard 0.1462. The largest gap is 0.0363.
     inside, beyond = (
         verdicts(summarise(benchmark({"PMC-Clinical": value}, key={"retriever": "medcpt"})))[1]
         for value in (0.1462, 0.18)
@@ -135,7 +135,7 @@ def test_systems_that_files_alone_cannot_give_are_listed_with_what_they_need():
     rows = verdicts(summarise(benchmark({"IIYi-Clinical": 0.12024}, config={"when_missing": "skip"})))
 
     needs = {row.system: row.verdict for row in rows if row.system not in ("ours", "other")}
-    # openai, voyage, 13 rows of openai with generated texts, ReasonRank, LENS twice and BM25 of MTEB
+    # They are openai, voyage, 13 rows of openai with generated texts, ReasonRank, LENS twice, and MTEB's BM25.
     assert len(needs) == 19
     assert needs["hyde/gpt4/openai"].startswith("needs OPENAI_API_KEY")
     assert needs["voyage"].startswith("needs VOYAGE_API_KEY")
@@ -199,7 +199,7 @@ def test_what_was_not_run_is_said_in_the_main_measure_only():
 
 
 def test_a_reason_holds_for_its_measures_only():
-    # The gap of MedCPT's two figures is known at nDCG@10: 0.1462 for 0.13057. At R@100 nothing explains one.
+    # The gap between MedCPT's two figures is known for nDCG@10: 0.1462 for 0.13057. Nothing explains a gap for R@100.
     ours = benchmark({"PMC-Clinical": 0.1462}, key={"retriever": "medcpt"}, recall={"PMC-Clinical": 0.9})
 
     assert [row.verdict for row in verdicts(summarise(ours)) if row.task.startswith("PMC")] == [

@@ -1,4 +1,4 @@
-"""Names of systems and tasks as file names."""
+"""Names of systems and tasks become safe file names."""
 
 from hypothesis import given
 from hypothesis import strategies as st

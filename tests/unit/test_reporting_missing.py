@@ -1,4 +1,4 @@
-"""The account of what was left out."""
+"""Results that are left out are listed with what they need."""
 
 import pickle
 

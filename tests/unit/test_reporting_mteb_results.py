@@ -1,4 +1,4 @@
-"""Results in MTEB's shape; that mteb reads them is shown in tests/integration/test_mteb.py."""
+"""Results in MTEB's shape. tests/integration/test_mteb.py shows that mteb reads them."""
 
 import json
 from dataclasses import replace
@@ -26,7 +26,7 @@ def test_scores_are_means_over_all_judged_queries_with_five_decimals():
     answers = {"q3": "d3 x d4"}
     (scores,) = mteb_result(record(), BETA, result("first", BETA, answers))["scores"]["test"]
 
-    # DCG = 1 + 1/log2(4) = 1.5; ideal of three = 1 + 0.63093 + 0.5 = 2.13093
+    # DCG = 1 + 1/log2(4) = 1.5; the ideal of three positives is 1 + 0.63093 + 0.5 = 2.13093
     assert scores["ndcg_at_10"] == 0.70392
     # (1/1 + 2/3) / 3
     assert scores["map_at_10"] == 0.55556
@@ -34,7 +34,7 @@ def test_scores_are_means_over_all_judged_queries_with_five_decimals():
     assert scores["precision_at_3"] == 0.66667
     assert scores["mrr_at_1"] == 1.0
     assert scores["hit_rate_at_1"] == 1.0
-    assert scores["main_score"] == 0.70392  # nDCG@10, though the main measure of this benchmark is RR
+    assert scores["main_score"] == 0.70392  # nDCG@10, although the benchmark's main measure is RR
 
 
 @pytest.mark.parametrize(("depth", "cutoffs"), [(100, [1, 3, 5, 10, 20, 100]), (10, [1, 3, 5, 10])])

@@ -1,4 +1,4 @@
-"""NanoR2MED's published figures beside those of a benchmark."""
+"""NanoR2MED's published figures are compared with those of a benchmark."""
 
 import json
 from dataclasses import replace
@@ -24,10 +24,10 @@ HYBRID = {
 
 
 def evaluation(task: str, profile: str, *, off: float = 0.0) -> Evaluation:
-    """What the profile of a task was published with; `off` is added to nDCG@10.
+    """Return an evaluation with the published figures of a task's profile. `off` is added to nDCG@10.
 
-    The first query has what is left of the positives when each other one has one, and finds as many of them as the
-    whole task found, less those that the others find.
+    Each query has one positive, except the first query, which has all other positives. The first query finds as many
+    positives as it can. The other queries find the rest of the positives that the task found.
     """
     ndcg, hit, _, _, found = TASKS[task]["profiles"][profile]
     queries = [f"q{number}" for number in range(TASKS[task]["queries"])]
@@ -47,7 +47,7 @@ def evaluation(task: str, profile: str, *, off: float = 0.0) -> Evaluation:
 def record(
     system: dict[str, Any], profile: str = "bm25", *, tasks: int = 8, off: float = 0.0, **fields: Any
 ) -> BenchmarkRecord:
-    """A benchmark whose one system has the published figures of a profile on the first of the tasks."""
+    """Return a benchmark with one system, which has the published figures of a profile on the first `tasks` tasks."""
     config = parse_config({"name": "b", "tasks": ["NanoR2MED/*"], "systems": [{"name": "s", **system}]})
     values: dict[str, Any] = {
         "config": config.model_dump(mode="json"),
@@ -110,7 +110,7 @@ def test_each_profile_has_a_verdict_per_figure_of_its_tables(system: dict[str, A
 def test_the_averages_are_those_of_the_published_tables() -> None:
     found = {row.task: row for row in judged({"retriever": "bm25-nano"})}
 
-    # 0.2110 by query and 1287 of 2678 positives in the published tables
+    # the published tables have 0.2110 by query, and 1287 of 2678 positives
     assert found["NanoR2MED, query_weighted nDCG@10"].ours == pytest.approx(0.2110, abs=5e-5)
     assert found["NanoR2MED, pooled_micro_recall@100"].ours == pytest.approx(1287 / 2678)
 
@@ -153,7 +153,7 @@ def test_lists_are_held_to_their_decimals_and_a_search_to_what_ties_can_do() -> 
 def test_plain_words_are_compared_with_the_old_column_and_todays_figures_are_far_from_it() -> None:
     found = judged({"retriever": "bm25-nano-plain"}, "bm25")
 
-    # 8 tasks × 2 measures, and 2 averages; today's lists have 0.2580 for 0.0180 in PMCTreatment
+    # 8 tasks × 2 measures, and 2 averages. On PMCTreatment, today's lists have 0.2580 and the old lists 0.0180.
     assert len(found) == 18
     treatment = next(row for row in found if row.task == "NanoR2MEDPMCTreatment")
     assert (treatment.published, treatment.verdict) == (0.018, "outside")

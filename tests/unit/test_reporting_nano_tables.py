@@ -1,4 +1,4 @@
-"""NanoR2MED's averages in the leaderboard."""
+"""The leaderboard has NanoR2MED's averages."""
 
 from dataclasses import replace
 
@@ -55,10 +55,11 @@ def test_the_averages_have_the_names_of_the_published_tables() -> None:
     head, _, row = (cells(line) for line in text.split("\n")[1:4])
     figures = dict(zip(head, row, strict=True))
 
-    # A: 2 of 4 positives found, both queries hit. B: 0 of 1, no hit. Hits: 2 of 3 queries; tasks: (1 + 0) / 2.
+    # In A, 2 of 4 positives are found, and both queries have a hit. In B, 0 of 1 is found, without a hit. Hits are 2
+    # of 3 by query and (1 + 0) / 2 by task.
     assert figures["query_weighted_hit_at_10"] == "66.67"
     assert figures["task_macro_hit_at_10"] == "50.00"
-    # Recall by query (2 · 0.5 + 1 · 0) / 3, by task (0.5 + 0) / 2, pooled 2 / 5.
+    # Recall is (2 · 0.5 + 1 · 0) / 3 by query, (0.5 + 0) / 2 by task, and 2 / 5 pooled.
     assert figures["query_weighted_recall_at_100"] == "33.33"
     assert figures["task_macro_recall_at_100"] == "25.00"
     assert figures["pooled_micro_recall_at_100"] == "40.00"

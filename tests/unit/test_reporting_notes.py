@@ -1,4 +1,4 @@
-"""What is said below the tables."""
+"""The notes below the tables."""
 
 from dataclasses import replace
 
@@ -47,7 +47,7 @@ def test_repaired_answers_of_a_reranker_are_counted_per_system_and_task():
     notes = [note for note in reading_notes(record(results=results)) if "repaired" in note]
 
     assert notes == [
-        # queries by rule, then answers: q1 and q2 lacked ids, q2 has three answers without any
+        # The note counts queries per rule, and then answers. q1 and q2 lacked ids; q2 has three unreadable answers.
         "first on Alpha: queries with repaired answers of the reranker (2): id missing (2), id repeated (1), "
         "unreadable (1); unreadable answers (3): cut at limit (2), no list (1).",
         "first on Beta: queries with repaired answers of the reranker (1): grade out of scale (1).",

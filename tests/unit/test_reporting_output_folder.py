@@ -1,4 +1,4 @@
-"""What a report replaces, and what it leaves alone."""
+"""A report replaces an earlier report and nothing else."""
 
 import csv
 from dataclasses import replace
@@ -65,7 +65,7 @@ def test_a_place_at_or_below_a_file_is_refused_before_anything_is_computed(tmp_p
 
 
 def test_a_place_that_can_not_be_written_to_is_refused():
-    # Nobody makes folders there, whatever his rights.
+    # No user can make folders there, not even root.
     with pytest.raises(ConfigError, match=r"output /proc/sys: can't be written to .*; name another folder"):
         require_replaceable(Path("/proc/sys/results"), "greek")
 

@@ -1,4 +1,4 @@
-"""The page: what it says, that nothing in it runs or loads, and that a browser sorts it."""
+"""The page says what it should, loads nothing, runs no foreign text, and is sorted in a browser."""
 
 import json
 import re
@@ -20,7 +20,7 @@ HOSTILE = ["<script>alert(1)</script>", '"quoted" & co', "'><img src=x onerror=a
 
 
 class Page(HTMLParser):
-    """The elements of a page, its text without styles and scripts, and the rows of its first table."""
+    """A parsed page: its elements, its texts without styles and scripts, and the rows of its first table."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -130,9 +130,9 @@ def test_a_click_on_a_heading_sorts_the_table(tmp_path):
     notes = json.loads(dict(Page(_dom(tmp_path)).attributes)["data-notes"])
 
     assert notes == [
-        # lowest mean first; third lacks a task, so it has no mean and stays last
+        # the lowest mean is first; `third` lacks a task, so it has no mean and stays last
         [["second", "first", "third"], [None, "ascending", None, None, None, None]],
-        # Alpha: third 90, first 75, second 25
+        # on Alpha, `third` has 90, `first` 75 and `second` 25
         [["third", "first", "second"], [None, None, "descending", None, None, None]],
         [["first", "second", "third"], ["ascending", None, None, None, None, None]],
         [["third", "second", "first"], ["descending", None, None, None, None, None]],
@@ -150,7 +150,7 @@ document.body.dataset.notes = JSON.stringify(clicks.map((index) => {
 
 
 def _dom(folder: Path) -> str:
-    """Return the page as the browser holds it after its scripts have run."""
+    """Return the page as the browser has it after the page's scripts have run."""
     command = [
         str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
         "--disable-background-networking", "--disable-component-update", "--disable-sync",

@@ -1,4 +1,4 @@
-"""The rules of the published protocol stand in every report, system by system."""
+"""Every report names the rules of the published protocol that each system follows."""
 
 import json
 from dataclasses import replace

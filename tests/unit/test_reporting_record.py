@@ -1,4 +1,4 @@
-"""The values that a report is made from."""
+"""The record that a report is made from."""
 
 import subprocess
 import sys

@@ -16,9 +16,9 @@ def test_means_weigh_tasks_equally():
     best = summarise(record()).rows[0]
 
     assert best.system.name == "first"
-    # Alpha (1 + 1/2) / 2, Beta 1
+    # Alpha has (1 + 1/2) / 2, Beta has 1
     assert best.scores == {"Alpha": 0.75, "Beta": 1.0}
-    # RR (0.75 + 1) / 2; R@1 Alpha 1/2, Beta 1/3
+    # RR is (0.75 + 1) / 2; R@1 is 1/2 on Alpha and 1/3 on Beta
     assert best.means == {"RR": 0.875, "R@1": pytest.approx(5 / 12)}
 
 
@@ -27,7 +27,7 @@ def test_the_other_averages_weigh_queries_and_relevant_documents():
 
     # (1 + 1/2 + 1) / 3
     assert best.query_weighted == pytest.approx(2.5 / 3)
-    # 2 of the 5 relevant documents stand at rank 1
+    # 2 of the 5 relevant documents are at rank 1
     assert best.micro_recall == {"R@1": pytest.approx(0.4)}
 
 
@@ -59,9 +59,9 @@ def test_the_baseline_is_compared_on_the_mean_over_tasks():
 
     assert second.comparison is None
     assert first.comparison is not None
-    # first 0.875, second (1/4 + 0) / 2
+    # `first` has 0.875, `second` has (1/4 + 0) / 2
     assert first.comparison.difference == pytest.approx(0.75)
-    # of the 8 ways to swap three pairs, two are as extreme as what was seen: none and all
+    # of the 8 ways to swap three pairs, two give a difference as extreme as this one: no swap, and all swaps
     assert first.comparison.p_adjusted == pytest.approx(0.25)
     assert not first.is_significant
 

@@ -1,4 +1,4 @@
-"""The leaderboard as Markdown, CSV and text; figures as in `test_reporting_summary`."""
+"""The leaderboard as Markdown, CSV and text. Its figures are those of `test_reporting_summary`."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ def test_markdown_holds_scores_on_a_scale_of_0_to_100_best_first():
         "| System | Mean | Alpha | Beta | Unanswered | Flagged |",
         "| :--- | ---: | ---: | ---: | ---: | ---: |",
         "| first | **87.50** | **75.00** | **100.00** | 0 | 2 |",
-        # Alpha (1/2 + 0) / 2
+        # on Alpha, `second` has (1/2 + 0) / 2
         "| second | 12.50 | 25.00 | 0.00 | 1 | 0 |",
     ]
 
@@ -44,7 +44,7 @@ def test_suites_of_several_tasks_get_a_mean_of_their_own():
     results = record().results
     results += tuple(replace(result, task="Gamma") for result in results if result.task == "Alpha")
 
-    # Greek (0.75 + 1) / 2; all (0.75 + 1 + 0.75) / 3
+    # the mean of Greek is (0.75 + 1) / 2; the mean of all is (0.75 + 1 + 0.75) / 3
     text = leaderboard_markdown(summarise(record(tasks=tasks, results=results)))
     assert "| System | Mean | Mean Greek (2) | Alpha | Beta | Gamma |" in text
     assert "| first | **83.33** | **87.50** | **75.00** | **100.00** | **75.00** |" in text
@@ -73,7 +73,7 @@ def test_queries_with_repaired_answers_have_a_column_where_there_are_any():
     repaired = [replace(result, repairs=of_task) for result, of_task in zip(RESULTS[:2], repairs, strict=True)]
     summary = summarise(record(results=[*repaired, *RESULTS[2:]]))
 
-    # q1 on Alpha and q3 on Beta
+    # the repaired answers are those for q1 on Alpha and q3 on Beta
     text = leaderboard_markdown(summary)
     assert "| System | Mean | Alpha | Beta | Unanswered | Flagged | Repaired |" in text
     assert "| first | **87.50** | **75.00** | **100.00** | 0 | 2 | 2 |" in text

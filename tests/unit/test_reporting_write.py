@@ -1,4 +1,4 @@
-"""The folder of a report: what is in it, what it replaces, and that it reads back."""
+"""The folder of a report has all its files, replaces an earlier report, and can be read back."""
 
 import json
 from dataclasses import replace

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from r2med_ray.chat import ChatPrompt, Completion
 from r2med_ray.demands import Ask, Demand, Keep, Recall
 from r2med_ray.errors import ConfigError
-from r2med_ray.protocols import Candidates, ChatPrompt, Completion
+from r2med_ray.protocols import Candidates
 from r2med_ray.reranking.llm_prompts import LlmReranking
 from r2med_ray.reranking.llm_reranking import LlmReranker, Read, build_llm_reranker
 from r2med_ray.settings.templates import Template

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from r2med_ray.chat import Completion
 from r2med_ray.demands import Ask, Demand, Find, Read
 from r2med_ray.errors import ConfigError, DataError, StageError
-from r2med_ray.protocols import Completion
 from r2med_ray.rewriting.answers import FORMATS
 from r2med_ray.rewriting.exporting import write_generations, written_rows
 from r2med_ray.rewriting.live import LiveRewriter

@@ -94,13 +94,13 @@ def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("Repeat", "expected a module and a class in it, such as my_module.MyMethod"),
+        ("Repeat", "expected a module and a name in it, such as my_module.MyMethod"),
         (
             "own_methods_nowhere.Repeat",
             "there is no Python module 'own_methods_nowhere'; install it, or put its folder",
         ),
-        ("own_wrong.Repeet", r"module 'own_wrong' has no such class\. Did you mean 'Repeat'\?"),
-        ("own_wrong.number", "module 'own_wrong' has no such class"),
+        ("own_wrong.Repeet", r"module 'own_wrong' has no class 'Repeet'\. Did you mean 'Repeat'\?"),
+        ("own_wrong.number", "module 'own_wrong' has no class 'number'"),
         ("own_wrong.Repeat", "it has no method `rewrite`"),
         ("own_broken.Repeat", "module 'own_broken' can't be imported: cannot import name 'nothing'"),
     ],

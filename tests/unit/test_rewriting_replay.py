@@ -9,7 +9,7 @@ from r2med_ray.rewriting.methods import METHODS, spelled
 from r2med_ray.rewriting.replay import ReplayRewriter
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.config import RewriterConfig
-from r2med_ray.storage.artifacts import fingerprint_queries
+from r2med_ray.storage.keys import fingerprint_queries
 from r2med_ray.types import Expansion, Query
 from tests.fakes import answer
 from tests.unit.rewriting_parts import task

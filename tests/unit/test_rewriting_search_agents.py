@@ -5,16 +5,17 @@ from typing import Any
 
 import pytest
 
+from r2med_ray.chat import ChatPrompt, Completion
 from r2med_ray.demands import Ask, Demand, Find, Keep, Read, Recall
 from r2med_ray.errors import ConfigError, ContextError, DataError, StageError
 from r2med_ray.models.services.chat import CONTINUED
-from r2med_ray.protocols import ChatPrompt, Completion
 from r2med_ray.rewriting.agents.search_agents import SearchAgent
 from r2med_ray.rewriting.methods import METHODS
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.config import RewriterConfig
 from r2med_ray.settings.templates import Template
-from r2med_ray.storage.artifacts import ArtifactStore, fingerprint
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.keys import fingerprint
 from r2med_ray.types import Query, Rewriting, Run
 from tests.fakes import answer, kept_in
 from tests.unit.rewriting_parts import TOOL, Model, finding, task, told

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from r2med_ray.errors import ConfigError
+from r2med_ray.first_stages import FirstStage
 from r2med_ray.indexing.bm25 import BM25_ROWS
 from r2med_ray.models.catalog import load
 from r2med_ray.models.catalog.load import load_catalog
-from r2med_ray.protocols import FirstStage
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.config import RetrieverConfig
 from r2med_ray.stages import kinds

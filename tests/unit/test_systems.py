@@ -147,7 +147,7 @@ def test_stages_that_need_the_same_vectors_share_them() -> None:
 
 
 def test_a_reranker_is_used_as_its_systems_compat_says() -> None:
-    # R2MED's code loads both in float32, its pairs as they are; by default the device decides
+    # R2MED's code loads this reranker in float32. By default the device decides the type.
     reranked = {**BM25, "reranker": {"model": "bge-reranker-v2-m3"}}
     published, ours = resolve(config({**reranked, "compat": "r2med"}, {**reranked, "name": "ours"})).systems
 
@@ -176,7 +176,7 @@ def test_a_reranker_is_used_as_its_systems_compat_says() -> None:
     ],
 )
 def test_the_differences_in_force_are_those_of_a_systems_parts(system: dict[str, Any], concerned: set[str]) -> None:
-    # one difference that each part or pair of parts has for itself
+    # each of these differences concerns one part or one pair of parts
     own = {"bm25-cut", "cosine-for-all", "api-inputs", "bm25-rewrite", "missing-marker", "rerank-rest"}
     published, ours = resolve(config({"name": "r", "compat": "r2med", **system}, {"name": "o", **system})).systems
 

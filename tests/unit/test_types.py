@@ -2,7 +2,7 @@
 
 import pytest
 
-from r2med_ray.storage.artifacts import fingerprint_queries
+from r2med_ray.storage.keys import fingerprint_queries
 from r2med_ray.types import Expansion, Query, Use
 
 

@@ -11,9 +11,9 @@ import pytest
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task
 from r2med_ray.errors import DataError, StageError, StoppedError
+from r2med_ray.first_stages import Computing, Maker
 from r2med_ray.indexing.bm25 import BM25_ROWS
 from r2med_ray.models.catalog.load import load_catalog
-from r2med_ray.protocols import Computing, Maker
 from r2med_ray.settings.compat import Rules
 from r2med_ray.stages.lexical import LexicalStage
 from r2med_ray.stages.preparation import queries_left, shards_left

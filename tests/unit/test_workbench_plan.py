@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from r2med_ray.chat import LanguageModel
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task, read_task_queries
-from r2med_ray.protocols import LanguageModel, Scorer, ShardedStage
+from r2med_ray.first_stages import ShardedStage
+from r2med_ray.protocols import Scorer
 from r2med_ray.settings.config_files import parse_config
 from r2med_ray.settings.pools import ClusterCapacity
 from r2med_ray.storage.artifacts import ArtifactStore

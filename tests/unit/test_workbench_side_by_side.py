@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from r2med_ray.chat import ChatPrompt
 from r2med_ray.distributed.stopping import until_stopped
 from r2med_ray.errors import ConfigError, StageError, StoppedError
 from r2med_ray.models.catalog.language_models import ChatCallPolicy, LanguageModelRow
 from r2med_ray.models.services.chat import ChatModel
 from r2med_ray.models.services.retries import RefusedError
-from r2med_ray.protocols import ChatPrompt
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.workbench.side_by_side import side_by_side
 from r2med_ray.workbench.texts import Texts

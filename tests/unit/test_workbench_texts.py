@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from r2med_ray.chat import ChatPrompt, Completion, TextGenerator
 from r2med_ray.errors import ArtifactError, ContextError, StageError
-from r2med_ray.protocols import ChatPrompt, Completion, TextGenerator
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.workbench.texts import KIND, Texts
 from tests.fakes import ScriptedGenerator

@@ -15,7 +15,7 @@ from r2med_ray.interop.nano.files import new_folder, write_split
 from r2med_ray.interop.nano.pool import NanoPool, select_pool
 from r2med_ray.retrieval.candidates import NUM_CANDIDATES, Lists
 from r2med_ray.retrieval.nano_hybrid import LIST_DEPTH, RRF_K, SEED, hybrid_lists
-from r2med_ray.storage.artifacts import Json
+from r2med_ray.storage.keys import Json
 from r2med_ray.types import DocId
 
 logger = logging.getLogger(__name__)

@@ -3,13 +3,13 @@
 The class is imported when the model is built. Nothing else imports the class's module.
 """
 
-import importlib
 import inspect
 from typing import Any
 
 from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.own_class import OwnClassRow
-from r2med_ray.settings.registry import closest, nearest
+from r2med_ray.settings.own_code import import_named
+from r2med_ray.settings.registry import closest
 
 
 def import_class(row: OwnClassRow, protocol: type) -> Any:
@@ -22,15 +22,8 @@ def import_class(row: OwnClassRow, protocol: type) -> Any:
     Raises:
         ConfigError: the class is not what it must be; names the row, the class, what is wrong, and the nearest name.
     """
-    module_name, _, name = row.class_.rpartition(".")
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ConfigError(f"{row.name}: class {row.class_} can't be imported: {error}") from error
-    if not inspect.isclass(vars(module).get(name)):
-        classes = [known for known, value in vars(module).items() if inspect.isclass(value)]
-        raise ConfigError(f"{row.name}: module {module_name} has no class {name!r}.{nearest(name, classes)}")
-    found = vars(module)[name]
+    where = f"{row.name}: class {row.class_!r}"
+    found = import_named(row.class_, where, "class", inspect.isclass, "my_module.MyEncoder")
     for member, value in _members(protocol).items():
         if not isinstance(value, property) and not callable(getattr(found, member, None)):
             raise ConfigError(_lacks(row, f"method `{member}`", member, dir(found), protocol))

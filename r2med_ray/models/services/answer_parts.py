@@ -4,8 +4,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from r2med_ray.chat import Completion
 from r2med_ray.models.services.retries import GarbageError
-from r2med_ray.protocols import Completion
 
 _REASONING_FIELDS = ("reasoning", "reasoning_content")
 """Keys under which servers put a model's reasoning: vLLM's key, and the older key that other servers use."""

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from r2med_ray.chat import ChatPrompt, Completion, Message
 from r2med_ray.errors import ConfigError, ContextError, R2MedError, StageError, StoppedError
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.services.answer_parts import AnswerParts
 from r2med_ray.models.services.calls import ApiCalls
 from r2med_ray.models.services.retries import RefusedError
-from r2med_ray.protocols import ChatPrompt, Completion, Message
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

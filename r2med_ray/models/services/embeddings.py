@@ -17,7 +17,8 @@ from r2med_ray.models.catalog.services import USAGE, ApiEncoderRow
 from r2med_ray.models.services.calls import ApiCalls
 from r2med_ray.models.services.retries import GarbageError
 from r2med_ray.models.services.tokenizers import open_tokenizer
-from r2med_ray.storage.artifacts import Artifact, ArtifactKey, ArtifactStore, fingerprint
+from r2med_ray.storage.artifacts import Artifact, ArtifactStore
+from r2med_ray.storage.keys import ArtifactKey, fingerprint
 from r2med_ray.types import Document, FloatMatrix
 from r2med_ray.vectors import unit_length
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from r2med_ray.chat import ChatPrompt, Completion, LanguageModel
 from r2med_ray.demands import Ask, Steps
-from r2med_ray.protocols import ChatPrompt, Completion, LanguageModel
 from r2med_ray.rewriting.agents.conversations import chat_prompt, message
 from r2med_ray.rewriting.agents.transcripts import Transcript
 from r2med_ray.rewriting.answer_formats import AnswerFormat

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
-from r2med_ray.protocols import ChatPrompt, Completion, Message
+from r2med_ray.chat import ChatPrompt, Completion, Message
 from r2med_ray.rewriting.agents.formats import AgentFormat
 from r2med_ray.rewriting.agents.transcripts import Transcript, Turn
 from r2med_ray.rewriting.answer_formats import AnswerFormat
 from r2med_ray.rewriting.answers import Answer, joined, read_answer
 from r2med_ray.settings.compat import Rules
-from r2med_ray.storage.artifacts import Json
+from r2med_ray.storage.keys import Json
 
 NO_MORE = "No more searches are possible. Answer with what you know."
 BRIEF_WORDS = 32

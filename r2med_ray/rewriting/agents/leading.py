@@ -9,14 +9,14 @@ sum of the times of its own texts, each counted from its request on. Waiting for
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from r2med_ray.chat import ChatPrompt, Completion, LanguageModel
 from r2med_ray.demands import Ask, Keep, Steps
-from r2med_ray.protocols import ChatPrompt, Completion, LanguageModel
 from r2med_ray.rewriting.agents.conversations import Conversations, brief, chat_prompt, message
 from r2med_ray.rewriting.agents.requests import Requests
 from r2med_ray.rewriting.agents.transcripts import Transcript, transcript_files
 from r2med_ray.settings.config import SearchAgentConfig
 from r2med_ray.settings.templates import Template
-from r2med_ray.storage.artifacts import ArtifactKey
+from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.types import Query
 
 

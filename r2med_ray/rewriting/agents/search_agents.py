@@ -10,9 +10,10 @@ after the last turn that was answered. A conversation that its time limit ended 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
+from r2med_ray.chat import LanguageModel
 from r2med_ray.demands import Recall, Steps
 from r2med_ray.errors import ConfigError
-from r2med_ray.protocols import FirstStage, LanguageModel
+from r2med_ray.first_stages import FirstStage
 from r2med_ray.rewriting.agents.condensing import Condenser
 from r2med_ray.rewriting.agents.conversations import Conversations
 from r2med_ray.rewriting.agents.formats import AGENTS
@@ -25,7 +26,8 @@ from r2med_ray.rewriting.methods import Method, spelled
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.config import RewriterConfig
 from r2med_ray.settings.templates import Template
-from r2med_ray.storage.artifacts import Artifact, ArtifactKey, Json, fingerprint
+from r2med_ray.storage.artifacts import Artifact
+from r2med_ray.storage.keys import ArtifactKey, Json, fingerprint
 from r2med_ray.types import Query, Rewriting, Task
 
 START_PLACES = ("query",)

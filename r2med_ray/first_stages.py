@@ -1,0 +1,185 @@
+"""What a first stage is: a retriever with all its settings, and the pure callables of its kind."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from r2med_ray.protocols import Index
+from r2med_ray.settings.compat import Rules
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.keys import ArtifactKey, Json
+from r2med_ray.types import Corpus, CorpusShard, Document, Query, Run, Task
+
+MadeBy: TypeAlias = Literal["encode", "tokenize", "ask a service"]
+"""How the artefacts of a first stage are made: `encode` takes a model on the cluster, `tokenize` takes CPU time, and
+`ask a service` takes a service elsewhere."""
+
+Work: TypeAlias = MadeBy | Literal["nothing"]
+"""How a first stage is prepared; `nothing` if it answers without preparation."""
+
+Ties: TypeAlias = Literal["doc id", "file row"]
+"""What decides among equal scores at the cut of a ranking; see `retrieval.file_order`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computing:
+    """The device and the limits that a worker computes with."""
+
+    device: str = "cpu"
+    """`cpu` or `cuda`."""
+
+    threads: int = 1
+    token_budget: int = 16_384
+    """Padded tokens of one forward pass."""
+
+
+class Maker(Protocol):
+    """Turns documents and queries into tables that are stored. A worker loads it once and calls it for many shards.
+
+    A class that inherits from this one makes no tables of queries and counts nothing, unless it overrides
+    `make_queries` and `take_usage`.
+    """
+
+    def make_shard(
+        self, task: str, documents: Sequence[Document], rows: Sequence[int] | npt.NDArray[np.int64]
+    ) -> Mapping[str, pa.Table]:
+        """Return file name → table for the documents of one shard; `rows` are their row numbers in the corpus.
+
+        Raises:
+            DataError: a number is not finite; names the documents.
+        """
+        ...
+
+    def make_queries(self, task: str, queries: Sequence[Query], rules: Rules) -> Mapping[str, pa.Table]:
+        """Return file name → table for queries: one row per query, in their order. No file if nothing is stored.
+
+        The rules are those of the stage that asks, because stages that share a maker may have different rules.
+        """
+        return {}
+
+    def take_usage(self) -> Mapping[str, int]:
+        """Return the counts of a service since the last call; an empty mapping for a model that runs here."""
+        return {}
+
+
+class StageFacts(Protocol):
+    """What every first stage says about itself. A first stage is hashable by value, and cheap to build."""
+
+    @property
+    def row(self) -> object:
+        """The stage's row in the catalogue."""
+        ...
+
+    @property
+    def rules(self) -> Rules: ...
+
+    @property
+    def label(self) -> str:
+        """The stage's name in tables and logs."""
+        ...
+
+    @property
+    def published(self) -> str | None:
+        """The stage's key in R2MED's published results; None if it has no published results."""
+        ...
+
+    @property
+    def artifact_group(self) -> str:
+        """The name of a group of stages. Stages of one kind and one group share the artefacts of a corpus.
+
+        So one model serves all stages of the group.
+        """
+        ...
+
+    @property
+    def artifact_label(self) -> str:
+        """What the stage's artefacts hold, e.g. `vectors`."""
+        ...
+
+    @property
+    def drop_identical_ids(self) -> bool:
+        """Whether a document whose id is the query's is left out."""
+        ...
+
+    def settings(self) -> Mapping[str, Json]:
+        """Return the settings of the stage that a report shows."""
+        ...
+
+    def inputs(self, task: Task, device: str) -> Mapping[str, Json]:
+        """Return everything about corpus and retriever that changes a run."""
+        ...
+
+
+class ShardedStage(StageFacts, Protocol):
+    """A first stage that is prepared, indexed and searched shard by shard.
+
+    A sharded stage has the pure callables of its kind. No callable knows a cluster: `distributed` calls them in
+    workers, `workbench.in_process` calls them in its own process.
+    """
+
+    @property
+    def work(self) -> MadeBy: ...
+
+    @property
+    def ties(self) -> Ties: ...
+
+    def skip_rows(self, corpus: Corpus, shard: CorpusShard) -> tuple[int, ...]:
+        """Return the rows of a shard that the stage doesn't read."""
+        ...
+
+    def shard_key(self, task: str, corpus: Corpus, shard: CorpusShard, device: str) -> ArtifactKey:
+        """Return the key of the artefact that is made of a shard before the first search."""
+        ...
+
+    def queries_key(self, task: str, queries: Sequence[Query], device: str) -> ArtifactKey | None:
+        """Return the key of the artefact that is made of queries before a search; None if nothing is made."""
+        ...
+
+    def load(self, store: ArtifactStore, computing: Computing) -> Maker:
+        """Load the maker of the tables of shards and queries into this process."""
+        ...
+
+    def gather(self, store: ArtifactStore, task: Task, device: str) -> Any:
+        """Return what the index of each shard needs to know about the whole corpus; None if it needs nothing."""
+        ...
+
+    def load_index(
+        self, store: ArtifactStore, task: Task, shard: CorpusShard, gathered: Any, device: str
+    ) -> Index[Any]:
+        """Build or load the index of one shard from the artefact of that shard."""
+        ...
+
+    def prepare(self, store: ArtifactStore, task: Task, queries: Sequence[Query], device: str) -> Any:
+        """Return queries in the form that the indexes take, made from the artefact of the queries."""
+        ...
+
+    def cost(self, usage: Mapping[str, int]) -> str:
+        """Return the cost of a service's work as a text for people; an empty text if nothing was counted.
+
+        Args:
+            usage: sums of `Maker.take_usage`.
+        """
+        ...
+
+
+class DirectStage(StageFacts, Protocol):
+    """A first stage that answers without preparation: nothing is made of the corpus, and no index is opened."""
+
+    @property
+    def work(self) -> Literal["nothing"]: ...
+
+    def find(self, task: Task, queries: Sequence[Query], k: int) -> Run:
+        """Return the best k documents of every query.
+
+        Raises:
+            DataError: a query can't be answered; names the query.
+        """
+        ...
+
+
+FirstStage: TypeAlias = ShardedStage | DirectStage
+"""A retriever with all its settings. `stage.work == "nothing"` tells a type checker which of the two a stage is."""

@@ -1,0 +1,58 @@
+"""What names an artefact: the fingerprint of everything that it is made from."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from r2med_ray.types import Expansion, Query, implied_use
+
+Json: TypeAlias = Any
+
+
+def canonical_json(value: Json) -> str:
+    """Return the one text of a JSON value: with sorted keys, without spaces and without NaN."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def fingerprint(parts: Json) -> str:
+    """Return 32 hex digits that change when any part changes."""
+    return hashlib.sha256(canonical_json(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def fingerprint_queries(queries: Sequence[Query]) -> str:
+    """Return the fingerprint of queries: of their ids, texts and expansions, in their order."""
+    return fingerprint(
+        [[query.query_id, query.text, [_fingerprinted(part) for part in query.expansions]] for query in queries]
+    )
+
+
+def _fingerprinted(part: Expansion) -> list[Json]:
+    """Return the values that tell an expansion from others.
+
+    The expansion's use is among these values only if the method doesn't imply it.
+    """
+    use = [] if part.use == implied_use(part.method) else [part.use]
+    return [part.text, part.method, part.reasoning, *use]
+
+
+@dataclass(frozen=True)
+class ArtifactKey:
+    """The kind of an artefact, and everything that the artefact is made from.
+
+    Put in everything that changes the bytes: text digests, model, revision, prompts, max length, dtype, library
+    versions. Leave out everything else: hosts, pool sizes, progress bars.
+    """
+
+    kind: str
+    inputs: Mapping[str, Json]
+
+    @cached_property
+    def digest(self) -> str:
+        return fingerprint(self.inputs)
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}/{self.digest}"
