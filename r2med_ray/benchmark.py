@@ -10,9 +10,6 @@ from pathlib import Path
 from r2med_ray.corpus.catalog import TaskRow
 from r2med_ray.corpus.loading import load_task
 from r2med_ray.corpus.sources import TaskSource
-from r2med_ray.distributed.session import connect
-from r2med_ray.models.at_hand import ModelsAtHand, gpu_memory_gb
-from r2med_ray.models.catalog.sources import hub_answers
 from r2med_ray.pipeline import Ranked, measure, rank
 from r2med_ray.reporting.missing import Missing
 from r2med_ray.reporting.output_folder import require_replaceable
@@ -29,16 +26,13 @@ from r2med_ray.reporting.tables import leaderboard_text
 from r2med_ray.reporting.write import write_report
 from r2med_ray.settings.config import TaskConfig
 from r2med_ray.settings.config_files import load_config
-from r2med_ray.settings.pools import ClusterCapacity
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem, resolve
 from r2med_ray.types import Task
-from r2med_ray.workbench.bench import Workbench
-from r2med_ray.workbench.on_cluster import ClusterRunner
+from r2med_ray.workbench.bench import Workbench, open_workbench
 from r2med_ray.workbench.parts import Ended
 from r2med_ray.workbench.plan import find_task, make_plan
-from r2med_ray.workbench.plan_text import reservations
-from r2med_ray.workbench.worklog import Entry, Worklog
+from r2med_ray.workbench.worklog import Entry
 
 logger = logging.getLogger(__name__)
 
@@ -56,8 +50,8 @@ def run_job(
 
     Args:
         config_path: the benchmark file.
-        store: folder or URI of the artefacts; `store` where it is left out.
-        output: folder of the results; `results/<name>` where it is left out.
+        store: folder or URI of the artefacts; `store` if it is left out.
+        output: folder of the results; `results/<name>` if it is left out.
         address: see `distributed.session.connect`.
         overrides: `key=value` over the file.
         dry_run: show the plan and stop.
@@ -70,20 +64,19 @@ def run_job(
     results = output or _base() / "results" / benchmark.config.name
     if not dry_run:
         require_replaceable(results, benchmark.config.name)
-    with connect(address) as capacity:
-        runner, worklog = _runner(benchmark, artifacts, capacity)
-        plan = make_plan(
-            benchmark,
-            artifacts,
-            runner,
-            cluster=capacity.describe(),
-            reserved=reservations(benchmark, runner.pools),
-        )
-        print(plan.text())  # noqa: T201
+    config = benchmark.config
+    with open_workbench(
+        artifacts.uri,
+        address=address,
+        names=benchmark.names,
+        resources=config.resources,
+        name=config.name,
+        ask_for_models=config.when_missing == "skip",
+    ) as bench:
+        print(make_plan(benchmark, bench.store, bench.runner).text())  # noqa: T201
         if dry_run:
             return
-        resources = benchmark.config.resources
-        record = run_benchmark(benchmark, Workbench(artifacts, runner, benchmark.names, worklog, resources))
+        record = run_benchmark(benchmark, bench)
     summary = summarise(record)
     report = write_report(summary, results)
     print(leaderboard_text(summary))  # noqa: T201
@@ -94,7 +87,7 @@ def run_benchmark(benchmark: ResolvedBenchmark, bench: Workbench) -> BenchmarkRe
     """Run every system on every task.
 
     Args:
-        benchmark: with all its names looked up.
+        benchmark: the benchmark, all names of which are known.
         bench: does the work.
 
     Raises:
@@ -129,19 +122,6 @@ def run_benchmark(benchmark: ResolvedBenchmark, bench: Workbench) -> BenchmarkRe
 def _base() -> Path:
     """Return where results go by default: here, but not into the copy of a working folder that Ray deletes."""
     return Path.home() / "r2med_ray" if "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ else Path.cwd()
-
-
-def _runner(
-    benchmark: ResolvedBenchmark, store: ArtifactStore, capacity: ClusterCapacity
-) -> tuple[ClusterRunner, Worklog]:
-    """Return what does the work; under `when_missing: skip` it asks for every model before that has to work."""
-    config, worklog = benchmark.config, Worklog()
-    catalog = benchmark.names.catalog
-    runner = ClusterRunner(config.name, catalog, store, config.resources, capacity, worklog)
-    if config.when_missing == "skip":
-        memory_gb = gpu_memory_gb() if runner.device == "cuda" else capacity.memory_gb_of_largest_node
-        runner.models = ModelsAtHand(catalog, memory_gb=memory_gb, device=runner.device, ask_hub=hub_answers())
-    return runner, worklog
 
 
 def _load_tasks(
@@ -184,7 +164,7 @@ def _results(
 ) -> list[ResultRecord]:
     """Have all systems rank all tasks together, and measure each run as soon as it is there."""
     pairs = {f"{system.name} on {task.name}": (task, system) for task in tasks for system in benchmark.systems}
-    parts = {name: rank(task, system, device=bench.device) for name, (task, system) in pairs.items()}
+    parts = {name: rank(task, system, device=bench.runner.device) for name, (task, system) in pairs.items()}
     results: dict[str, ResultRecord] = {}
     for name, ended in bench.run(parts):
         task, system = pairs[name]

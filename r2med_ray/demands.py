@@ -6,7 +6,8 @@
 
 A part is a generator (`Steps`). A part yields one demand, or several at once as a tuple, and returns its result. It
 starts nothing itself. The driver (`workbench.driver`) runs all parts together: it answers a demand from the store if
-it can, and has the other work done. If a demand can't be answered, an error is raised at its `yield`.
+it can, and has the other work done. An error is raised at the `yield` if what the store has is damaged, or if a model
+or a file that the demand needs is not at hand. A failure of the work itself ends all parts.
 """
 
 from collections.abc import Generator, Mapping, Sequence

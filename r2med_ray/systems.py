@@ -69,6 +69,9 @@ class ResolvedSystem:
     reranking_model: LanguageModelRow | None = None
     """The language model of the latter."""
 
+    corpus_compat: Compat = "none"
+    """The `compat` of the whole benchmark, by which corpora are read."""
+
     method: Method | None = None
     """How its rewriter changes a query."""
 
@@ -94,6 +97,7 @@ class ResolvedSystem:
         parts |= {"rewriter"} if self.method else set()
         parts |= {"reranker"} if self.config.reranker else set()
         said = {"identical-ids"} if self.rules.ignore_identical_ids is not None else set()
+        said |= {"conflicting-texts"} if self.corpus_compat == "none" else set()
         return tuple(row for row in in_force(self.rules.compat, parts) if row.id not in said)
 
     @property
@@ -149,7 +153,7 @@ class ResolvedBenchmark:
     @property
     def on_conflict(self) -> Literal["error", "last"]:
         """What happens to two texts under one id; R2MED's loader keeps the last."""
-        return "last" if self.config.compat == "r2med" else "error"
+        return "last" if Rules.of(self.config.compat).conflicting_texts else "error"
 
 
 def resolve(config: BenchmarkConfig) -> ResolvedBenchmark:
@@ -235,6 +239,7 @@ class Names:
             config=system,
             rules=rules,
             depth=defaults.depth,
+            corpus_compat=defaults.compat,
             first_stages=tuple(self.stage(stage, rules, defaults.dtype) for stage in system.first_stages),
             **(self._reranker(system.reranker, rules) if system.reranker else {}),
             method=self.methods[spelled(rewriter.method)] if rewriter else None,

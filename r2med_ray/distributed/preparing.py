@@ -75,7 +75,7 @@ def prepare_shards(
         store,
         left.work,
         partial(ShardWorker, store, stage, computing),
-        pool=_pool(stage, pool),
+        pool=pool_for(stage, pool),
         no_progress_timeout_s=no_progress_timeout_s,
         stop=stop,
     )
@@ -104,7 +104,7 @@ def prepare_queries(
     if left is None:
         return None
     label = f"{ARROWS[stage.work]} queries for {stage.label}"
-    return follow(label, left, _queries(store, stage, computing, _pool(stage, pool), left.work), stage.cost)
+    return follow(label, left, _queries(store, stage, computing, pool_for(stage, pool), left.work), stage.cost)
 
 
 def _queries(
@@ -131,6 +131,6 @@ def _make_queries(
     return done
 
 
-def _pool(stage: ShardedStage, pool: Pool) -> Pool:
+def pool_for(stage: ShardedStage, pool: Pool) -> Pool:
     """Return the pool for a stage. A service is asked by one actor, which needs no GPU."""
     return Pool(actors=1, cpus=pool.cpus) if stage.work == "ask a service" else pool

@@ -6,6 +6,7 @@ mteb loads the task and measures the rankings. Analysis, vectors, index, search 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from r2med_ray.demands import Expect, Find, Steps
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.first_stages import FirstStage
 from r2med_ray.interop.mteb_tasks import import_mteb, our_name, read_corpus, read_queries
@@ -81,22 +82,27 @@ class MtebSearch:
         return {query_id: {hit.doc_id: hit.score for hit in ranking} for query_id, ranking in rankings.items()}
 
     def _among(
-        self,
-        task: Task,
-        queries: Sequence[Query],
-        candidates: Mapping[QueryId, Sequence[DocId]],
-        k: int,
+        self, task: Task, queries: Sequence[Query], candidates: Mapping[QueryId, Sequence[DocId]], k: int
     ) -> dict[QueryId, Ranking]:
-        """Return the candidates of each query in the order that they have in a ranking of the whole corpus."""
-        found: dict[QueryId, Ranking] = {}
+        """Rank the candidates of each query as the whole corpus would rank them."""
+        for query in queries:
+            if query.query_id not in candidates:
+                raise DataError(f"query {query.query_id!r} has no candidates; {len(candidates)} other queries have")
+        steps = self._whole_rankings(task, queries, candidates, k)
+        return self._bench.lead(f"mteb's candidates of {task.name}", steps)
+
+    def _whole_rankings(
+        self, task: Task, queries: Sequence[Query], candidates: Mapping[QueryId, Sequence[DocId]], k: int
+    ) -> Steps[dict[QueryId, Ranking]]:
+        """Rank the whole corpus for some queries at a time, with one open index, and keep the candidates."""
         num_documents = task.corpus.num_documents
         at_once = max(1, HITS_AT_ONCE // num_documents)
+        found: dict[QueryId, Ranking] = {}
+        yield Expect(searches=((task, self._stage),))
         for start in range(0, len(queries), at_once):
-            some = queries[start : start + at_once]
-            run = self._bench.find(task, self._stage, some, k=num_documents, keep=False)
+            some = tuple(queries[start : start + at_once])
+            run = yield Find(task=task, stage=self._stage, queries=some, k=num_documents, keep=False)
             for query_id, ranking in run.rankings.items():
-                if query_id not in candidates:
-                    raise DataError(f"query {query_id!r} has no candidates; {len(candidates)} other queries have")
                 allowed = set(candidates[query_id])
                 found[query_id] = best((hit for hit in ranking if hit.doc_id in allowed), k)
         return found

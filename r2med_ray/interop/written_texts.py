@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 from r2med_ray.corpus.loading import load_task
 from r2med_ray.errors import ConfigError, DataError
@@ -56,14 +57,15 @@ def export_texts(
 
 
 def _export(bench: Workbench, task: Task, system: ResolvedSystem, folder: Path, sample: int) -> Path:
-    config, rewriter = system.config.rewriter, rewriter_of(task, system, device=bench.device)
-    if not isinstance(rewriter, LiveRewriter) or config is None or system.language_model is None:
+    config, method = system.config.rewriter, system.method
+    if config is None or system.language_model is None or method is None or method.kind != "live" or method.build:
         raise ConfigError(
             f"system {system.name!r} is {system.describe()}: no language model writes one text per query for it, as "
             "`rewriter: {method: hyde, llm: ...}` does"
         )
     if sample >= config.samples:
         raise ConfigError(f"sample {sample} of system {system.name!r}: it has {config.samples}, counted from 0")
+    rewriter = cast(LiveRewriter, rewriter_of(task, system, device=bench.runner.device))
     written = bench.stored(f"{system.name} on {task.name}", rewriter.write(task.queries))
     if written is None:
         raise DataError(f"{system.name} on {task.name}: texts are yet to be written; run the benchmark first")

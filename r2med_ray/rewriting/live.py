@@ -113,7 +113,7 @@ class LiveRewriter:
         """
         prompts = []
         for query in queries:
-            unit = f"{self._task.name}, query {query.query_id!r}"
+            unit = f"query {query.query_id!r}"
             versions = [({"role": "user", "content": text},) for text in self._versions(query, found)]
             prompts += [
                 ChatPrompt(

@@ -7,7 +7,7 @@ from typing import Any
 from r2med_ray.first_stages import ShardedStage
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Task
-from r2med_ray.workbench.lacks import Lack, LackingRun, LackingScores, LackingTexts
+from r2med_ray.workbench.answers import Answer, RunAnswer, ScoresAnswer, TextsAnswer
 from r2med_ray.workbench.ledger import Group
 from r2med_ray.workbench.parts import Part
 from r2med_ray.workbench.places import LISTS, START_RANK, Place, Places
@@ -19,7 +19,7 @@ class Batch:
     """What waits at one place, and who else is on the way to it."""
 
     place: Place
-    lacks: list[Lack] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
     waiting: set[str] = field(default_factory=set)
     coming: set[str] = field(default_factory=set)
     corpora: dict[str, tuple[Task, ShardedStage]] = field(default_factory=dict)
@@ -40,9 +40,9 @@ class Batch:
     def query_sets(self) -> list[QuerySet]:
         """The queries that have to be prepared."""
         return [
-            QuerySet(lack.find.task, lack.find.stage, lack.find.queries)
-            for lack in self.lacks
-            if isinstance(lack, LackingRun) and lack.find.stage.work != "nothing"
+            QuerySet(answer.find.task, answer.find.stage, answer.find.queries)
+            for answer in self.answers
+            if isinstance(answer, RunAnswer) and answer.find.stage.work != "nothing"
         ]
 
 
@@ -65,13 +65,13 @@ class Batches:
         """Return the batches by the name of their place; those that nobody waits for are among them."""
         batches: dict[str, Batch] = {}
         for part in parts:
-            for lack in part.lacks:
-                batch = _at(batches, self._place(lack))
-                batch.lacks.append(lack)
+            for answer in part.waits_for:
+                batch = _at(batches, self._place(answer))
+                batch.answers.append(answer)
                 batch.waiting.add(part.name)
-                if batch.place.kind == "prepare" and isinstance(lack, LackingRun):
-                    assert lack.find.stage.work != "nothing"
-                    self._come_to_search(batches, part.name, lack.find.task, lack.find.stage)
+                if batch.place.kind == "prepare" and isinstance(answer, RunAnswer):
+                    assert answer.find.stage.work != "nothing"
+                    self._come_to_search(batches, part.name, answer.find.task, answer.find.stage)
             for task, stage in part.expects.searches:
                 if stage.work != "nothing":
                     self._come_to_search(batches, part.name, task, stage)
@@ -81,12 +81,12 @@ class Batches:
                 _at(batches, self._places.scorer(scorer)).coming.add(part.name)
         return batches
 
-    def note_prepared(self, corpora: Iterable[str], lacks: Iterable[Lack] = ()) -> None:
+    def note_prepared(self, corpora: Iterable[str], answers: Iterable[Answer] = ()) -> None:
         """Remember which corpora are prepared, by name of their index, and for which demands the queries are."""
         self._prepared.update(dict.fromkeys(corpora, True))
-        for lack in lacks:
-            if isinstance(lack, LackingRun):
-                lack.queries_prepared = True
+        for answer in answers:
+            if isinstance(answer, RunAnswer):
+                answer.queries_prepared = True
 
     def _come_to_search(self, batches: dict[str, Batch], part: str, task: Task, stage: ShardedStage) -> None:
         """Note that a part is on its way to an index, and to what has to be prepared for it."""
@@ -100,26 +100,26 @@ class Batches:
         if not is_prepared:
             batch.corpora.setdefault(index.name, (task, stage))
 
-    def _place(self, lack: Lack) -> Place:
-        match lack:
-            case LackingTexts():
-                return self._places.model(lack.ask.model)
-            case LackingScores():
-                return self._places.scorer(lack.score.scorer)
-            case LackingRun():
-                return self._place_of_search(lack)
-        raise AssertionError(f"{lack!r} is no lack")
+    def _place(self, answer: Answer) -> Place:
+        match answer:
+            case TextsAnswer():
+                return self._places.model(answer.ask.model)
+            case ScoresAnswer():
+                return self._places.scorer(answer.score.scorer)
+            case RunAnswer():
+                return self._place_of_search(answer)
+        raise AssertionError(f"{answer!r} has no place")
 
-    def _place_of_search(self, lack: LackingRun) -> Place:
-        task, stage = lack.find.task, lack.find.stage
+    def _place_of_search(self, answer: RunAnswer) -> Place:
+        task, stage = answer.find.task, answer.find.stage
         if stage.work == "nothing":
             return LISTS
         index = self._places.index(task, stage)
-        if lack.queries_prepared is None:
-            key = stage.queries_key(task.name, lack.find.queries, self._device)
-            lack.queries_prepared = key is None or self._store.find(key) is not None
+        if answer.queries_prepared is None:
+            key = stage.queries_key(task.name, answer.find.queries, self._device)
+            answer.queries_prepared = key is None or self._store.find(key) is not None
         is_prepared = self._is_prepared(index, task, stage)
-        return index if lack.queries_prepared and is_prepared else self._places.preparing(stage)
+        return index if answer.queries_prepared and is_prepared else self._places.preparing(stage)
 
     def _is_prepared(self, index: Place, task: Task, stage: ShardedStage) -> bool:
         if index.name not in self._prepared:
@@ -137,7 +137,7 @@ class Batches:
 
 def waited_for(batches: Iterable[Batch]) -> Sequence[Batch]:
     """Return the batches that a part waits for."""
-    return [batch for batch in batches if batch.lacks]
+    return [batch for batch in batches if batch.answers]
 
 
 def wanted_by(batches: dict[str, Batch]) -> Iterator[tuple[str, frozenset[str]]]:

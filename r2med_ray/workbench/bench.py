@@ -33,6 +33,7 @@ from r2med_ray.types import Document, Qrels, Query, Run, Task
 from r2med_ray.workbench.driver import Driver
 from r2med_ray.workbench.parts import Ended, Part
 from r2med_ray.workbench.runner import Runner
+from r2med_ray.workbench.sizing import size_pools
 from r2med_ray.workbench.worklog import Worklog
 
 T = TypeVar("T")
@@ -56,8 +57,8 @@ class Workbench:
         self, store: ArtifactStore, runner: Runner, names: Names, worklog: Worklog, resources: ResourcesConfig
     ) -> None:
         self.store = store
+        self.runner = runner
         self.worklog = worklog
-        self.device = runner.device
         self._names = names
         self._resources = resources
         self._driver = Driver(store, runner, worklog, fetch_published)
@@ -65,6 +66,18 @@ class Workbench:
     def run(self, parts: Mapping[str, Steps[T]]) -> Iterator[tuple[str, Ended[T] | NotAtHand]]:
         """Lead parts of one's own, see `demands` and `driver.Driver.run`: all of them together, in large batches."""
         return self._driver.run(parts)
+
+    def lead(self, name: str, steps: Steps[T]) -> T:
+        """Lead one part of one's own to its end, and return its result.
+
+        Raises:
+            NotAtHand: something that it needs is not here.
+            R2MedError: it failed.
+        """
+        [(_, ended)] = self.run({name: steps})
+        if isinstance(ended, NotAtHand):
+            raise ended
+        return ended.result
 
     def stored(self, name: str, steps: Steps[T]) -> T | None:
         """Return the result of a part that the store answers alone; None for one that work would be needed for."""
@@ -142,7 +155,7 @@ class Workbench:
         """
         stage = self.stage(retriever) if isinstance(retriever, str | Mapping) else retriever
         asked = task.queries if queries is None else _as_queries(queries)
-        return self._one(f"search of {task.name}", _find(Find(task=task, stage=stage, queries=asked, k=k, keep=keep)))
+        return self.lead(f"search of {task.name}", _find(Find(task=task, stage=stage, queries=asked, k=k, keep=keep)))
 
     def ask(self, model: str, prompts: Sequence[str], *, seed: int = 42) -> list[Completion | None]:
         """Have a language model of the catalogue answer prompts, in their order; None where one is too long for it.
@@ -157,7 +170,7 @@ class Workbench:
             ChatPrompt(unit=f"prompt {number}", messages=({"role": "user", "content": text},), seed=seed)
             for number, text in enumerate(prompts)
         ]
-        return self._one(f"prompts for {model}", _ask(Ask(model=row, prompts=tuple(asked))))
+        return self.lead(f"prompts for {model}", _ask(Ask(model=row, prompts=tuple(asked))))
 
     def score(
         self, reranker: str, task: Task, run: Run, queries: Texts | Iterable[Query] | None = None, *, depth: int = 100
@@ -177,7 +190,7 @@ class Workbench:
         """
         scorer = PairReranker(self._names.scorer(reranker))
         asked = task.queries if queries is None else _as_queries(queries)
-        return self._one(f"scores of {reranker}", _score(scorer, task, run, asked, depth))
+        return self.lead(f"scores of {reranker}", _score(scorer, task, run, asked, depth))
 
     def rank(self, task: Task, system: Mapping[str, Any] | ResolvedSystem, *, depth: int = 100) -> Ranked:
         """Rewrite, search, fuse and rerank: the whole flow of one system.
@@ -188,17 +201,11 @@ class Workbench:
             depth: documents per query.
         """
         resolved = system if isinstance(system, ResolvedSystem) else self.system(system, depth=depth)
-        return self._one(f"{resolved.name} on {task.name}", rank(task, resolved, device=self.device))
+        return self.lead(f"{resolved.name} on {task.name}", rank(task, resolved, device=self.runner.device))
 
     def measure(self, run: Run, task: Task, measures: Sequence[str] = ("nDCG@10", "R@100")) -> Evaluation:
         """Measure a run against the task's judgements, see `pipeline.measure`."""
         return measure(run, task, [Measure.parse(name) for name in measures])
-
-    def _one(self, name: str, steps: Steps[T]) -> T:
-        [(_, ended)] = self.run({name: steps})
-        if isinstance(ended, NotAtHand):
-            raise ended
-        return ended.result
 
 
 @contextmanager
@@ -209,6 +216,8 @@ def open_workbench(
     models: str | Path | None = None,
     names: Names | None = None,
     resources: ResourcesConfig | None = None,
+    name: str = "workbench",
+    ask_for_models: bool = False,
 ) -> Iterator[Workbench]:
     """Open a workbench for the length of a `with` block.
 
@@ -217,10 +226,14 @@ def open_workbench(
         address: None works in this process, serially and without Ray. `local` starts a cluster on this machine, an
             address joins one; see `distributed.session.connect`.
         models: a YAML file with models, methods and kinds of one's own.
-        names: takes its place where such a file was read already.
-        resources: what each stage may reserve; the defaults of a benchmark file where they are left out.
+        names: takes the place of `models` if such a file was read already.
+        resources: what each stage may reserve; the defaults of a benchmark file if they are left out.
+        name: is part of the names of the applications that it serves.
+        ask_for_models: whether each model is checked before it has to work, so that a part that can't have it ends
+            alone. Without that, a worker finds out what a model lacks, which ends all parts.
 
     Raises:
+        CapacityError: a stage asks for more than the cluster has.
         ConfigError: the file is wrong, or there is no cluster at the address.
     """
     resources = resources or ResourcesConfig()
@@ -233,10 +246,12 @@ def open_workbench(
         yield Workbench(kept, LocalRunner(names.catalog, kept, resources, worklog), names, worklog, resources)
         return
     from r2med_ray.distributed.session import connect
-    from r2med_ray.workbench.on_cluster import ClusterRunner
+    from r2med_ray.workbench.on_cluster import ClusterRunner, models_at_hand
 
     with connect(address) as capacity:
-        runner = ClusterRunner("workbench", names.catalog, kept, resources, capacity, worklog)
+        pools = size_pools(resources, capacity)
+        check = models_at_hand(names.catalog, pools, capacity) if ask_for_models else None
+        runner = ClusterRunner(name, names.catalog, kept, resources, capacity, worklog, check)
         yield Workbench(kept, runner, names, worklog, resources)
 
 

@@ -70,7 +70,7 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Decision:
     """What is done next."""
 
     group: Group
@@ -78,9 +78,9 @@ class Choice:
     """Holders that end first."""
 
 
-def choose(
+def decide(
     capacity: Need, holders: Mapping[str, Holder], groups: Sequence[Group], patience: int = PATIENCE
-) -> Choice:
+) -> Decision:
     """Return the group that is served next, and what ends for it.
 
     Args:
@@ -99,19 +99,19 @@ def choose(
             f"{group.name} reserves {group.need.cpus:g} CPU and {group.need.gpus:g} GPU; the cluster has "
             f"{capacity.cpus:g} and {capacity.gpus:g}"
         )
-    choices = [Choice(group=group, end=ends_for(capacity, holders, group)) for group in possible]
+    decisions = [Decision(group=group, end=ends_for(capacity, holders, group)) for group in possible]
 
-    def rank(choice: Choice) -> tuple[int, int, int, bool, int]:
-        group = choice.group
+    def rank(decision: Decision) -> tuple[int, int, int, bool, int]:
+        group = decision.group
         return (
             -group.passed_over if group.passed_over >= patience else 0,
-            sum(len(holders[name].wanted_by) for name in choice.end),
+            sum(len(holders[name].wanted_by) for name in decision.end),
             len(group.coming),
             group.name not in holders,
             group.start_rank,
         )
 
-    return min(choices, key=rank)
+    return min(decisions, key=rank)
 
 
 def ends_for(capacity: Need, holders: Mapping[str, Holder], group: Group) -> tuple[str, ...]:

@@ -2,10 +2,10 @@
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, TypeVar
 
 from r2med_ray.chat import LanguageModel, TextGenerator
 from r2med_ray.errors import NotAtHand
@@ -24,10 +24,13 @@ from r2med_ray.workbench.catalog_rows import language_model_row, reranker_row
 from r2med_ray.workbench.in_process import InProcess, PlainIndex
 from r2med_ray.workbench.ledger import Need
 from r2med_ray.workbench.runner import Corpora, QuerySet
+from r2med_ray.workbench.side_by_side import side_by_side
 from r2med_ray.workbench.worklog import Worklog
 
-EVERYTHING = Need(cpus=float("inf"), gpus=float("inf"))
-"""Nothing is reserved where one thing is done after the other."""
+T = TypeVar("T")
+
+ONE = Need(cpus=1)
+"""All that there is. What computes reserves it, so one thing is done after the other."""
 
 
 class LocalRunner:
@@ -42,7 +45,7 @@ class LocalRunner:
 
     def __init__(self, catalog: Catalog, store: ArtifactStore, resources: ResourcesConfig, worklog: Worklog) -> None:
         self.stop = threading.Event()
-        self.capacity = EVERYTHING
+        self.capacity = ONE
         self._catalog = catalog
         self._resources = resources
         self._worklog = worklog
@@ -52,17 +55,23 @@ class LocalRunner:
     def device(self) -> str:
         return best_device()
 
-    def preparing(self, stage: ShardedStage) -> Need:
-        return Need()
+    def describe(self) -> str:
+        return "this process, which does one thing after the other"
 
-    def searching(self, stage: ShardedStage) -> Need:
+    def reservations(self, models: Iterable[LanguageModel]) -> Iterator[str]:
+        yield from ()
+
+    def preparing(self, stage: ShardedStage) -> Need:
+        return ONE
+
+    def searching(self, task: Task, stage: ShardedStage) -> Need:
         return Need()
 
     def scoring(self, scorer: Scorer) -> Need:
         return Need()
 
     def writing(self, model: LanguageModel) -> Need:
-        return Need()
+        return ONE
 
     def engine(self, model: LanguageModel) -> str:
         row = language_model_row(model)
@@ -87,13 +96,13 @@ class LocalRunner:
     def prepare_corpora(self, corpora: Corpora) -> None:
         if corpora:
             stage = corpora[0][1]
-            report = self._work.prepare_shards(corpora)
+            report = self._apart(partial(self._work.prepare_shards, corpora, stop=self.stop))
             self._worklog.note(ARROWS[stage.work], stage.label, report, stage.cost)
 
     def prepare_queries(self, sets: Sequence[QuerySet]) -> None:
         if sets:
             stage = sets[0].stage
-            report = self._work.prepare_queries(sets)
+            report = self._apart(partial(self._work.prepare_queries, sets))
             if report is not None:
                 self._worklog.note("encode queries", stage.label, report, stage.cost)
 
@@ -108,6 +117,12 @@ class LocalRunner:
 
     def start_model(self, model: LanguageModel) -> "LocalModel":
         return LocalModel(self.stop)
+
+    def _apart(self, work: Callable[[], T]) -> T:
+        """Do work in a second thread: asking a service runs an event loop, and the thread of a notebook has one."""
+        done: list[T] = []
+        side_by_side(lambda: None, lambda: done.append(work()), self.stop)
+        return done[0]
 
     @cached_property
     def _work(self) -> InProcess:

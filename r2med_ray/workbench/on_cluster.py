@@ -1,22 +1,23 @@
 """Does the work of a benchmark on a Ray cluster: encoders in pools, indexes in actors, models behind Ray Serve."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from r2med_ray.chat import LanguageModel, TextGenerator
-from r2med_ray.distributed.preparing import prepare_queries, prepare_shards
+from r2med_ray.distributed.preparing import pool_for, prepare_queries, prepare_shards
 from r2med_ray.distributed.searching import ShardedRetriever, open_index
 from r2med_ray.errors import CapacityError, NotAtHand
 from r2med_ray.first_stages import Computing, ShardedStage
-from r2med_ray.models.at_hand import ModelsAtHand
+from r2med_ray.models.at_hand import ModelsAtHand, gpu_memory_gb
 from r2med_ray.models.catalog.devices import prepare_worker
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.catalog.load import Catalog
 from r2med_ray.models.catalog.rerankers import RerankerRow
+from r2med_ray.models.catalog.sources import hub_answers
 from r2med_ray.models.networks.pair_scorers import build_pair_scorer, scoring_inputs
 from r2med_ray.models.services.chat import ChatModel
 from r2med_ray.protocols import Candidates, PairScorer, Scorer
@@ -25,7 +26,7 @@ from r2med_ray.serving.engines import engine_digest, engine_of, served_engine
 from r2med_ray.serving.llm_app import Engine
 from r2med_ray.serving.reranker_app import serve_pair_scorer
 from r2med_ray.serving.serve_session import application_name, start_serve
-from r2med_ray.settings.pools import CPUS_FOR_READING, CPUS_OF_AN_INGRESS, ClusterCapacity, Pool
+from r2med_ray.settings.pools import CPUS_FOR_READING, CPUS_OF_AN_INGRESS, ClusterCapacity, Pool, Pools
 from r2med_ray.settings.resources import ResourcesConfig
 from r2med_ray.stages.preparation import ARROWS
 from r2med_ray.storage.artifacts import ArtifactStore
@@ -48,12 +49,10 @@ class ClusterRunner:
         resources: what each stage may reserve.
         capacity: what the cluster has.
         worklog: gets what was done.
+        models: asked for each model before it has to work; None asks nobody, and a worker finds out what it lacks.
 
     Raises:
         CapacityError: a stage asks for more than the cluster has.
-
-    Attributes:
-        models: asked for each model before it has to work; None asks nobody, and a worker finds out what it lacks.
     """
 
     def __init__(
@@ -64,8 +63,8 @@ class ClusterRunner:
         resources: ResourcesConfig,
         capacity: ClusterCapacity,
         worklog: Worklog,
+        models: ModelsAtHand | None = None,
     ) -> None:
-        self.models: ModelsAtHand | None = None
         self.stop = threading.Event()
         self.capacity = Need(cpus=capacity.cpus, gpus=capacity.gpus)
         self.pools = size_pools(resources, capacity)
@@ -75,19 +74,37 @@ class ClusterRunner:
         self._resources = resources
         self._cluster = capacity
         self._worklog = worklog
-        self._engines: dict[str, Engine] = {}
+        self._models = models
+        self._serves_models = False
+        """Whether an engine will have to run: Serve's proxy then has to be there from the start."""
 
     @property
     def device(self) -> str:
         return self.pools.encode.device
+
+    def describe(self) -> str:
+        return self._cluster.describe()
+
+    def reservations(self, models: Iterable[LanguageModel]) -> Iterator[str]:
+        for name in ("encode", "tokenize", "search", "rerank"):
+            pool: Pool = getattr(self.pools, name)
+            yield f"{name:9} {pool.describe()}"
+        pool = self.pools.language_model
+        served = {row.name: row for row in map(language_model_row, models) if row.is_served}
+        for name, row in served.items():
+            gpus = f" + {pool.gpus:g} GPU" if pool.gpus else ""
+            replicas = f"{row.min_replicas}-{row.max_replicas} replicas"
+            yield f"language model {name}: {replicas}, each {row.workers} × {pool.cpus:g} CPU{gpus}"
 
     def preparing(self, stage: ShardedStage) -> Need:
         """Return what one actor reserves, and the tasks that read for it."""
         pool = self._pool(stage)
         return Need(cpus=pool.cpus + CPUS_FOR_READING, gpus=pool.gpus)
 
-    def searching(self, stage: ShardedStage) -> Need:
-        return _all_of(self.pools.search)
+    def searching(self, task: Task, stage: ShardedStage) -> Need:
+        """Return what the actors reserve that share the shards of a corpus."""
+        pool = self.pools.search
+        return _all_of(replace(pool, actors=min(pool.actors, len(task.corpus.shards))))
 
     def scoring(self, scorer: Scorer) -> Need:
         return _all_of(self.pools.rerank)
@@ -108,8 +125,8 @@ class ClusterRunner:
         return scoring_inputs(reranker_row(scorer), self._catalog, device=self.pools.rerank.device)
 
     def require(self, row: object) -> None:
-        if self.models:
-            self.models.require(row)
+        if self._models:
+            self._models.require(row)
         if isinstance(row, LanguageModelRow) and row.is_served:
             self._require_room(row)
 
@@ -142,7 +159,7 @@ class ClusterRunner:
         row, resources, pool = reranker_row(scorer), self._resources.rerank, self.pools.rerank
         name = application_name(self._name, row.name, fingerprint(row.model_dump(mode="json")))
         build = partial(_build_scorer, row, self._catalog, pool.device, resources.token_budget, pool.threads)
-        start_serve(http=bool(self._engines), host=self._host, port=self._port)
+        start_serve(http=self._serves_models, host=self._host, port=self._port)
         stack = ExitStack()
         handle = stack.enter_context(serve_pair_scorer(name, build, resources, cpus=pool.cpus, gpus=pool.gpus))
         return ServedScorer(ServedReranker(handle, resources), stack)
@@ -166,20 +183,19 @@ class ClusterRunner:
         return self._resources.language_model.port
 
     def _require_room(self, row: LanguageModelRow) -> None:
-        """Remember an engine that will have to run, for Serve's proxy has to be there from the start."""
         engine = self._engine(row)
         try:
             require_language_model(row.name, engine.min_workers, self.pools, self._cluster)
         except CapacityError as error:
             each = f"{engine.gpus:g} GPU" if engine.gpus else f"{engine.cpus:g} CPU"
             raise NotAtHand(f"{engine.min_workers} × {each} for {row.name}", str(error)) from error
-        self._engines[engine_digest(engine)] = engine
+        self._serves_models = True
 
     def _engine(self, row: LanguageModelRow) -> Engine:
         return engine_of(row, self.pools.language_model, self._resources.language_model)
 
     def _pool(self, stage: ShardedStage) -> Pool:
-        return self.pools.tokenize if stage.work == "tokenize" else self.pools.encode
+        return pool_for(stage, self.pools.tokenize if stage.work == "tokenize" else self.pools.encode)
 
     def _computing(self, stage: ShardedStage) -> Computing:
         pool = self._pool(stage)
@@ -222,6 +238,13 @@ class Model:
     def close(self) -> None:
         """End the engine."""
         self.stack.close()
+
+
+def models_at_hand(catalog: Catalog, pools: Pools, capacity: ClusterCapacity) -> ModelsAtHand:
+    """Return what checks models before they have to work, for `when_missing: skip`."""
+    device = pools.encode.device
+    memory_gb = gpu_memory_gb() if device == "cuda" else capacity.memory_gb_of_largest_node
+    return ModelsAtHand(catalog, memory_gb=memory_gb, device=device, ask_hub=hub_answers())
 
 
 def _all_of(pool: Pool) -> Need:

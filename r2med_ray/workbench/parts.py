@@ -1,16 +1,19 @@
-"""A part at work: its generator, what it waits for, and what became of it."""
+"""A part at work: its generator, the answers that it waits for, and what became of it."""
 
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from r2med_ray.demands import Demand, Expect, Steps
 from r2med_ray.errors import NotAtHand, R2MedError
-from r2med_ray.workbench.lacks import Lack
+from r2med_ray.workbench.answers import Answer, KnownAnswer
 
 T = TypeVar("T")
+
+LookUp: TypeAlias = Callable[[str, Demand], Answer]
+"""Name of a part, and what it demands → the answer as far as it is there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,18 +22,10 @@ class Ended(Generic[T]):
 
     result: T
     seconds: dict[str, float]
-    """Arrow of the flow → how long the part's own demands took; nothing for those that the store answered."""
+    """Arrow of the flow → how long the work for its answers took; nothing for what the store answered."""
 
     artifacts: tuple[str, ...]
-    """Names of the runs and scores that it was given, in its order."""
-
-
-@dataclass(slots=True)
-class _Pending:
-    demand: Demand
-    answered: bool = False
-    answer: Any = None
-    lack: Lack | None = None
+    """Names of the runs and scores that it was given, in the order of its demands."""
 
 
 class Part(Generic[T]):
@@ -45,75 +40,66 @@ class Part(Generic[T]):
         self.name = name
         self.expects = Expect()
         self.outcome: Ended[T] | NotAtHand | None = None
-        self.seconds: Counter[str] = Counter()
-        self.artifacts: list[str] = []
         self._steps = steps
-        self._pending: list[_Pending] = []
+        self._demands: tuple[Demand, ...] = ()
+        self._answers: list[Answer] = []
         self._several = False
+        self._seconds: Counter[str] = Counter()
+        self._artifacts: list[str] = []
 
     @property
-    def lacks(self) -> list[Lack]:
-        """What the store doesn't hold of what it waits for."""
-        return [item.lack for item in self._pending if item.lack is not None and not item.answered]
+    def waits_for(self) -> list[Answer]:
+        """The answers that are yet to be made."""
+        return [answer for answer in self._answers if not answer.is_there]
 
     def start(self) -> None:
         """Begin."""
         self._go_on(partial(next, self._steps))
 
-    def advance(self, look_up: Callable[["Part[T]", Demand], Any]) -> None:
+    def advance(self, look_up: LookUp) -> None:
         """Go on as far as answers are there.
 
         Args:
-            look_up: returns an answer, or a `Lack`; what it raises is raised where the demand was yielded.
+            look_up: what it raises is raised where the demand was yielded.
         """
         while self.outcome is None:
             try:
-                for item in self._pending:
-                    self._answer(item, look_up)
+                while len(self._answers) < len(self._demands):
+                    self._answers.append(self._look_up(self._demands[len(self._answers)], look_up))
             except R2MedError as error:
                 self.fail(error)
                 continue
-            if self.lacks:
+            if self.waits_for:
                 return
-            answers = [item.answer for item in self._pending]
-            self._go_on(partial(self._steps.send, answers if self._several else answers[0]))
+            for answer in self._answers:
+                self._artifacts += answer.names
+                self._seconds.update(answer.seconds)
+            values = [answer.value for answer in self._answers]
+            self._go_on(partial(self._steps.send, values if self._several else values[0]))
 
     def fail(self, error: R2MedError) -> None:
         """Raise an error where the part waits."""
         self._go_on(partial(self._steps.throw, error))
 
     def close(self) -> None:
-        """End it where it stands."""
+        """End it where it is."""
         self._steps.close()
 
-    def _answer(self, item: _Pending, look_up: Callable[["Part[T]", Demand], Any]) -> None:
-        if item.answered:
-            return
-        if isinstance(item.demand, Expect):
-            self.expects = item.demand
-            item.answered = True
-            return
-        if item.lack is None:
-            found = look_up(self, item.demand)
-        elif item.lack.is_filled:
-            found = item.lack.answer()
-            self.artifacts += item.lack.names
-            self.seconds.update(item.lack.seconds)
-        else:
-            return
-        if isinstance(found, Lack):
-            item.lack = found
-            return
-        item.answer, item.answered = found, True
+    def _look_up(self, demand: Demand, look_up: LookUp) -> Answer:
+        if isinstance(demand, Expect):
+            self.expects = demand
+            return KnownAnswer(None)
+        return look_up(self.name, demand)
 
     def _go_on(self, step: Callable[[], Demand | tuple[Demand, ...]]) -> None:
+        self._answers = []
         try:
             asked = step()
         except StopIteration as end:
-            self.outcome = Ended(result=end.value, seconds=dict(self.seconds), artifacts=tuple(self.artifacts))
+            self.outcome = Ended(result=end.value, seconds=dict(self._seconds), artifacts=tuple(self._artifacts))
             return
         except NotAtHand as error:
             self.outcome = error
             return
         self._several = isinstance(asked, tuple)
-        self._pending = [_Pending(demand) for demand in (asked if isinstance(asked, tuple) else (asked,))]
+        self._demands = asked if isinstance(asked, tuple) else (asked,)

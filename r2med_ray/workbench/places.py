@@ -49,7 +49,7 @@ class Places:
         def make() -> Place:
             digest = fingerprint(dict(stage.inputs(task, self._runner.device)))[:12]
             name = f"index of {task.name} for {stage.label} {digest}"
-            return Place("search", name, self._runner.searching(stage))
+            return Place("search", name, self._runner.searching(task, stage))
 
         return self._once("search", stage, make, f"{task.name} {task.corpus.digest}")
 

@@ -3,12 +3,13 @@
 It reads task files and the store, writes nothing and starts nothing.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from r2med_ray.chat import LanguageModel
 from r2med_ray.corpus.catalog import TASKS, TaskRow, fetcher, resolve_tasks
 from r2med_ray.corpus.convert import corpus_key, load_corpus
 from r2med_ray.corpus.loading import read_task_queries
@@ -26,8 +27,8 @@ from r2med_ray.settings.config import TaskConfig
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem
 from r2med_ray.types import Corpus, Task
+from r2med_ray.workbench.answers import TextsAnswer
 from r2med_ray.workbench.driver import Counted, Driver
-from r2med_ray.workbench.lacks import LackingTexts
 from r2med_ray.workbench.plan_text import Plan, ShardCount
 from r2med_ray.workbench.runner import Runner
 from r2med_ray.workbench.worklog import Worklog
@@ -48,17 +49,13 @@ class _Found:
     """What the plan says about its corpus."""
 
 
-def make_plan(
-    benchmark: ResolvedBenchmark, store: ArtifactStore, runner: Runner, *, cluster: str, reserved: Iterable[str]
-) -> Plan:
+def make_plan(benchmark: ResolvedBenchmark, store: ArtifactStore, runner: Runner) -> Plan:
     """Look at task files and store.
 
     Args:
-        benchmark: with all its names looked up.
+        benchmark: the benchmark, all names of which are known.
         store: where artefacts are kept.
-        runner: would do the work; it is asked what names artefacts, and nothing else.
-        cluster: what there is of nodes, CPUs and GPUs.
-        reserved: what each stage would reserve.
+        runner: would do the work. It is asked what names artefacts and what it would reserve, and nothing else.
     """
     found = [_find(entry, benchmark, store) for entry in benchmark.tasks]
     parts = {f"{system.name}, {item.task.name}": (system, item) for item, system in product(found, benchmark.systems)}
@@ -72,8 +69,8 @@ def make_plan(
         unwritten=tuple(_unwritten(parts, counted)),
         needs=tuple(needs([*_data(found, benchmark), *_texts(parts, counted), *_models(benchmark)])),
         keys=tuple(_keys(benchmark)),
-        cluster=cluster,
-        reservations=tuple(reserved),
+        cluster=runner.describe(),
+        reservations=tuple(runner.reservations(_language_models(benchmark))),
     )
 
 
@@ -150,7 +147,7 @@ def _shards(
     """Count what is stored of each corpus, once per group of first stages that share it."""
     stages: dict[tuple[type[FirstStage], str], FirstStage] = {}
     for system in benchmark.systems:
-        for stage in system.first_stages:
+        for stage in (stage for stage in (*system.first_stages, system.tool) if stage):
             stages.setdefault((type(stage), stage.artifact_group), stage)
     for item, stage in product(found, stages.values()):
         corpus, task = item.task.corpus, item.task.name
@@ -172,12 +169,12 @@ def _unwritten(parts: Mapping[str, tuple[ResolvedSystem, _Found]], counted: Mapp
         if system.language_model is None or config is None or not item.task.queries:
             continue
         most = len(item.task.queries) * config.samples
-        missing = sum(len(lack.missing) for lack in count.lacks if isinstance(lack, LackingTexts))
+        missing = sum(len(answer.missing) for answer in count.waits_for if isinstance(answer, TextsAnswer))
         if isinstance(count.error, NotAtHand):
             yield f"{name}: {most}; needs {count.error.what}"
         elif not count.is_rewriting:
             yield f"{name}: 0 of {most}"
-        elif system.tool:
+        elif system.tool and (config.agent or not missing):
             yield f"{name}: up to {most}; they depend on what {system.tool.label} finds"
         else:
             yield f"{name}: {missing} of {most}"
@@ -227,6 +224,11 @@ def _keys(benchmark: ResolvedBenchmark) -> Iterator[str]:
                 models.setdefault(variable, {})[row.name] = None
     for variable, names in models.items():
         yield f"{variable}: {'set' if find_key(variable) else 'not set'}; for {', '.join(names)}"
+
+
+def _language_models(benchmark: ResolvedBenchmark) -> Iterator[LanguageModel]:
+    for system in benchmark.systems:
+        yield from (row for row in (system.language_model, system.reranking_model) if row)
 
 
 def catalog_rows(benchmark: ResolvedBenchmark, system: ResolvedSystem) -> Iterator[Row]:

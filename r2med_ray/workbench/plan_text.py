@@ -1,10 +1,8 @@
 """A plan for people."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from r2med_ray.models.catalog.language_models import LanguageModelRow
-from r2med_ray.settings.pools import Pools
 from r2med_ray.systems import ResolvedBenchmark
 
 NOT_HERE = "not on this machine; the run asks the Hub for data, published texts and checkpoints"
@@ -61,23 +59,6 @@ class Plan:
             *_section("reservations", self.reservations),
         ]
         return "\n".join(lines)
-
-
-def reservations(benchmark: ResolvedBenchmark, pools: Pools) -> Iterator[str]:
-    """Yield what each stage would reserve."""
-    for name, pool in (
-        ("encode", pools.encode), ("tokenize", pools.tokenize), ("search", pools.search), ("rerank", pools.rerank)
-    ):  # fmt: skip
-        yield f"{name:9} {pool.describe()}"
-    pool = pools.language_model
-    rows = (row for system in benchmark.systems for row in (system.language_model, system.reranking_model))
-    served = {row.name: row for row in rows if isinstance(row, LanguageModelRow) and row.is_served}
-    for name, row in served.items():
-        gpus = f" + {pool.gpus:g} GPU" if pool.gpus else ""
-        yield (
-            f"language model {name}: {row.min_replicas}-{row.max_replicas} replicas, each {row.workers} × "
-            f"{pool.cpus:g} CPU{gpus}"
-        )
 
 
 def _counted(count: ShardCount) -> str:

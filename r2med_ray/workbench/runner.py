@@ -1,7 +1,7 @@
 """Who does the work that the store doesn't save: a cluster (`on_cluster`) or this process (`in_process`)."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from r2med_ray.chat import LanguageModel, TextGenerator
@@ -72,11 +72,19 @@ class Runner(Protocol):
         """All that can be reserved."""
         ...
 
+    def describe(self) -> str:
+        """Return what there is to compute with, for people."""
+        ...
+
+    def reservations(self, models: Iterable[LanguageModel]) -> Iterator[str]:
+        """Yield what each stage and each of some language models would reserve, for people."""
+        ...
+
     def preparing(self, stage: ShardedStage) -> Need:
         """Return what preparing a corpus or queries reserves at the least."""
         ...
 
-    def searching(self, stage: ShardedStage) -> Need:
+    def searching(self, task: Task, stage: ShardedStage) -> Need:
         """Return what an open index reserves."""
         ...
 

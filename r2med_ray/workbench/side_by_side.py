@@ -16,7 +16,7 @@ def side_by_side(here: Callable[[], T], beside: Callable[[], object], stop: thre
     Args:
         here: what this thread does; an interruption of the process reaches it alone.
         beside: what the second thread does.
-        stop: heeded by both, which raise `StoppedError` soon after it is set.
+        stop: heeded by both, which raise `StoppedError` soon after it is set; not set when this ends.
 
     Returns:
         What `here` returned.
@@ -24,15 +24,18 @@ def side_by_side(here: Callable[[], T], beside: Callable[[], object], stop: thre
     Raises:
         BaseException: whatever ended the first half that failed.
     """
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        try:
-            other = pool.submit(beside)
-            other.add_done_callback(lambda done: stop.set() if done.exception() else None)
-            result = here()
-            other.result()
-        except StoppedError as stopped:
-            raise other.exception() or stopped from None
-        except BaseException:
-            stop.set()
-            raise
+    try:
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            try:
+                other = pool.submit(beside)
+                other.add_done_callback(lambda done: stop.set() if done.exception() else None)
+                result = here()
+                other.result()
+            except StoppedError as stopped:
+                raise other.exception() or stopped from None
+            except BaseException:
+                stop.set()
+                raise
+    finally:
+        stop.clear()  # both have ended, and whoever works next must not be stopped
     return result

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from r2med_ray.corpus.loading import fetch_documents
 from r2med_ray.demands import Ask, Demand, Fetch, Find, Keep, Read, Recall, Score
@@ -10,8 +9,7 @@ from r2med_ray.reranking.stored_scores import read_reranking, scores_key
 from r2med_ray.retrieval.stored_runs import RUN_FILE, run_from_table, run_key
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Task
-from r2med_ray.workbench.lacks import LackingRun, LackingScores, LackingTexts
-from r2med_ray.workbench.parts import Part
+from r2med_ray.workbench.answers import Answer, KnownAnswer, RunAnswer, ScoresAnswer, TextsAnswer
 from r2med_ray.workbench.runner import Runner
 from r2med_ray.workbench.texts import Texts, named
 
@@ -20,7 +18,7 @@ class StoredAnswers:
     """Answers demands out of the store.
 
     Args:
-        store: of the artefacts.
+        store: where artefacts are kept.
         runner: says what names answers: devices, and what scorers are made of.
         fetch: gets a published file of a task.
         may_write: False for a plan, which keeps nothing.
@@ -35,51 +33,49 @@ class StoredAnswers:
         self._may_write = may_write
         self._texts = Texts(store)
 
-    def look_up(self, part: Part[Any], demand: Demand) -> Any:
-        """Return the answer to a demand, or a `Lack` that says what is missing.
+    def look_up(self, part: str, demand: Demand) -> Answer:
+        """Return the answer to a demand, as far as the store has it.
+
+        Args:
+            part: the name of the part that demands it.
+            demand: anything but an `Expect`.
 
         Raises:
             ArtifactError: what is stored is damaged.
+            DataError: documents are not in the corpus.
             NotAtHand: a published file is not here.
         """
         match demand:
             case Find():
-                return self._run(part, demand)
+                return self._run(demand)
             case Ask():
-                return self._texts_of(part, demand)
+                keys = self._texts.keys(demand.model, demand.prompts)
+                asked = Ask(model=demand.model, prompts=tuple(named(part, demand.prompts)))
+                return TextsAnswer(asked, keys, self._texts.find(keys))
             case Score():
-                return self._scores(part, demand)
+                return self._scores(demand)
             case Read():
-                return fetch_documents(self._store, demand.task.corpus, demand.doc_ids)
+                return KnownAnswer(fetch_documents(self._store, demand.task.corpus, demand.doc_ids))
             case Fetch():
-                return self._fetch(demand.task, demand.file)
+                return KnownAnswer(self._fetch(demand.task, demand.file))
             case Recall():
-                return [self._store.find(key) for key in demand.keys]
+                return KnownAnswer([self._store.find(key) for key in demand.keys])
             case Keep():
-                return self._keep(demand)
+                self._keep(demand)
+                return KnownAnswer(None)
         raise AssertionError(f"{demand!r} is no demand")
 
-    def _run(self, part: Part[Any], find: Find) -> Any:
+    def _run(self, find: Find) -> RunAnswer:
         key = run_key(find.stage.inputs(find.task, self._runner.device), find.queries, find.k)
         artifact = self._store.find(key) if find.keep else None
         if artifact is None:
-            return LackingRun(find, key)
-        part.artifacts.append(key.name)
-        return run_from_table(find.stage.label, find.queries, artifact.table(RUN_FILE))
+            return RunAnswer(find, key)
+        return RunAnswer(find, key, run_from_table(find.stage.label, find.queries, artifact.table(RUN_FILE)))
 
-    def _texts_of(self, part: Part[Any], ask: Ask) -> Any:
-        keys = self._texts.keys(ask.model, ask.prompts)
-        found = self._texts.find(keys)
-        lack = LackingTexts(Ask(model=ask.model, prompts=tuple(named(part.name, ask.prompts))), keys, found)
-        return lack.answer() if lack.is_filled else lack
-
-    def _scores(self, part: Part[Any], score: Score) -> Any:
+    def _scores(self, score: Score) -> ScoresAnswer:
         key = scores_key(self._runner.scoring_inputs(score.scorer), score.candidates, sees_scores=False)
         artifact = self._store.find(key)
-        if artifact is None:
-            return LackingScores(score, key)
-        part.artifacts.append(key.name)
-        return read_reranking(artifact)
+        return ScoresAnswer(score, key, read_reranking(artifact) if artifact else None)
 
     def _keep(self, keep: Keep) -> None:
         if self._may_write:

@@ -12,7 +12,8 @@ from dataclasses import asdict, replace
 from functools import partial
 
 from r2med_ray.chat import ChatPrompt, Completion, LanguageModel, Message, TextGenerator
-from r2med_ray.errors import ContextError
+from r2med_ray.errors import ContextError, StageError
+from r2med_ray.errors import named as named_units
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json, fingerprint
 
@@ -90,6 +91,10 @@ class Texts:
                     raise
                 logger.warning("%s has no room for %d prompts: %s", model.name, len(too_long), error)
                 written.update(too_long)
+            else:
+                lost = [prompt.unit for key, prompt in items if key.digest not in written]
+                if lost:
+                    raise StageError(f"generate with {model.name}", named_units(lost), "there is no answer")
         return written
 
     def _keep(

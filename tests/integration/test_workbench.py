@@ -1,5 +1,6 @@
 """The public API gives the same results in this process and on Ray, from the search to the reranked run."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,17 @@ def test_a_service_answers_prompts_once(tmp_path: Path) -> None:
         assert len(service.requests) == 2
     assert [text.text for text in first if text] == ["ONE", "TWO"]
     assert again == first[1:]
+
+
+def test_a_notebook_whose_thread_runs_an_event_loop_can_ask(tmp_path: Path) -> None:
+    async def in_a_notebook(url: str) -> list[str]:
+        row = {"name": "loud", "kind": "openai", "model": "m", "base_url": url}
+        (tmp_path / "models.yaml").write_text(yaml.safe_dump({"language_models": [row]}))
+        with open_workbench(tmp_path / "store", models=tmp_path / "models.yaml") as bench:
+            return [text.text for text in bench.ask("loud", ["one"]) if text]
+
+    with Service(completions(str.upper)) as service:
+        assert asyncio.run(in_a_notebook(service.url)) == ["ONE"]
 
 
 def test_what_the_workbench_cannot_do_is_said(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """A runner in this process without models, which reserves whole CPUs and remembers what it was told to do."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from r2med_ray.chat import LanguageModel, TextGenerator
@@ -38,23 +39,21 @@ class ScriptedScorer:
 
 
 class Closing(SharedWords):
-    """A scorer that can be closed."""
+    """A scorer that notes that it was closed."""
 
-    def close(self) -> None:
-        """Do nothing: there is nothing to free."""
+    def __init__(self, closed: Callable[[], None]) -> None:
+        self.close = closed
 
 
 class Answering:
-    """A running language model."""
+    """A running language model that notes that it was closed."""
 
-    def __init__(self, generator: TextGenerator) -> None:
+    def __init__(self, generator: TextGenerator, closed: Callable[[], None]) -> None:
         self._generator = generator
+        self.close = closed
 
     def generator(self, model: LanguageModel) -> TextGenerator:
         return self._generator
-
-    def close(self) -> None:
-        """Do nothing: there is nothing to free."""
 
 
 class ScriptedRunner(LocalRunner):
@@ -67,6 +66,7 @@ class ScriptedRunner(LocalRunner):
         needs: the number of CPUs reserved for `preparing`, `searching`, `scoring` and `writing`. The default is 1.
         generator: the generator of the language model.
         not_at_hand: the rows that are not at hand.
+        preparing_begins: set when the first corpus is being prepared.
     """
 
     def __init__(
@@ -78,19 +78,21 @@ class ScriptedRunner(LocalRunner):
         needs: Mapping[str, int] | None = None,
         generator: TextGenerator | None = None,
         not_at_hand: Sequence[object] = (),
+        preparing_begins: threading.Event | None = None,
     ) -> None:
         super().__init__(load_catalog(), store, ResourcesConfig(), worklog)
         self.capacity = Need(cpus=cpus)
         self.calls: list[str] = []
-        self.threads: dict[str, int] = {}
+        self.closed: list[str] = []
         self._needs = needs or {}
         self._generator = generator or ScriptedGenerator({})
         self._not_at_hand = not_at_hand
+        self._preparing_begins = preparing_begins or threading.Event()
 
     def preparing(self, stage: ShardedStage) -> Need:
         return self._need("preparing")
 
-    def searching(self, stage: ShardedStage) -> Need:
+    def searching(self, task: Task, stage: ShardedStage) -> Need:
         return self._need("searching")
 
     def scoring(self, scorer: Scorer) -> Need:
@@ -112,6 +114,7 @@ class ScriptedRunner(LocalRunner):
     def prepare_corpora(self, corpora: Corpora) -> None:
         if corpora:
             self._note(f"prepare {', '.join(task.name for task, _ in corpora)}")
+            self._preparing_begins.set()
         super().prepare_corpora(corpora)
 
     def prepare_queries(self, sets: Sequence[QuerySet]) -> None:
@@ -119,19 +122,20 @@ class ScriptedRunner(LocalRunner):
 
     def open_index(self, task: Task, stage: ShardedStage) -> PlainIndex:
         self._note(f"open {task.name}")
-        return super().open_index(task, stage)
+        index = super().open_index(task, stage)
+        index.close = partial(self.closed.append, f"open {task.name}")  # type: ignore[method-assign]
+        return index
 
     def start_scorer(self, scorer: Scorer) -> Any:
         self._note("start scorer")
-        return Closing()
+        return Closing(partial(self.closed.append, "start scorer"))
 
     def start_model(self, model: LanguageModel) -> Any:
         self._note(f"start {model.name}")
-        return Answering(self._generator)
+        return Answering(self._generator, partial(self.closed.append, f"start {model.name}"))
 
     def _need(self, what: str) -> Need:
         return Need(cpus=self._needs.get(what, 1))
 
     def _note(self, call: str) -> None:
         self.calls.append(call)
-        self.threads[call] = threading.get_ident()

@@ -161,10 +161,10 @@ def test_a_query_keeps_the_usable_ones_of_its_samples() -> None:
 
 
 def test_each_prompt_names_its_task_query_and_sample() -> None:
-    assert [prompt.unit for prompt in live().prompts(QUERIES, {})] == ["Biology, query '7'", "Biology, query '8'"]
+    assert [prompt.unit for prompt in live().prompts(QUERIES, {})] == ["query '7'", "query '8'"]
     assert [prompt.unit for prompt in live(samples=2).prompts(QUERIES[:1], {})] == [
-        "Biology, query '7', sample 0",
-        "Biology, query '7', sample 1",
+        "query '7', sample 0",
+        "query '7', sample 1",
     ]
 
 
@@ -172,7 +172,7 @@ def test_a_model_that_fails_ends_the_rewriting_with_its_error() -> None:
     def fail(ask: Ask) -> list[Completion]:
         raise StageError("generate with m", ask.prompts[1].unit, "down")
 
-    with pytest.raises(StageError, match="generate with m failed on Biology, query '8': down"):
+    with pytest.raises(StageError, match="generate with m failed on query '8': down"):
         answer(live().rewrite(QUERIES), {Ask: fail})
 
 

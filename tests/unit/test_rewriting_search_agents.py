@@ -281,6 +281,25 @@ def test_a_conversation_that_time_ended_goes_on_under_a_longer_limit_only(desk: 
     assert desk.unfinished(agent(max_seconds=30)) == 0
 
 
+@pytest.mark.parametrize("limit", [3, 4, 6, 7, 8, 11, 12, 20])
+def test_a_conversation_of_an_agent_with_more_time_counts_as_one_led_under_ones_own_limit(
+    tmp_path: Path, limit: int
+) -> None:
+    request = "<|begin_search_query|>"
+
+    def model() -> Agent:
+        # Turns end after 4, 4 + 3 + 4 and 4 + 3 + 4 + 3 + 1 seconds: condensing takes 3 before the next one.
+        said = [took(4, f"{request}a"), took(4, f"{request}b"), took(1, "c")]
+        return Agent({"why the rash": said}, condensed=took(3, "facts"))
+
+    alone, shared = Desk(tmp_path / "alone"), Desk(tmp_path / "shared")
+    shared.lead(agent(method="search-o1", max_seconds=100), model())
+
+    assert shared.lead(agent(method="search-o1", max_seconds=limit), Agent({})) == alone.lead(
+        agent(method="search-o1", max_seconds=limit), model()
+    )
+
+
 def test_an_answer_cut_at_the_models_limit_is_flagged(desk: Desk) -> None:
     cut = Completion(text="<think>so long", reasoning="", finish_reason="length")
 

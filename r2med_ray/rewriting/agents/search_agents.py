@@ -151,7 +151,7 @@ class SearchAgent:
         )
 
     def _recalled(self, artifact: Artifact | None) -> Transcript | None:
-        """Return a stored conversation, or None if there is none.
+        """Return a stored conversation as it ends under the present time limit, or None if there is none.
 
         A conversation that a time limit below the present one ended doesn't count as stored.
         """
@@ -159,4 +159,4 @@ class SearchAgent:
             return None
         transcript = read_transcript(artifact)
         cut_earlier = transcript.ended == "time limit" and transcript.max_seconds < self._limits.max_seconds
-        return None if cut_earlier else transcript
+        return None if cut_earlier else transcript.under(self._limits.max_seconds)

@@ -1,7 +1,7 @@
 """Transcripts of conversations with search agents: texts, requests, results, and how each one ended."""
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, TypeAlias, get_args
 
 from r2med_ray.storage.artifacts import Artifact
@@ -25,7 +25,10 @@ class Turn:
     finish_reason: str
     tokens: int
     seconds: float = 0.0
-    """Seconds that the model wrote, with the time for condensing before the next turn."""
+    """How many seconds the model wrote this."""
+
+    condensing_seconds: float = 0.0
+    """How many seconds the model condensed what was found, before the next turn."""
 
     request: str | None = None
     found: list[DocId] = field(default_factory=list)
@@ -63,7 +66,25 @@ class Transcript:
     @property
     def seconds(self) -> float:
         """How many seconds the model has written."""
-        return sum(turn.seconds for turn in self.turns)
+        return sum(turn.seconds + turn.condensing_seconds for turn in self.turns)
+
+    def under(self, max_seconds: float) -> "Transcript":
+        """Return the conversation as it ends under a time limit, which may be below its own.
+
+        So an agent gives the same answers, whether it led a conversation itself or found the conversation of another
+        agent that has more time.
+        """
+        seconds = 0.0
+        for count, turn in enumerate(self.turns, start=1):
+            seconds += turn.seconds
+            went_on = count < len(self.turns) or turn.request is not None or turn.shown is not None
+            if went_on and seconds >= max_seconds:
+                is_malformed = turn.problem and turn.request is None
+                last = replace(turn, request=None, found=[], shown=None, problem=is_malformed, condensing_seconds=0.0)
+                turns = [*self.turns[: count - 1], last]
+                return replace(self, max_seconds=max_seconds, turns=turns, ended="time limit")
+            seconds += turn.condensing_seconds
+        return self
 
     def has(self, reason: str) -> bool:
         """Return whether the conversation has one of `REASONS`: a malformed or a shortened turn, or that end."""

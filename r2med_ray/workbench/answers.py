@@ -1,0 +1,145 @@
+"""The answer to a demand: there already, or yet to be made."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from r2med_ray.chat import ChatPrompt, Completion
+from r2med_ray.demands import Ask, Find, Score
+from r2med_ray.storage.keys import ArtifactKey
+from r2med_ray.types import Reranking, Run
+
+
+class Answer(ABC):
+    """The answer to one demand of one part."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        """Arrow of the flow → how long the work for this answer took; empty if the store had the answer."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the artefacts that hold the answer."""
+        return ()
+
+    @property
+    @abstractmethod
+    def is_there(self) -> bool:
+        """Whether nothing has to be made any more."""
+
+    @property
+    @abstractmethod
+    def value(self) -> Any:
+        """What the part is sent, once it is there."""
+
+
+class KnownAnswer(Answer):
+    """An answer that nothing has to be made for."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self._value = value
+
+    @property
+    def is_there(self) -> bool:
+        return True
+
+    @property
+    def value(self) -> Any:
+        return self._value
+
+
+class RunAnswer(Answer):
+    """The answer to a search.
+
+    Args:
+        find: the demand.
+        key: names the run in the store.
+        run: what is stored; None if the search is yet to be made.
+    """
+
+    def __init__(self, find: Find, key: ArtifactKey, run: Run | None = None) -> None:
+        super().__init__()
+        self.find = find
+        self.key = key
+        self.run = run
+        self.queries_prepared: bool | None = None
+        """Whether everything is made of the queries that the search needs; None until somebody has looked."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.key.name,) if self.find.keep else ()
+
+    @property
+    def is_there(self) -> bool:
+        return self.run is not None
+
+    @property
+    def value(self) -> Run | None:
+        return self.run
+
+
+class ScoresAnswer(Answer):
+    """The answer to a demand for scores of pairs.
+
+    Args:
+        score: the demand.
+        key: names the scores in the store.
+        reranking: what is stored; None if the pairs are yet to be scored.
+    """
+
+    def __init__(self, score: Score, key: ArtifactKey, reranking: Reranking | None = None) -> None:
+        super().__init__()
+        self.score = score
+        self.key = key
+        self.reranking = reranking
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.key.name,)
+
+    @property
+    def is_there(self) -> bool:
+        return self.reranking is not None
+
+    @property
+    def value(self) -> Reranking | None:
+        return self.reranking
+
+
+class TextsAnswer(Answer):
+    """The answer to prompts, some of which may have no text yet.
+
+    Args:
+        ask: the demand.
+        keys: one per prompt.
+        found: the texts that are stored, by the digest of their key.
+    """
+
+    def __init__(self, ask: Ask, keys: Sequence[ArtifactKey], found: Mapping[str, Completion]) -> None:
+        super().__init__()
+        self.ask = ask
+        self._keys = keys
+        self._texts: dict[str, Completion | None] = dict(found)
+
+    @property
+    def missing(self) -> dict[str, tuple[ArtifactKey, ChatPrompt]]:
+        """Digest of its key → key and prompt of each text that is yet to be written."""
+        return {
+            key.digest: (key, prompt)
+            for key, prompt in zip(self._keys, self.ask.prompts, strict=True)
+            if key.digest not in self._texts
+        }
+
+    def receive(self, written: Mapping[str, Completion | None]) -> None:
+        """Take the missing ones of some texts; None if the model has no room for the prompt."""
+        self._texts.update({digest: written[digest] for digest in self.missing if digest in written})
+
+    @property
+    def is_there(self) -> bool:
+        return not self.missing
+
+    @property
+    def value(self) -> list[Completion | None]:
+        """One text per prompt, in their order."""
+        return [self._texts[key.digest] for key in self._keys]

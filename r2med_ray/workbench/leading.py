@@ -1,0 +1,135 @@
+"""One run of parts: which of them wait, what runs for them, and what is done next."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from functools import partial
+from typing import Any, TypeVar
+
+from r2med_ray.demands import Steps
+from r2med_ray.errors import NotAtHand
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.workbench import ledger
+from r2med_ray.workbench.answers import RunAnswer, ScoresAnswer, TextsAnswer
+from r2med_ray.workbench.batches import Batch, Batches, waited_for, wanted_by
+from r2med_ray.workbench.holders import Holders
+from r2med_ray.workbench.parts import Ended, LookUp, Part
+from r2med_ray.workbench.runner import Runner
+from r2med_ray.workbench.serving_batches import find_runs, score_pairs, write_texts
+from r2med_ray.workbench.side_by_side import side_by_side
+from r2med_ray.workbench.worklog import Worklog
+
+T = TypeVar("T")
+
+
+class Leading:
+    """Leads some parts to their end, once.
+
+    Args:
+        store: where everything that is made is kept.
+        runner: does the work.
+        worklog: gets starts and endings, and what was scored and written.
+        look_up: answers demands as far as the store does.
+    """
+
+    def __init__(self, store: ArtifactStore, runner: Runner, worklog: Worklog, look_up: LookUp) -> None:
+        self._store = store
+        self._runner = runner
+        self._worklog = worklog
+        self._look_up = look_up
+        self._batches = Batches(store, runner)
+        self._holders = Holders(worklog)
+        self._live: dict[str, Part[Any]] = {}
+        self._passed_over: Counter[str] = Counter()
+
+    def lead(self, parts: Mapping[str, Steps[T]]) -> Iterator[tuple[str, Ended[T] | NotAtHand]]:
+        """Lead parts to their end, see `driver.Driver.run`."""
+        with ExitStack() as closing:
+            closing.callback(self._holders.close)
+            for name, steps in parts.items():
+                self._live[name] = Part(name, steps)
+                closing.callback(self._live[name].close)
+            for part in self._live.values():
+                part.start()
+            yield from self._go_on(list(self._live))
+            while self._live:
+                batches = self._sorted()
+                batch = self._chosen(batches)
+                self._serve(batch, batches)
+                yield from self._go_on(list(batch.waiting))
+                self._sorted()
+                self._holders.end(ledger.idle(self._holders.reserved))
+
+    def _go_on(self, names: list[str]) -> Iterator[tuple[str, Ended[Any] | NotAtHand]]:
+        for name in names:
+            part = self._live[name]
+            part.advance(self._look_up)
+            while part.outcome is None and (error := self._not_at_hand(part)):
+                part.fail(error)
+                part.advance(self._look_up)
+            if part.outcome is not None:
+                del self._live[name]
+                yield name, part.outcome
+
+    def _not_at_hand(self, part: Part[Any]) -> NotAtHand | None:
+        """Return what a part waits for or expects and can't have; asked before anything is begun for it."""
+        rows: list[object] = [stage.row for _, stage in part.expects.searches]
+        rows += [*part.expects.models, *part.expects.scorers]
+        for answer in part.waits_for:
+            match answer:
+                case RunAnswer():
+                    rows.append(answer.find.stage.row)
+                case TextsAnswer():
+                    rows.append(answer.ask.model)
+                case ScoresAnswer():
+                    rows.append(answer.score.scorer)
+        for row in rows:
+            try:
+                self._runner.require(row)
+            except NotAtHand as error:
+                return error
+        return None
+
+    def _sorted(self) -> dict[str, Batch]:
+        batches = self._batches.sort(self._live.values())
+        self._holders.note_wanted(dict(wanted_by(batches)))
+        return batches
+
+    def _chosen(self, batches: Mapping[str, Batch]) -> Batch:
+        """Return the batch that is served next, once what is in its way has ended."""
+        groups = [batch.group(self._passed_over[batch.place.name]) for batch in waited_for(batches.values())]
+        decision = ledger.decide(self._runner.capacity, self._holders.reserved, groups)
+        self._passed_over.update(group.name for group in groups)
+        del self._passed_over[decision.group.name]
+        self._holders.end(decision.end)
+        return batches[decision.group.name]
+
+    def _serve(self, batch: Batch, batches: Mapping[str, Batch]) -> None:
+        match batch.place.kind:
+            case "prepare":
+                self._runner.prepare_corpora(list(batch.corpora.values()))
+                self._runner.prepare_queries(batch.query_sets)
+                self._batches.note_prepared(batch.corpora, batch.answers)
+            case "lists" | "search":
+                find_runs(self._store, self._runner, self._holders, batch)
+            case "score":
+                score_pairs(self._store, self._runner, self._holders, self._worklog, batch)
+            case "write":
+                # In a second thread in any case: a notebook's own thread already runs an event loop.
+                write = partial(write_texts, self._store, self._runner, self._holders, self._worklog, batch)
+                side_by_side(partial(self._prepare, self._beside(batch, batches)), write, self._runner.stop)
+
+    def _beside(self, writing: Batch, batches: Mapping[str, Batch]) -> list[Batch]:
+        """Return what can be prepared for parts that wait or write, while a language model has its turn."""
+        holders = {name: holder for name, holder in self._holders.reserved.items() if name != writing.place.name}
+        own = ledger.Holder(name=writing.place.name, need=writing.place.need)
+        return [
+            batch
+            for batch in batches.values()
+            if batch.corpora and ledger.fits_beside(self._runner.capacity, [*holders.values(), own], batch.place.need)
+        ]
+
+    def _prepare(self, batches: list[Batch]) -> None:
+        for batch in batches:
+            self._runner.prepare_corpora(list(batch.corpora.values()))
+            self._batches.note_prepared(batch.corpora)
