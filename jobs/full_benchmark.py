@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 
 from r2med_ray.benchmark import run_job
-from r2med_ray.cli import exit_on_user_error
+from r2med_ray.cli.main import exit_on_user_error
 
 
 def arguments() -> argparse.Namespace:

@@ -65,10 +65,6 @@ class LanguageModel(Protocol):
 class TextGenerator(Protocol):
     """A language model that answers prompts. A runner of the workbench answers `demands.Ask` with it."""
 
-    def inputs(self) -> Mapping[str, Any]:
-        """Return everything about model and sampling that changes a text, without seeds, for artefact keys."""
-        ...
-
     def generate(
         self, prompts: Sequence[ChatPrompt], *, keep: Callable[[int, Completion], None] | None = None
     ) -> list[Completion]:

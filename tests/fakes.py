@@ -104,9 +104,6 @@ class ScriptedGenerator:
         self.calls: list[tuple[ChatPrompt, ...]] = []
         self._answers = answers
 
-    def inputs(self) -> Mapping[str, str]:
-        return {"model": "script"}
-
     def generate(
         self, prompts: Sequence[ChatPrompt], *, keep: Callable[[int, Completion], None] | None = None
     ) -> list[Completion]:

@@ -103,8 +103,8 @@ class CandidatesConfig(Frozen):
     """Words kept of a candidate. R2MED uses 10 candidates of 512 words."""
 
     too_long: Literal["error", "halve"] = "error"
-    """What happens to a prompt that is too long for the model. `halve` halves the words of each candidate until the
-    prompt fits, and counts the query in the report."""
+    """What happens to a prompt that is too long for the model. With `error`, its text counts as unusable (`context
+    limit`). `halve` halves the words of each candidate until the prompt fits, and counts the query in the report."""
 
 
 class SearchAgentConfig(Frozen):
@@ -166,7 +166,7 @@ class RewriterConfig(Frozen):
     """What happens to a query whose text is empty, or was cut while the model was still thinking."""
 
     max_unusable: float = Field(default=0.05, ge=0, le=1)
-    """Share of unusable texts above which the system fails."""
+    """Share of queries without a usable text above which the system fails."""
 
     @model_validator(mode="after")
     def _one_source(self) -> "RewriterConfig":

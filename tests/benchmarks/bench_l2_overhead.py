@@ -18,7 +18,7 @@ import logging
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import ray
@@ -47,9 +47,6 @@ TEXT = "".join(WORDS)
 
 class Instant:
     """An engine that takes no time."""
-
-    def inputs(self) -> Mapping[str, str]:
-        return {"model": "instant"}
 
     def generate(
         self, prompts: Sequence[ChatPrompt], *, keep: Callable[[int, Completion], None] | None = None

@@ -14,7 +14,7 @@ from mteb.models import CrossEncoderProtocol, ModelMeta, SearchProtocol, Sentenc
 from mteb.types import PromptType
 from typer.testing import CliRunner
 
-from r2med_ray.cli import app
+from r2med_ray.cli.main import app
 from r2med_ray.corpus.catalog import TASKS
 from r2med_ray.errors import ConfigError, NotAtHand
 from r2med_ray.evaluation.evaluate import evaluate

@@ -58,7 +58,7 @@ def test_what_can_be_computed_is_and_the_rest_is_said_to_be_missing(tmp_path: Pa
     assert needs["unwritten", "Demo-Posts"] == "hyde/gpt4/query_with_hydoc.jsonl"
     assert needs["bm25", "Biology"].startswith("R2MED/Biology at 8b9fec2db9ed")
 
-    compared = run(tmp_path, ["-c", "from r2med_ray.cli import main; main()", "compare", results, "--published"])
+    compared = run(tmp_path, ["-c", "from r2med_ray.cli.main import main; main()", "compare", results, "--published"])
     [bge, *_] = [line.split() for line in compared.stdout.splitlines() if line.split()[:2] == ["bge", "Biology"]]
     # There is no figure of ours. bge's published 0.12706 and its tolerance of 0.0005 are shown as percentages.
     assert bge[2:8] == ["–", "12.706", "–", "0.05", "needs", "R2MED/Biology"]

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from r2med_ray.chat import ChatPrompt
-from r2med_ray.cli import app, exit_on_user_error
+from r2med_ray.cli.main import app, exit_on_user_error
 from r2med_ray.errors import ConfigError
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey
@@ -64,7 +64,7 @@ def test_every_measure_can_be_asked_for(files: list[str]) -> None:
 
 def test_evaluate_loads_neither_ray_nor_torch_nor_faiss(files: list[str]) -> None:
     program = (
-        "import sys\nfrom r2med_ray.cli import app\n"
+        "import sys\nfrom r2med_ray.cli.main import app\n"
         f"try: app({files!r})\n"
         "except SystemExit: print(sorted({'ray', 'torch', 'faiss', 'transformers', 'scipy'} & set(sys.modules)))"
     )
@@ -129,7 +129,7 @@ def test_a_generated_text_is_listed_with_its_model_and_what_it_is_about(tmp_path
 def test_libraries_log_what_the_user_has_to_know_and_no_more() -> None:
     program = """
 import logging, sys
-from r2med_ray.cli import exit_on_user_error
+from r2med_ray.cli.main import exit_on_user_error
 from r2med_ray.models.services.chat import ChatModel
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.chat import ChatPrompt

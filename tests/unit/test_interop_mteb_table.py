@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from r2med_ray.cli import app
+from r2med_ray.cli.main import app
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.interop.mteb_import import MtebResult, read_mteb_results

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from r2med_ray.cli import app
+from r2med_ray.cli.main import app
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.interop.written_texts import export_texts
 from r2med_ray.pipeline import rank

@@ -2,7 +2,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from r2med_ray.cli import app
+from r2med_ray.cli.main import app
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.models.catalog.table import models_table
 

@@ -17,7 +17,7 @@ from tests.integration.test_readme_commands import COMMANDS, ELSEWHERE
 REPOSITORY = Path(__file__).parents[2]
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 MAP = (REPOSITORY / "r2med_ray" / "MAP.md").read_text(encoding="utf-8")
-FLOW = ("demands", "pipeline", "systems", "benchmark", "cli")
+FLOW = ("demands", "pipeline", "systems", "benchmark")
 ROOMS = (
     "workbench",
     "corpus",
@@ -32,6 +32,7 @@ ROOMS = (
     "distributed",
     "serving",
     "interop",
+    "cli",
     "settings",
     "storage",
 )

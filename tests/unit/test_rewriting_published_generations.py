@@ -147,7 +147,7 @@ fetch = fetcher(task)
 rewriter = ReplayRewriter(config, task=task, method=METHODS["hyde"], rules=Rules(), can_fetch=fetch is not None)
 rewriting, _ = answer(rewriter.rewrite([query]), {{Fetch: lambda demand: fetch(demand.file)}})
 print(rewriting.queries[0].expansions[0].text)
-from r2med_ray.cli import app
+from r2med_ray.cli.main import app
 app(["tasks", "--generations"])
 """
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "R2MED_"))}

@@ -55,10 +55,6 @@ class ChatModel:
         self._stop = stop
         self._stage = f"generate with {row.name}"
 
-    def inputs(self) -> dict[str, Any]:
-        """Return everything about model and sampling that changes a text, without seeds, for artefact keys."""
-        return self.row.generation_inputs()
-
     def generate(
         self, prompts: Sequence[ChatPrompt], *, keep: Callable[[int, Completion], None] | None = None
     ) -> list[Completion]:

@@ -1,0 +1,17 @@
+"""Arguments and options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ConfigArgument = Annotated[Path, typer.Argument(help="A benchmark file, e.g. jobs/full_benchmark.yaml.")]
+StoreOption = Annotated[
+    str | None, typer.Option("--store", help="Folder or URI of the artefacts. [default: ./store]")
+]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", help="key=value over the file, e.g. resources.encode.actors=2.")
+]
+AddressOption = Annotated[
+    str, typer.Option(help="`local`, a cluster's address, or `auto`: RAY_ADDRESS where it is set, else local.")
+]
