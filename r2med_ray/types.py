@@ -211,7 +211,7 @@ class Task:
     folder: str
     """The folder that the task's files were read from. Generated texts of earlier runs are in it too."""
 
-    candidates: Mapping[str, str] = field(default_factory=dict)
+    ranked_lists: Mapping[str, str] = field(default_factory=dict)
     """Ranked lists that came with the collection: name → file."""
 
     warnings: tuple[str, ...] = ()

@@ -165,7 +165,7 @@ def _generations() -> None:
 
     for name, row in TASKS.items():
         if row.split:
-            lists, here = LAYOUTS[row.layout].candidates, row.lists_at_hand()
+            lists, here = LAYOUTS[row.layout].ranked_lists, row.lists_at_hand()
             typer.echo(f"{name:24} {len(here):2} of {len(lists):2} lists at hand  {' '.join(here)}")
         elif row.repository:
             here = at_hand(data_folder(name), partial(is_cached, row.repository, row.revision))

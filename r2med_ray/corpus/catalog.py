@@ -11,7 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict
 
 from r2med_ray.corpus.ir_collections import address
-from r2med_ray.corpus.layouts import LAYOUTS, find_candidates
+from r2med_ray.corpus.layouts import LAYOUTS, find_ranked_lists
 from r2med_ray.corpus.sources import HubFiles, TaskSource, hub_commit, hub_file, hub_folder
 from r2med_ray.errors import ConfigError, NotAtHand
 from r2med_ray.settings.config import TaskConfig
@@ -94,7 +94,7 @@ class TaskRow(BaseModel):
             source = self.locate(download=False)
         except NotAtHand:
             return []
-        return list(find_candidates(source.folder, source.layout, source.split))
+        return list(find_ranked_lists(source.folder, source.layout, source.split))
 
 
 _ROWS = [

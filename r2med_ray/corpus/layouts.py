@@ -24,7 +24,7 @@ class Layout:
     drops_empty: bool = False
     """Whether a document or query without a text is left out, and counted."""
 
-    candidates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    ranked_lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Name of a set of ranked lists, one per query, that may come with the collection → file of the set."""
 
     judgement_fields: tuple[tuple[str, ...], ...] = (("q_id", "query-id"), ("p_id", "corpus-id"), ("score",))
@@ -107,7 +107,7 @@ LAYOUTS = Registry(
                 id_fields=("_id",),
                 text_fields=("text",),
                 drops_empty=True,
-                candidates={
+                ranked_lists={
                     "bm25": _nano("bm25"),
                     "dense": _nano("harrier_oss_v1_270m"),
                     "reranking_hybrid": _nano("reranking_hybrid"),
@@ -165,7 +165,7 @@ def find_files(folder: Path, layout: str, split: str) -> TaskFiles:
     return TaskFiles(**files)
 
 
-def find_candidates(folder: Path, layout: str, split: str) -> dict[str, Path]:
+def find_ranked_lists(folder: Path, layout: str, split: str) -> dict[str, Path]:
     """Return name → file of the ranked lists that came with a collection.
 
     Raises:
@@ -173,7 +173,7 @@ def find_candidates(folder: Path, layout: str, split: str) -> dict[str, Path]:
     """
     found = {
         name: _find(folder, [pattern.format(split=split) for pattern in patterns])
-        for name, patterns in LAYOUTS[layout].candidates.items()
+        for name, patterns in LAYOUTS[layout].ranked_lists.items()
     }
     return {name: path for name, path in found.items() if path is not None}
 

@@ -12,7 +12,7 @@ from r2med_ray.corpus.checks import compare, require_common_query, require_expec
 from r2med_ray.corpus.convert import convert_corpus, load_corpus
 from r2med_ray.corpus.duplicates import OnConflict
 from r2med_ray.corpus.ids import IdReader, Tally
-from r2med_ray.corpus.layouts import LAYOUTS, find_candidates
+from r2med_ray.corpus.layouts import LAYOUTS, find_ranked_lists
 from r2med_ray.corpus.nano import count_safeguards, safeguard_sentences
 from r2med_ray.corpus.readers import read_qrels, read_queries
 from r2med_ray.corpus.records import file_digest
@@ -70,8 +70,8 @@ def load_task(
         **{finding.name: finding.ids.count for finding in findings},
         **({"excluded": excluded} if (excluded := sum(len(query.excluded) for query in queries)) else {}),
     }
-    candidates = find_candidates(source.folder, source.layout, source.split)
-    counts |= count_safeguards(candidates)
+    ranked_lists = find_ranked_lists(source.folder, source.layout, source.split)
+    counts |= count_safeguards(ranked_lists)
     require_expected(source, counts)
     warnings = [*query_ids.warnings(), *qrels_ids.warnings(), *artifact.attributes["warnings"], *repeats]
     warnings += [sentence for finding in findings for sentence in finding.sentences()] + safeguard_sentences(counts)
@@ -83,7 +83,7 @@ def load_task(
         queries=tuple(queries),
         qrels=qrels,
         folder=str(source.folder),
-        candidates={name: str(path) for name, path in candidates.items()},
+        ranked_lists={name: str(path) for name, path in ranked_lists.items()},
         warnings=tuple(warnings),
         counts=counts,
     )

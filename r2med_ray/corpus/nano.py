@@ -8,26 +8,27 @@ from statistics import fmean, median
 from r2med_ray.errors import DataError
 from r2med_ray.storage.parquet import read_rows
 
-CANDIDATES_BEFORE_SAFEGUARD = 100
+SAFEGUARD_RANK = 101
+"""The rank of a positive that was added to a list of `reranking_hybrid` because fusion found none before."""
 
 
-def count_safeguards(candidates: Mapping[str, Path]) -> dict[str, int]:
+def count_safeguards(ranked_lists: Mapping[str, Path]) -> dict[str, int]:
     """Return the count `safeguards`: queries whose list has a positive at rank 101 that fusion did not find.
 
     Args:
-        candidates: name → file of the ranked lists. Without `reranking_hybrid` the result is empty.
+        ranked_lists: name → file of the ranked lists. Without `reranking_hybrid` the result is empty.
 
     Raises:
         DataError: a row has no list.
     """
-    if "reranking_hybrid" not in candidates:
+    if "reranking_hybrid" not in ranked_lists:
         return {}
     longer = 0
-    for row in read_rows(candidates["reranking_hybrid"]):
+    for row in read_rows(ranked_lists["reranking_hybrid"]):
         doc_ids = row.values.get("corpus-ids")
         if not isinstance(doc_ids, list):
             raise DataError(f"{row.where}: corpus-ids is {doc_ids!r:.80}; expected a list")
-        longer += len(doc_ids) > CANDIDATES_BEFORE_SAFEGUARD
+        longer += len(doc_ids) >= SAFEGUARD_RANK
     return {"safeguards": longer}
 
 

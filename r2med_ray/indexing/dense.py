@@ -1,6 +1,6 @@
 """The inner-product index of one shard: exact, or approximate by a FAISS factory string.
 
-Shape letters: Q queries, N documents, D embedding size, C candidates of a query.
+Shape letters: Q queries, N documents, D embedding size, C neighbours of a query.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from r2med_ray.errors import ConfigError, DataError
-from r2med_ray.indexing.exact import Candidates, ExactSearch
+from r2med_ray.indexing.exact import ExactSearch, Neighbours
 from r2med_ray.ranking import best_of_scores
 from r2med_ray.types import DocId, FloatMatrix, Ranking
 
@@ -20,7 +20,7 @@ EXACT = "Flat"
 
 @dataclass(frozen=True, slots=True)
 class ApproximateSearch:
-    """A trained FAISS index. Candidates and scores are those that FAISS returns."""
+    """A trained FAISS index. Neighbours and scores are those that FAISS returns."""
 
     index: faiss.Index
 
@@ -45,11 +45,11 @@ class ApproximateSearch:
             ) from error
         return cls(index)
 
-    def search(self, queries_QD: FloatMatrix, k: int) -> list[Candidates]:
+    def search(self, queries_QD: FloatMatrix, k: int) -> list[Neighbours]:
         """Return up to k documents of each query. The −1 that FAISS puts in empty places is removed."""
         scores_QC, positions_QC = self.index.search(queries_QD, k)
         return [
-            Candidates(positions_C[positions_C >= 0], scores_C[positions_C >= 0])
+            Neighbours(positions_C[positions_C >= 0], scores_C[positions_C >= 0])
             for positions_C, scores_C in zip(positions_QC, scores_QC, strict=True)
         ]
 

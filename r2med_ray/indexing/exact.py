@@ -1,13 +1,13 @@
 """Exact inner-product search, whose answer depends on no shard, batch or thread, to the last bit.
 
-FAISS finds candidates in float32. The last bits of a float32 product depend on what else is multiplied in the same
-call. So FAISS is asked for more than k candidates, and each candidate is scored again by itself: products of float32
+FAISS finds neighbours in float32. The last bits of a float32 product depend on what else is multiplied in the same
+call. So FAISS is asked for more than k neighbours, and each neighbour is scored again by itself: products of float32
 numbers are exact in float64, and their float64 sum is rounded to float32 once.
 
 A document is scored again if its score is below the k-th by no more than twice the largest error of a float32 inner
 product. If that may hold for more documents than FAISS was asked for, all documents are compared.
 
-Shape letters: Q queries, N documents, D embedding size, C candidates of a query.
+Shape letters: Q queries, N documents, D embedding size, C neighbours of a query.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -20,21 +20,21 @@ import numpy.typing as npt
 from r2med_ray.types import FloatMatrix, FloatVector
 
 SPARE = 16
-"""Candidates that FAISS is asked for beyond k. Usually fewer documents than that are within the error below the
+"""Neighbours that FAISS is asked for beyond k. Usually fewer documents than that are within the error below the
 k-th."""
 
 QUERIES_PER_WORKER = 32
 """Fewest queries of a thread. With fewer queries, a matrix product spends more time on reading than multiplying."""
 
 GPU_LIMIT = 2048
-"""The most candidates that FAISS finds on a GPU (issue 932 of FAISS)."""
+"""The most neighbours that FAISS finds on a GPU (issue 932 of FAISS)."""
 
 BLAS_THRESHOLD = 1_000
 """Queries × dimensions from which FAISS multiplies matrices. FAISS's own 128,000 is above the 100 queries × 768
 dimensions of a task, and FAISS's other way is several times slower there."""
 
 
-class Candidates(NamedTuple):
+class Neighbours(NamedTuple):
     """Documents, in no order, and their scores. The k best documents are among them."""
 
     positions: npt.NDArray[np.int64]
@@ -63,8 +63,8 @@ class ExactSearch:
         num_documents, dim = self._vectors_ND.shape
         return num_documents, dim
 
-    def search(self, queries_QD: FloatMatrix, k: int) -> list[Candidates]:
-        """Return candidates for each query; its k best documents are among them.
+    def search(self, queries_QD: FloatMatrix, k: int) -> list[Neighbours]:
+        """Return neighbours for each query; its k best documents are among them.
 
         Args:
             queries_QD: contiguous float32, all finite.
@@ -78,9 +78,9 @@ class ExactSearch:
             workers, initializer=faiss.omp_set_num_threads, initargs=(threads // workers,)
         ) as pool:
             parts = pool.map(lambda part_QD: self._search(part_QD, k), np.array_split(queries_QD, workers))
-            return [candidates for part in parts for candidates in part]
+            return [neighbours for part in parts for neighbours in part]
 
-    def _search(self, queries_QD: FloatMatrix, k: int) -> list[Candidates]:
+    def _search(self, queries_QD: FloatMatrix, k: int) -> list[Neighbours]:
         num_documents, dim = self.shape
         wanted = min(k + SPARE, num_documents)
         if self._gpu_index is not None and wanted <= GPU_LIMIT:
@@ -98,10 +98,10 @@ class ExactSearch:
             found.append(self._score(query_D, within_reach))
         return found
 
-    def _score(self, query_D: FloatVector, positions_C: npt.NDArray[np.int64]) -> Candidates:
-        """Score each candidate by itself, with one float64 dot product per pair."""
+    def _score(self, query_D: FloatVector, positions_C: npt.NDArray[np.int64]) -> Neighbours:
+        """Score each neighbour by itself, with one float64 dot product per pair."""
         scores_C = np.vecdot(self._vectors_ND[positions_C].astype(np.float64), query_D.astype(np.float64))
-        return Candidates(positions_C, scores_C.astype(np.float32))
+        return Neighbours(positions_C, scores_C.astype(np.float32))
 
 
 def _lengths(vectors_ND: FloatMatrix) -> npt.NDArray[np.float64]:

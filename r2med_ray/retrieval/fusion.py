@@ -22,8 +22,8 @@ import numpy as np
 
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.ranking import best_of_scores, require_finite
-from r2med_ray.retrieval.candidates import in_order
 from r2med_ray.retrieval.nano_hybrid import hybrid_list
+from r2med_ray.retrieval.ranked_lists import in_order
 from r2med_ray.settings.config import FusionConfig
 from r2med_ray.types import DocId, QueryId, Ranking, Run
 

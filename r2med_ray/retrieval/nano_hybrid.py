@@ -12,7 +12,7 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 
 from r2med_ray.errors import DataError
-from r2med_ray.retrieval.candidates import NUM_CANDIDATES, Lists
+from r2med_ray.retrieval.ranked_lists import NUM_CANDIDATES, Lists
 from r2med_ray.types import DocId, Qrels, QueryId
 
 RRF_K = 100

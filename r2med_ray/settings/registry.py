@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 def closest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that is most like `name`, whatever the case; None if no known name is like it."""
-    by_lower = {candidate.lower(): candidate for candidate in known}
+    by_lower = {name.lower(): name for name in known}
     close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
     return by_lower[close[0]] if close else None
 

@@ -14,10 +14,10 @@ from r2med_ray.models.catalog.row import Row
 from r2med_ray.models.catalog.services import ApiEncoderRow
 from r2med_ray.settings.config import CANDIDATES, RetrieverConfig
 from r2med_ray.settings.registry import nearest
-from r2med_ray.stages.candidates import CandidatesStage
 from r2med_ray.stages.checkpoints import LateInteractionStage, SparseStage
 from r2med_ray.stages.first_stage import WantedRetriever
 from r2med_ray.stages.lexical import LexicalStage
+from r2med_ray.stages.ranked_lists import ListStage
 from r2med_ray.stages.vectors import ApiStage, DenseStage
 
 
@@ -85,7 +85,7 @@ _SHIPPED = (
         noun="a list of candidates",
         rows={CANDIDATES: CANDIDATES},
         settings=("candidates", "safeguard"),
-        resolve=CandidatesStage.resolve,
+        resolve=ListStage.resolve,
     ),
 )
 KINDS: dict[str, StageKind] = {kind.noun: kind for kind in _SHIPPED}

@@ -7,7 +7,7 @@ import pytest
 from r2med_ray.evaluation.trec import write_run
 from r2med_ray.interop.nano.build import build_nano
 from r2med_ray.reporting.write import load_results
-from r2med_ray.retrieval.candidates import in_order, read_lists
+from r2med_ray.retrieval.ranked_lists import in_order, read_lists
 from r2med_ray.types import Run
 from tests.integration.jobs import run_job, write_config
 from tests.unit.corpus_files import write_r2med

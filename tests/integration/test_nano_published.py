@@ -17,8 +17,8 @@ from r2med_ray.evaluation.published import published as published_scores
 from r2med_ray.indexing.bm25 import BM25_ROWS
 from r2med_ray.interop.nano.build import bm25_lists, build_nano
 from r2med_ray.interop.nano.pool import select_pool
-from r2med_ray.retrieval.candidates import CandidatesRetriever, Lists, read_lists
 from r2med_ray.retrieval.nano_hybrid import audit, hybrid_list, hybrid_lists
+from r2med_ray.retrieval.ranked_lists import ListRetriever, Lists, read_lists
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.parquet import read_rows
 from r2med_ray.types import Task
@@ -30,7 +30,7 @@ PROFILES = ("bm25", "dense", "reranking_hybrid")
 
 
 def measured(task: Task, lists: Lists) -> NanoProfile:
-    run = CandidatesRetriever("t", lists).retrieve(task.queries, k=500)
+    run = ListRetriever("t", lists).retrieve(task.queries, k=500)
     return NanoProfile.of(evaluate(run, task.qrels, [Measure.parse(name) for name in MEASURES]))
 
 
@@ -57,7 +57,7 @@ def test_the_published_lists_give_the_published_figures(
     published: dict[str, tuple[TaskSource, Task]], profile: str
 ) -> None:
     found = {
-        name: measured(task, read_lists(Path(task.candidates[profile]))) for name, (_, task) in published.items()
+        name: measured(task, read_lists(Path(task.ranked_lists[profile]))) for name, (_, task) in published.items()
     }
 
     for name, figures in found.items():
@@ -70,7 +70,7 @@ def test_the_hybrid_is_rebuilt_from_the_two_lists_and_k_60_does_not(
     published: dict[str, tuple[TaskSource, Task]],
 ) -> None:
     for name, (_, task) in published.items():
-        bm25, dense, hybrid = (read_lists(Path(task.candidates[profile])) for profile in PROFILES)
+        bm25, dense, hybrid = (read_lists(Path(task.ranked_lists[profile])) for profile in PROFILES)
         audit(hybrid, task.qrels)
         rebuilt = hybrid_lists([bm25, dense], task.qrels, split=name)
         assert {query: tuple(ranked) for query, ranked in rebuilt.items()} == hybrid
@@ -113,7 +113,7 @@ def test_a_nano_set_of_med_and_nfcorpus(real_collections: Path, tmp_path: Path) 
 
         assert (task.counts["documents"], task.counts["queries"]) == (documents, queries)
         assert task.counts["unknown_documents"] == task.counts["queries_without_positives"] == 0
-        bm25, hybrid = (read_lists(Path(task.candidates[name])) for name in ("bm25", "reranking_hybrid"))
+        bm25, hybrid = (read_lists(Path(task.ranked_lists[name])) for name in ("bm25", "reranking_hybrid"))
         assert {query: ranked[:100] for query, ranked in hybrid.items()} == {
             query: ranked[:100] for query, ranked in bm25.items()
         }

@@ -84,7 +84,7 @@ def test_lists_that_come_along_are_known_by_name_and_safeguards_are_counted(tmp_
 
     task = load(source, tmp_path)
 
-    assert set(task.candidates) == {"dense", "reranking_hybrid"}
+    assert set(task.ranked_lists) == {"dense", "reranking_hybrid"}
     assert task.counts["safeguards"] == 1
     assert any("1 of 3 lists of reranking_hybrid carry a positive at rank 101" in text for text in task.warnings)
 

@@ -10,7 +10,7 @@ from r2med_ray.evaluation.evaluate import evaluate
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.nano_profile import MEASURES, NanoProfile, as_published, group_figures
 from r2med_ray.evaluation.published import published
-from r2med_ray.retrieval.candidates import in_order
+from r2med_ray.retrieval.ranked_lists import in_order
 from r2med_ray.types import Run
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "nanor2med.json").read_text())

@@ -16,9 +16,9 @@ from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.nano_profile import MEASURES, NanoProfile
 from r2med_ray.evaluation.trec import write_run
 from r2med_ray.interop.nano.build import METADATA_FILE, build_nano, split_name
-from r2med_ray.retrieval.candidates import CandidatesRetriever, in_order, read_lists
 from r2med_ray.retrieval.fusion import fuse
 from r2med_ray.retrieval.nano_hybrid import hybrid_list
+from r2med_ray.retrieval.ranked_lists import ListRetriever, in_order, read_lists
 from r2med_ray.settings.config import FusionConfig, TaskConfig
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Run, Task
@@ -59,11 +59,11 @@ def profile(task: Task, run: Run) -> NanoProfile:
 
 
 def listed(task: Task, name: str) -> Run:
-    return CandidatesRetriever(name, read_lists(Path(task.candidates[name]))).retrieve(task.queries, k=500)
+    return ListRetriever(name, read_lists(Path(task.ranked_lists[name]))).retrieve(task.queries, k=500)
 
 
 def test_the_set_is_a_task_with_its_lists(task: Task) -> None:
-    assert set(task.candidates) == {"bm25", "dense", "reranking_hybrid"}
+    assert set(task.ranked_lists) == {"bm25", "dense", "reranking_hybrid"}
     assert task.counts["documents"] == 600
     assert task.qrels == {"q1": {"d590": 1}, "q2": {"d300": 1, "d301": 1}, "q3": {"d250": 1}}
 
@@ -89,7 +89,7 @@ def test_profiles_by_hand(task: Task) -> None:
 
 
 def test_the_hybrid_is_rebuilt_from_the_two_lists_and_only_by_their_constant(task: Task) -> None:
-    lists = {name: read_lists(Path(path)) for name, path in task.candidates.items()}
+    lists = {name: read_lists(Path(path)) for name, path in task.ranked_lists.items()}
     hybrid = lists.pop("reranking_hybrid")
     rebuilt = {
         k: {query: tuple(hybrid_list([of[query] for of in lists.values()], k=k)) for query in hybrid}
@@ -103,14 +103,14 @@ def test_the_hybrid_is_rebuilt_from_the_two_lists_and_only_by_their_constant(tas
 def test_the_hybrid_of_a_benchmark_file_is_the_list_without_its_safeguard(task: Task) -> None:
     runs = [listed(task, "bm25"), listed(task, "dense")]
     fused = fuse(runs, FusionConfig(method="nano", k=100, depth=500), tag="hybrid", k=500)
-    published = CandidatesRetriever("l", read_lists(Path(task.candidates["reranking_hybrid"])), keep=100)
+    published = ListRetriever("l", read_lists(Path(task.ranked_lists["reranking_hybrid"])), keep=100)
 
     assert fused.rankings == published.retrieve(task.queries, k=500).rankings
 
 
 def test_what_was_built_is_told(task: Task, built: Path) -> None:
     told = json.loads((built / METADATA_FILE).read_text())
-    hybrid = read_lists(Path(task.candidates["reranking_hybrid"]))
+    hybrid = read_lists(Path(task.ranked_lists["reranking_hybrid"]))
     longer = {query: ranked[100] for query, ranked in hybrid.items() if len(ranked) == 101}
 
     assert told["configs"]["reranking_hybrid"]["rrf_k"] == 100

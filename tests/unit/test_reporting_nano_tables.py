@@ -8,7 +8,7 @@ from r2med_ray.evaluation.nano_profile import MEASURES
 from r2med_ray.reporting.nano_tables import nano_sections
 from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord, SystemRecord, TaskRecord
 from r2med_ray.reporting.summary import summarise
-from r2med_ray.retrieval.candidates import in_order
+from r2med_ray.retrieval.ranked_lists import in_order
 from r2med_ray.types import Run
 
 QRELS = {"q1": {"d1": 1, "d2": 1, "d3": 1}, "q2": {"d4": 1}}

@@ -5,9 +5,9 @@ import random
 import pytest
 
 from r2med_ray.errors import DataError
-from r2med_ray.retrieval.candidates import in_order
 from r2med_ray.retrieval.fusion import fuse
 from r2med_ray.retrieval.nano_hybrid import audit, hybrid_list, hybrid_lists, safeguard
+from r2med_ray.retrieval.ranked_lists import in_order
 from r2med_ray.settings.config import FusionConfig
 from r2med_ray.types import Run
 

@@ -7,20 +7,20 @@ import pytest
 from r2med_ray.corpus.loading import load_task
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.evaluation.trec import write_run
-from r2med_ray.retrieval.candidates import in_order
+from r2med_ray.retrieval.ranked_lists import in_order
 from r2med_ray.settings.config_files import parse_config
-from r2med_ray.stages.candidates import CandidatesStage
 from r2med_ray.stages.lexical import LexicalStage
+from r2med_ray.stages.ranked_lists import ListStage
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import resolve
 from r2med_ray.types import Run, Task
 from tests.unit.nano_files import DENSE, write_nano
 
 
-def stage(retriever: object, **changes: object) -> CandidatesStage:
+def stage(retriever: object, **changes: object) -> ListStage:
     values = {"name": "b", "tasks": ["Demo-Posts"], "systems": [{"name": "s", "retriever": retriever}], "depth": 101}
     [found] = resolve(parse_config({**values, **changes})).systems[0].first_stages
-    assert isinstance(found, CandidatesStage)
+    assert isinstance(found, ListStage)
     return found
 
 
@@ -30,7 +30,7 @@ def task(tmp_path: Path) -> Task:
     return load_task(source, ArtifactStore(str(tmp_path / "store")), documents_per_shard=3)
 
 
-def ranked(found: CandidatesStage, task: Task) -> dict[str, list[str]]:
+def ranked(found: ListStage, task: Task) -> dict[str, list[str]]:
     run = found.find(task, task.queries, 10)
     return {query_id: [hit.doc_id for hit in ranking] for query_id, ranking in run.rankings.items()}
 

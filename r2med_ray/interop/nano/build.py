@@ -13,8 +13,8 @@ from r2med_ray.indexing.bm25 import BM25_ROWS, BM25Index, BM25Row
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
 from r2med_ray.interop.nano.files import new_folder, write_split
 from r2med_ray.interop.nano.pool import NanoPool, select_pool
-from r2med_ray.retrieval.candidates import NUM_CANDIDATES, Lists
 from r2med_ray.retrieval.nano_hybrid import LIST_DEPTH, RRF_K, SEED, hybrid_lists
+from r2med_ray.retrieval.ranked_lists import NUM_CANDIDATES, Lists
 from r2med_ray.storage.keys import Json
 from r2med_ray.types import DocId
 
@@ -159,4 +159,4 @@ def _describe_split(source: TaskSource, pool: NanoPool, lists: Mapping[str, List
 
 def _config(name: str) -> str:
     """Return the folder of a list: that of the published dense list, whichever retriever made ours."""
-    return LAYOUTS["nano"].candidates[name][0].partition("/")[0]
+    return LAYOUTS["nano"].ranked_lists[name][0].partition("/")[0]

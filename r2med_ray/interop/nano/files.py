@@ -41,7 +41,7 @@ def write_split(
     _write(folder / layout.qrels[0].format(split=split), judged, _QRELS)
     for name, lists in candidates.items():
         ranked = [(query.query_id, list(lists[query.query_id])) for query in pool.queries]
-        _write(folder / layout.candidates[name][0].format(split=split), ranked, _LISTS)
+        _write(folder / layout.ranked_lists[name][0].format(split=split), ranked, _LISTS)
 
 
 @contextlib.contextmanager

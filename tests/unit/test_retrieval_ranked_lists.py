@@ -6,7 +6,7 @@ import pytest
 
 from r2med_ray.errors import DataError
 from r2med_ray.ranking import best
-from r2med_ray.retrieval.candidates import CandidatesRetriever, in_order, read_lists
+from r2med_ray.retrieval.ranked_lists import ListRetriever, in_order, read_lists
 from r2med_ray.types import Query
 from tests.unit.nano_files import write_table
 
@@ -16,7 +16,7 @@ LONG = [f"d{number}" for number in range(500)]
 
 def test_the_order_of_a_list_is_the_order_of_its_run() -> None:
     # By id alone, "d9" would be before "d10".
-    run = CandidatesRetriever("t", {"q1": ["d10", "d9"], "q2": ["a"]}).retrieve(QUERIES, k=5)
+    run = ListRetriever("t", {"q1": ["d10", "d9"], "q2": ["a"]}).retrieve(QUERIES, k=5)
 
     assert [hit.doc_id for hit in run.rankings["q1"]] == ["d10", "d9"]
     assert run.rankings["q2"] == (("a", 1.0),)
@@ -27,7 +27,7 @@ def test_scores_keep_500_documents_apart_where_runs_are_compared() -> None:
 
 
 def test_what_lies_below_the_kept_part_or_the_depth_is_cut_off() -> None:
-    retriever = CandidatesRetriever("t", {"q1": LONG[:101], "q2": LONG[:100]}, keep=100)
+    retriever = ListRetriever("t", {"q1": LONG[:101], "q2": LONG[:100]}, keep=100)
 
     assert [len(ranking) for ranking in retriever.retrieve(QUERIES, k=500).rankings.values()] == [100, 100]
     assert len(retriever.retrieve(QUERIES, k=7).rankings["q1"]) == 7
@@ -36,7 +36,7 @@ def test_what_lies_below_the_kept_part_or_the_depth_is_cut_off() -> None:
 def test_what_a_query_excludes_is_left_out_before_the_cut() -> None:
     query = Query(query_id="q1", text="cat", excluded=frozenset({"d1", "d9"}))
 
-    run = CandidatesRetriever("t", {"q1": ["d1", "d2", "d3", "d4"]}).retrieve([query], k=2)
+    run = ListRetriever("t", {"q1": ["d1", "d2", "d3", "d4"]}).retrieve([query], k=2)
 
     assert [hit.doc_id for hit in run.rankings["q1"]] == ["d2", "d3"]
 
@@ -47,7 +47,7 @@ def test_a_document_with_the_id_of_its_query_is_left_out_before_the_cut_where_th
 ) -> None:
     lists = {"q1": ["q1", "d2", "d3"], "q2": ["q1", "d2"]}
 
-    run = CandidatesRetriever("t", lists, drop_identical_ids=drop).retrieve(QUERIES, k=2)
+    run = ListRetriever("t", lists, drop_identical_ids=drop).retrieve(QUERIES, k=2)
 
     assert [hit.doc_id for hit in run.rankings["q1"]] == kept
     assert [hit.doc_id for hit in run.rankings["q2"]] == ["q1", "d2"]
@@ -55,7 +55,7 @@ def test_a_document_with_the_id_of_its_query_is_left_out_before_the_cut_where_th
 
 def test_a_query_without_a_list_is_refused() -> None:
     with pytest.raises(DataError, match="candidates 't': there is no list for query 'q2'"):
-        CandidatesRetriever("t", {"q1": ["d1"]}).retrieve(QUERIES, k=5)
+        ListRetriever("t", {"q1": ["d1"]}).retrieve(QUERIES, k=5)
 
 
 def test_lists_are_read_with_their_ids_as_text(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from r2med_ray.corpus.layouts import LAYOUTS
 from r2med_ray.corpus.records import file_digest
 from r2med_ray.errors import ConfigError, DataError, NotAtHand
 from r2med_ray.evaluation.trec import read_run
-from r2med_ray.retrieval.candidates import NUM_CANDIDATES, CandidatesRetriever, Lists, read_lists
+from r2med_ray.retrieval.ranked_lists import NUM_CANDIDATES, ListRetriever, Lists, read_lists
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.registry import nearest
 from r2med_ray.stages.first_stage import WantedRetriever
@@ -18,7 +18,7 @@ from r2med_ray.types import Query, Run, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CandidatesStage:
+class ListStage:
     """Ranked lists that exist already."""
 
     row: str
@@ -42,7 +42,7 @@ class CandidatesStage:
             ConfigError: the lists are neither known by name nor a path.
         """
         lists = wanted.retriever.candidates
-        known = LAYOUTS["nano"].candidates
+        known = LAYOUTS["nano"].ranked_lists
         if lists is None or not (lists in known or Path(lists).suffix):
             hint = nearest(lists or "", known)
             raise ConfigError(f"candidates {lists!r}: no file.{hint} Known by name: {', '.join(known)}")
@@ -80,7 +80,7 @@ class CandidatesStage:
         """
         lists = _read(self.path(task))
         drop = self.drop_identical_ids
-        return CandidatesRetriever(self.label, lists, keep=self.keep, drop_identical_ids=drop).retrieve(queries, k=k)
+        return ListRetriever(self.label, lists, keep=self.keep, drop_identical_ids=drop).retrieve(queries, k=k)
 
     def path(self, task: Task) -> Path:
         """Return the file of a task's lists.
@@ -88,18 +88,18 @@ class CandidatesStage:
         Raises:
             DataError: there is none.
         """
-        if self.row not in LAYOUTS["nano"].candidates:
+        if self.row not in LAYOUTS["nano"].ranked_lists:
             path = Path(self.row.replace("{task}", task.name))
             if not path.is_file():
                 raise DataError(f"candidates of task {task.name!r}: {path} is no file")
             return path
-        if self.row not in task.candidates:
-            there = ", ".join(task.candidates) or "none"
+        if self.row not in task.ranked_lists:
+            there = ", ".join(task.ranked_lists) or "none"
             raise NotAtHand(
                 f"the list {self.row!r} of {task.name}",
                 f"task {task.name!r} in {task.folder} has no candidates {self.row!r}; it has {there}",
             )
-        return Path(task.candidates[self.row])
+        return Path(task.ranked_lists[self.row])
 
 
 def _read(path: Path) -> Lists:

@@ -48,7 +48,7 @@ def read_lists(path: Path) -> dict[QueryId, tuple[DocId, ...]]:
     return lists
 
 
-class CandidatesRetriever:
+class ListRetriever:
     """Answers with the first documents of each query's list.
 
     Args:
