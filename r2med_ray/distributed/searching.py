@@ -94,7 +94,7 @@ def open_index(
 
     Args:
         store: where it is; every worker must reach it.
-        task: whose corpus is searched.
+        task: the corpus of this task is searched.
         stage: the retriever.
         device: what the artefacts were computed on, which is part of their keys.
         pool: of the shard actors.

@@ -1,4 +1,4 @@
-"""The answer to a demand: there already, or yet to be made."""
+"""The answer to a demand. The store has the answer already, or the answer is yet to be made."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -25,12 +25,12 @@ class Answer(ABC):
     @property
     @abstractmethod
     def is_there(self) -> bool:
-        """Whether nothing has to be made any more."""
+        """Whether the answer is complete."""
 
     @property
     @abstractmethod
     def value(self) -> Any:
-        """What the part is sent, once it is there."""
+        """What the part is sent, once the answer is complete."""
 
 
 class KnownAnswer(Answer):
@@ -64,7 +64,7 @@ class RunAnswer(Answer):
         self.key = key
         self.run = run
         self.queries_prepared: bool | None = None
-        """Whether everything is made of the queries that the search needs; None until somebody has looked."""
+        """Whether all that the search needs is made of its queries, e.g. vectors; None before the store was asked."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -124,7 +124,7 @@ class TextsAnswer(Answer):
 
     @property
     def missing(self) -> dict[str, tuple[ArtifactKey, ChatPrompt]]:
-        """Digest of its key → key and prompt of each text that is yet to be written."""
+        """The texts that are yet to be written: digest of the key → key and prompt."""
         return {
             key.digest: (key, prompt)
             for key, prompt in zip(self._keys, self.ask.prompts, strict=True)
@@ -132,7 +132,7 @@ class TextsAnswer(Answer):
         }
 
     def receive(self, written: Mapping[str, Completion | None]) -> None:
-        """Take the missing ones of some texts; None if the model has no room for the prompt."""
+        """Take the texts that were missing. A text is None if the model has no room for the prompt."""
         self._texts.update({digest: written[digest] for digest in self.missing if digest in written})
 
     @property

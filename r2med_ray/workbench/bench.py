@@ -147,7 +147,7 @@ class Workbench:
         """Search a task's corpus.
 
         Args:
-            task: whose corpus is searched.
+            task: the corpus of this task is searched.
             retriever: see `stage`.
             queries: the questions; the task's own where they are left out.
             k: documents per query.
@@ -180,7 +180,7 @@ class Workbench:
         Args:
             reranker: name of its row.
             task: has the documents' texts.
-            run: whose rankings are ordered.
+            run: the rankings that are ordered.
             queries: exactly those that the run answers; the task's own where they are left out.
             depth: how many documents of each ranking are scored.
 

@@ -42,7 +42,7 @@ class Group:
     """Demands that are served together."""
 
     name: str
-    """Of the holder that answers them, or of the passing work."""
+    """The name of the holder that answers the demands, or of the work that holds nothing afterwards."""
 
     need: Need
     waiting: frozenset[str] = frozenset()

@@ -69,7 +69,7 @@ class Texts:
         """Have texts written, and keep each as soon as it is there.
 
         Args:
-            model: whose name stands beside each text.
+            model: the language model; its name is stored with each text.
             generator: writes them.
             asked: digest of a text's key → the key, and the prompt; no two prompts have one unit.
 

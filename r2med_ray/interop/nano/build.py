@@ -37,14 +37,14 @@ def build_nano(
     Args:
         sources: the collections.
         output: a folder that doesn't exist.
-        num_queries: of each split, at most.
-        num_documents: of each split, at most.
-        dense: a TREC run of a dense retriever over the whole collection, `{task}` standing for the task's name; what
-            it ranks outside the pool is left out, which makes it the run over the pool. Where fewer than 500
-            documents of the pool are left for a query, or fewer than all, this is logged.
+        num_queries: the most queries of a split.
+        num_documents: the most documents of a split.
+        dense: a TREC run of a dense retriever over the whole collection. `{task}` stands for the task's name. Documents
+            outside the pool are left out, which makes the run one over the pool. A warning is logged if a query keeps
+            fewer than 500 documents, unless the query keeps the whole pool.
 
     Returns:
-        Split → what it holds.
+        The name of each split → its pool.
 
     Raises:
         ConfigError: the folder exists.
@@ -76,7 +76,7 @@ def split_name(source: TaskSource) -> str:
 
 
 def bm25_lists(pool: NanoPool, row: BM25Row = BM25) -> dict[str, list[DocId]]:
-    """Rank the pool for each of its queries by a variant; the tail has what shares no term with the query."""
+    """Rank the pool for each query by a variant of BM25. Documents without a term of the query come last."""
     terms = ShardTerms.from_texts((document.text for document in pool.documents), row.analyzer)
     doc_ids = [document.doc_id for document in pool.documents]
     index = BM25Index(terms, doc_ids, CorpusStatistics.of_shard(terms), row, keep_zero_scores=True)
@@ -87,10 +87,10 @@ def bm25_lists(pool: NanoPool, row: BM25Row = BM25) -> dict[str, list[DocId]]:
 
 
 def dense_lists(pool: NanoPool, run_file: Path) -> dict[str, list[DocId]]:
-    """Return the documents of the pool that a run ranks for each of its queries.
+    """Return the ranked documents of the pool for each of its queries, in the order of a run.
 
     Raises:
-        DataError: the run is malformed, or ranks nothing of the pool for a query.
+        DataError: the run is malformed, or has no document of the pool for a query.
     """
     run = read_run(run_file)
     doc_ids = {document.doc_id for document in pool.documents}
@@ -158,5 +158,5 @@ def _describe_split(source: TaskSource, pool: NanoPool, lists: Mapping[str, List
 
 
 def _config(name: str) -> str:
-    """Return the folder of a list: that of the published dense list, whichever retriever made ours."""
+    """Return the folder of a list. A dense list gets the folder of the published one, whichever retriever made it."""
     return LAYOUTS["nano"].ranked_lists[name][0].partition("/")[0]

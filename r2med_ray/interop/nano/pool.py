@@ -2,13 +2,14 @@
 
 The rules are HAKARI-Bench's (docs/create_nano_datasets.md, hakari_bench/nano_dataset_builder.py at 217c8723):
 
-- queries in their order, without repeated texts, the first 200 that have a positive;
-- documents: all positives in the order of the qrels; what is judged and not relevant, one per query in turn, queries
-  by id; then the corpus from its head, up to 10,000;
-- texts are stripped; a title and a blank line come before the text; what is empty, and of equal ids or equal texts
-  all but the first, is left out. A positive that is left out loses its judgement, a query without any is dropped.
+- Queries: the first 200 that have a positive, in the order of the file. A repeated text counts once.
+- Documents, up to 10,000, in this order: all positives, as in the qrels; documents that are judged and not relevant,
+  one per query in turn, the queries sorted by id; then the corpus from its start.
+- Texts are stripped, and a title and a blank line come before the text. Empty documents are left out. Where documents
+  share an id or a text, the first one stays.
+- If a positive is left out, its judgement goes. A query whose positives are all left out goes too.
 
-The corpus is streamed: held are the texts of what is judged for the queries, and of as many documents as asked.
+The corpus is streamed. Memory holds the texts of the judged documents, and as many others as the set may have.
 """
 
 import itertools
@@ -28,7 +29,7 @@ NUM_DOCUMENTS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NanoPool:
-    """Queries, documents without titles, and positives: every one is of a query and a document of the pool."""
+    """Queries, documents without titles, and judgements. Each judgement joins a query and a document of the pool."""
 
     queries: tuple[Query, ...]
     documents: tuple[Document, ...]
@@ -40,7 +41,7 @@ class NanoPool:
     """Chosen queries that had no other positive."""
 
     lost_exclusions: int
-    """Documents that a query excludes: a Nano set has no place for them, so they may be ranked."""
+    """Documents that a query excludes. A Nano set cannot say so, and the documents may be ranked."""
 
 
 def select_pool(
