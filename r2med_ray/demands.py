@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from r2med_ray.chat import ChatPrompt, LanguageModel
-from r2med_ray.first_stages import FirstStage
+from r2med_ray.first_stage import FirstStage
 from r2med_ray.protocols import Candidates, Scorer
 from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.types import DocId, Query, Reranking, Rewriting, Task

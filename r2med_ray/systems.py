@@ -10,7 +10,10 @@ from r2med_ray.errors import ConfigError
 from r2med_ray.evaluation.measure_entries import read_measures
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.published import mteb_models
-from r2med_ray.first_stages import FirstStage
+from r2med_ray.first_stage import FirstStage
+from r2med_ray.first_stages.common import WantedRetriever
+from r2med_ray.first_stages.kinds import resolve_stage
+from r2med_ray.first_stages.own_kinds import load_kinds
 from r2med_ray.models.catalog.devices import Dtype
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.catalog.llm_rerankers import LlmRerankerRow, require_heeded
@@ -29,9 +32,6 @@ from r2med_ray.settings.config import (
     TaskConfig,
 )
 from r2med_ray.settings.registry import Registry
-from r2med_ray.stages.first_stage import WantedRetriever
-from r2med_ray.stages.kinds import resolve_stage
-from r2med_ray.stages.own_kinds import load_kinds
 from r2med_ray.storage.keys import Json
 from r2med_ray.types import Compat
 

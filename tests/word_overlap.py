@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from r2med_ray.first_stages import Computing, MadeBy, Maker
+from r2med_ray.first_stage import Computing, MadeBy, Maker
+from r2med_ray.first_stages.common import CommonStage, WantedRetriever
+from r2med_ray.first_stages.kinds import FirstStageKind
 from r2med_ray.models.catalog.row import Row
 from r2med_ray.ranking import best_of_scores
-from r2med_ray.stages.first_stage import CommonStage, WantedRetriever
-from r2med_ray.stages.kinds import StageKind
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
 from r2med_ray.types import Corpus, CorpusShard, Document, Query, Ranking, Task
@@ -105,6 +105,6 @@ class OverlapStage(CommonStage):
         return [self.row.words(query.text) for query in queries]
 
 
-WORD_OVERLAP = StageKind(
+WORD_OVERLAP = FirstStageKind(
     noun="word overlap", section="word_overlap", row_class=OverlapRow, resolve=OverlapStage.resolve
 )

@@ -15,10 +15,9 @@ from r2med_ray.corpus.loading import rows_of_table
 from r2med_ray.distributed.failures import stage_error
 from r2med_ray.distributed.progress import StageReport, follow
 from r2med_ray.distributed.shard_stream import stream_shards
-from r2med_ray.first_stages import Computing, ShardedStage
-from r2med_ray.settings.pools import Pool
-from r2med_ray.stages.preparation import (
-    ARROWS,
+from r2med_ray.first_stage import Computing, ShardedStage
+from r2med_ray.first_stages.preparation import (
+    STAGES,
     Corpora,
     QueryWork,
     Questions,
@@ -29,6 +28,7 @@ from r2med_ray.stages.preparation import (
     queries_left,
     shards_left,
 )
+from r2med_ray.settings.pools import Pool
 from r2med_ray.storage.artifacts import ArtifactStore
 
 
@@ -68,7 +68,7 @@ def prepare_shards(
         StoppedError: `stop` was set; the shards that were finished stay.
     """
     stage = corpora[0][1]
-    arrow = ARROWS[stage.work]
+    arrow = STAGES[stage.work]
     left = shards_left(store, corpora, computing.device)
     finished = stream_shards(
         arrow,
@@ -103,7 +103,7 @@ def prepare_queries(
     left = queries_left(store, questions, computing.device)
     if left is None:
         return None
-    label = f"{ARROWS[stage.work]} queries for {stage.label}"
+    label = f"{STAGES[stage.work]} queries for {stage.label}"
     return follow(label, left, _queries(store, stage, computing, pool_for(stage, pool), left.work), stage.cost)
 
 
@@ -117,7 +117,7 @@ def _queries(
     try:
         yield from ray.get(make.remote(store, stage, computing, work))
     except ray.exceptions.RayError as error:
-        raise stage_error(ARROWS[stage.work], f"the queries of {len(work)} task(s)", error) from error
+        raise stage_error(STAGES[stage.work], f"the queries of {len(work)} task(s)", error) from error
 
 
 def _make_queries(
@@ -126,7 +126,7 @@ def _make_queries(
     maker = stage.load(store, computing)
     done = []
     for item in work:
-        with failing_as(ARROWS[stage.work], item.unit):
+        with failing_as(STAGES[stage.work], item.unit):
             done.append(make_queries(store, maker, item))
     return done
 

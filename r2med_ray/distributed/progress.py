@@ -11,7 +11,7 @@ from types import TracebackType
 from rich.progress import Progress as RichProgress
 from rich.progress import TextColumn, TimeRemainingColumn
 
-from r2med_ray.stages.preparation import Left, W
+from r2med_ray.first_stages.preparation import Left, W
 
 logger = logging.getLogger(__name__)
 

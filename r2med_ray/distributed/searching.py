@@ -8,7 +8,7 @@ import ray
 
 from r2med_ray.distributed.failures import stage_error
 from r2med_ray.distributed.shard_actors import ShardActor, deal
-from r2med_ray.first_stages import ShardedStage, Ties
+from r2med_ray.first_stage import ShardedStage, Ties
 from r2med_ray.protocols import Index
 from r2med_ray.retrieval.search import merge_shards, shard_depth
 from r2med_ray.settings.pools import Pool

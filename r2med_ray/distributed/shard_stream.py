@@ -17,8 +17,8 @@ from ray.data import ActorPoolStrategy, DataContext, TaskPoolStrategy
 from r2med_ray.distributed.failures import stage_error
 from r2med_ray.distributed.stopping import until_stopped
 from r2med_ray.errors import StageError
+from r2med_ray.first_stages.preparation import ShardWork, failing_as
 from r2med_ray.settings.pools import Pool
-from r2med_ray.stages.preparation import ShardWork, failing_as
 from r2med_ray.storage.artifacts import ArtifactStore
 
 READ_CPUS = 0.25

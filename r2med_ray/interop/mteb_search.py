@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from r2med_ray.demands import Expect, Find, Steps
 from r2med_ray.errors import ConfigError, DataError
-from r2med_ray.first_stages import FirstStage
+from r2med_ray.first_stage import FirstStage
+from r2med_ray.first_stages.lexical import LexicalStage
+from r2med_ray.first_stages.vectors import DenseStage
 from r2med_ray.interop.mteb_tasks import import_mteb, our_name, read_corpus, read_queries
 from r2med_ray.ranking import best
 from r2med_ray.reporting.mteb_results import ORGANISATION
-from r2med_ray.stages.lexical import LexicalStage
-from r2med_ray.stages.vectors import DenseStage
 from r2med_ray.storage.keys import fingerprint
 from r2med_ray.types import DocId, Query, QueryId, Ranking, Task
 from r2med_ray.workbench.bench import Workbench

@@ -6,7 +6,7 @@ doc ids: an earlier row has a greater `row_id`, whatever its shard. After the cu
 doc id.
 """
 
-from r2med_ray.first_stages import Ties
+from r2med_ray.first_stage import Ties
 from r2med_ray.ranking import best
 from r2med_ray.types import DocId, Ranking, ScoredDoc
 

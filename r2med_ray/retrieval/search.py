@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from r2med_ray.errors import ConfigError, DataError
-from r2med_ray.first_stages import Ties
+from r2med_ray.first_stage import Ties
 from r2med_ray.protocols import Index
 from r2med_ray.ranking import merge, require_finite
 from r2med_ray.retrieval.file_order import id_of, in_run_order

@@ -6,7 +6,7 @@ from typing import Any
 from r2med_ray.chat import LanguageModel
 from r2med_ray.demands import QueryRewriter
 from r2med_ray.errors import ConfigError
-from r2med_ray.first_stages import FirstStage
+from r2med_ray.first_stage import FirstStage
 from r2med_ray.rewriting.agents.search_agents import CONDENSE_PLACES, START_PLACES, SearchAgent
 from r2med_ray.rewriting.live import LiveRewriter
 from r2med_ray.rewriting.methods import BuildRewriter, Kind, Method, spelled

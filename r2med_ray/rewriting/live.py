@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from r2med_ray.chat import ChatPrompt, Completion, LanguageModel
 from r2med_ray.demands import Ask, Find, Read, Steps
 from r2med_ray.errors import ConfigError, DataError
-from r2med_ray.first_stages import FirstStage
+from r2med_ray.first_stage import FirstStage
 from r2med_ray.rewriting.answers import FORMATS, NO_ROOM, Answer, joined, read_answer
 from r2med_ray.rewriting.expanding import expand
 from r2med_ray.rewriting.methods import Method, spelled

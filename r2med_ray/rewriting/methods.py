@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from r2med_ray.chat import LanguageModel
 from r2med_ray.demands import QueryRewriter
-from r2med_ray.first_stages import FirstStage
+from r2med_ray.first_stage import FirstStage
 from r2med_ray.rewriting.prompts import PromptTask
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.config import RewriterConfig

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from r2med_ray.first_stages import ShardedStage
+from r2med_ray.first_stage import ShardedStage
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Task
 from r2med_ray.workbench.answers import Answer, RunAnswer, ScoresAnswer, TextsAnswer

@@ -21,7 +21,7 @@ from r2med_ray.demands import Ask, Find, Read, Steps
 from r2med_ray.errors import NotAtHand
 from r2med_ray.evaluation.evaluate import Evaluation
 from r2med_ray.evaluation.measures import Measure
-from r2med_ray.first_stages import FirstStage
+from r2med_ray.first_stage import FirstStage
 from r2med_ray.pipeline import Ranked, measure, rank
 from r2med_ray.reranking.heads import head_ids, rerank
 from r2med_ray.reranking.pair_reranking import PairReranker

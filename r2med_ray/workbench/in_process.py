@@ -11,10 +11,9 @@ from typing import Any
 from r2med_ray.corpus.loading import read_shard
 from r2med_ray.distributed.progress import StageReport, follow
 from r2med_ray.distributed.stopping import until_stopped
-from r2med_ray.first_stages import Computing, ShardedStage
-from r2med_ray.retrieval.search import PlainRetriever
-from r2med_ray.stages.preparation import (
-    ARROWS,
+from r2med_ray.first_stage import Computing, ShardedStage
+from r2med_ray.first_stages.preparation import (
+    STAGES,
     Corpora,
     Left,
     QueryWork,
@@ -26,6 +25,7 @@ from r2med_ray.stages.preparation import (
     queries_left,
     shards_left,
 )
+from r2med_ray.retrieval.search import PlainRetriever
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Task
 
@@ -62,7 +62,7 @@ class InProcess:
             StoppedError: `stop` was set; the shards that were finished stay.
         """
         stage = corpora[0][1]
-        arrow = ARROWS[stage.work]
+        arrow = STAGES[stage.work]
         left = shards_left(self._store, corpora, self._computing.device)
         finished = until_stopped(stop or threading.Event(), self._make_shards(stage, left))
         return follow(f"{arrow} for {stage.label}", left, finished, stage.cost)
@@ -83,7 +83,7 @@ class InProcess:
         left = queries_left(self._store, questions, self._computing.device)
         if left is None:
             return None
-        label = f"{ARROWS[stage.work]} queries for {stage.label}"
+        label = f"{STAGES[stage.work]} queries for {stage.label}"
         return follow(label, left, self._make_queries(stage, left), stage.cost)
 
     def open_index(self, task: Task, stage: ShardedStage) -> PlainIndex:
@@ -107,7 +107,7 @@ class InProcess:
             return
         maker = stage.load(self._store, self._computing)
         for work in left.work:
-            with failing_as(ARROWS[stage.work], work.unit):
+            with failing_as(STAGES[stage.work], work.unit):
                 shard = read_shard(self._store, work.shard, skip_rows=work.skip_rows)
                 numbers = make_shard(self._store, maker, work, shard)
             yield numbers
@@ -117,6 +117,6 @@ class InProcess:
             return
         maker = stage.load(self._store, self._computing)
         for work in left.work:
-            with failing_as(ARROWS[stage.work], work.unit):
+            with failing_as(STAGES[stage.work], work.unit):
                 numbers = make_queries(self._store, maker, work)
             yield numbers

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 from r2med_ray.chat import LanguageModel, TextGenerator
 from r2med_ray.errors import NotAtHand
-from r2med_ray.first_stages import Computing, ShardedStage
+from r2med_ray.first_stage import Computing, ShardedStage
+from r2med_ray.first_stages.preparation import STAGES
 from r2med_ray.models.catalog.devices import best_device
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.catalog.load import Catalog
@@ -17,7 +18,6 @@ from r2med_ray.models.networks.pair_scorers import build_pair_scorer, scoring_in
 from r2med_ray.models.services.chat import ChatModel
 from r2med_ray.protocols import Candidates, PairScorer, Scorer
 from r2med_ray.settings.resources import ResourcesConfig
-from r2med_ray.stages.preparation import ARROWS
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Reranking, Task
 from r2med_ray.workbench.catalog_rows import language_model_row, reranker_row
@@ -97,7 +97,7 @@ class LocalRunner:
         if corpora:
             stage = corpora[0][1]
             report = self._apart(partial(self._work.prepare_shards, corpora, stop=self.stop))
-            self._worklog.note(ARROWS[stage.work], stage.label, report, stage.cost)
+            self._worklog.note(STAGES[stage.work], stage.label, report, stage.cost)
 
     def prepare_queries(self, sets: Sequence[QuerySet]) -> None:
         if sets:

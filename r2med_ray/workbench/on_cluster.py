@@ -11,7 +11,8 @@ from r2med_ray.chat import LanguageModel, TextGenerator
 from r2med_ray.distributed.preparing import pool_for, prepare_queries, prepare_shards
 from r2med_ray.distributed.searching import ShardedRetriever, open_index
 from r2med_ray.errors import CapacityError, NotAtHand
-from r2med_ray.first_stages import Computing, ShardedStage
+from r2med_ray.first_stage import Computing, ShardedStage
+from r2med_ray.first_stages.preparation import STAGES
 from r2med_ray.models.at_hand import ModelsAtHand, gpu_memory_gb
 from r2med_ray.models.catalog.devices import prepare_worker
 from r2med_ray.models.catalog.language_models import LanguageModelRow
@@ -28,7 +29,6 @@ from r2med_ray.serving.reranker_app import serve_pair_scorer
 from r2med_ray.serving.serve_session import application_name, start_serve
 from r2med_ray.settings.pools import CPUS_FOR_READING, CPUS_OF_AN_INGRESS, ClusterCapacity, Pool, Pools
 from r2med_ray.settings.resources import ResourcesConfig
-from r2med_ray.stages.preparation import ARROWS
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import fingerprint
 from r2med_ray.types import Reranking, Task
@@ -142,7 +142,7 @@ class ClusterRunner:
             no_progress_timeout_s=self._resources.no_progress_timeout_s,
             stop=self.stop,
         )
-        self._worklog.note(ARROWS[stage.work], stage.label, report, stage.cost)
+        self._worklog.note(STAGES[stage.work], stage.label, report, stage.cost)
 
     def prepare_queries(self, sets: Sequence[QuerySet]) -> None:
         if not sets:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple, TypeAlias
 
 from r2med_ray.chat import LanguageModel
-from r2med_ray.first_stages import ShardedStage
+from r2med_ray.first_stage import ShardedStage
 from r2med_ray.protocols import Scorer
 from r2med_ray.storage.keys import fingerprint
 from r2med_ray.types import Task

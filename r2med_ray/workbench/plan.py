@@ -15,7 +15,7 @@ from r2med_ray.corpus.convert import corpus_key, load_corpus
 from r2med_ray.corpus.loading import read_task_queries
 from r2med_ray.corpus.sources import TaskSource, data_folder, is_cached
 from r2med_ray.errors import DataError, NotAtHand
-from r2med_ray.first_stages import FirstStage
+from r2med_ray.first_stage import FirstStage
 from r2med_ray.models.at_hand import ModelsAtHand
 from r2med_ray.models.catalog.row import Row
 from r2med_ray.models.catalog.service_keys import find_key

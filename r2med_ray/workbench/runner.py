@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from r2med_ray.chat import LanguageModel, TextGenerator
-from r2med_ray.first_stages import ShardedStage
+from r2med_ray.first_stage import ShardedStage
 from r2med_ray.protocols import Candidates, Scorer
 from r2med_ray.types import Query, Reranking, Run, Task
 from r2med_ray.workbench.ledger import Need

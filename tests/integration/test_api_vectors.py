@@ -14,13 +14,13 @@ from r2med_ray.distributed.preparing import prepare_queries, prepare_shards
 from r2med_ray.distributed.progress import StageReport
 from r2med_ray.distributed.searching import open_index
 from r2med_ray.errors import StageError
-from r2med_ray.first_stages import Computing
+from r2med_ray.first_stage import Computing
+from r2med_ray.first_stages.vectors import ApiStage
 from r2med_ray.models.catalog.call_policy import CallPolicy
 from r2med_ray.models.catalog.services import ApiEncoderRow
 from r2med_ray.models.services.embeddings import ApiEncoder
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.pools import ClusterCapacity, Pool
-from r2med_ray.stages.vectors import ApiStage
 from r2med_ray.storage.artifacts import ArtifactStore
 from tests.http_services import Reply, Request, Service, embeddings, refuse
 

@@ -17,7 +17,10 @@ from r2med_ray.distributed.progress import StageReport
 from r2med_ray.distributed.searching import ShardedRetriever, open_index
 from r2med_ray.distributed.shard_stream import stream_shards
 from r2med_ray.errors import StageError, StoppedError
-from r2med_ray.first_stages import Computing, ShardedStage
+from r2med_ray.first_stage import Computing, ShardedStage
+from r2med_ray.first_stages.lexical import LexicalStage
+from r2med_ray.first_stages.preparation import ShardWork, shards_left
+from r2med_ray.first_stages.vectors import DenseStage
 from r2med_ray.indexing.bm25 import BM25_ROWS, BM25Index
 from r2med_ray.indexing.dense import DenseIndex
 from r2med_ray.indexing.embedding import embed_documents, read_vectors
@@ -31,9 +34,6 @@ from r2med_ray.retrieval.search import PlainRetriever
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.config import TaskConfig
 from r2med_ray.settings.pools import ClusterCapacity, Pool
-from r2med_ray.stages.lexical import LexicalStage
-from r2med_ray.stages.preparation import ShardWork, shards_left
-from r2med_ray.stages.vectors import DenseStage
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.types import CorpusShard, Document, Query, Ranking, Run, Task

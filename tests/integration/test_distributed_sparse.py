@@ -10,14 +10,14 @@ from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task, read_shard
 from r2med_ray.distributed.preparing import prepare_queries, prepare_shards
 from r2med_ray.distributed.searching import open_index
-from r2med_ray.first_stages import Computing
+from r2med_ray.first_stage import Computing
+from r2med_ray.first_stages.checkpoint_making import CheckpointMaker, VectorFormat
+from r2med_ray.first_stages.checkpoints import LateInteractionStage, SparseStage
 from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, VECTORS_FILE
 from r2med_ray.models.catalog.checkpoints import SparseRow
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.pools import ClusterCapacity, Pool
-from r2med_ray.stages.checkpoint_making import CheckpointMaker, VectorFormat
-from r2med_ray.stages.checkpoints import LateInteractionStage, SparseStage
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Expansion, Query, Run, Task
 from tests.unit.tiny_checkpoints import SMALL, save, tokenizer

@@ -9,14 +9,14 @@ from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task
 from r2med_ray.distributed.preparing import prepare_queries, prepare_shards
 from r2med_ray.distributed.searching import open_index
-from r2med_ray.first_stages import Computing, ShardedStage
+from r2med_ray.first_stage import Computing, ShardedStage
+from r2med_ray.first_stages.checkpoints import LateInteractionStage
+from r2med_ray.first_stages.lexical import LexicalStage
+from r2med_ray.first_stages.vectors import DenseStage
 from r2med_ray.indexing.bm25 import BM25_ROWS
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.pools import ClusterCapacity, Pool
-from r2med_ray.stages.checkpoints import LateInteractionStage
-from r2med_ray.stages.lexical import LexicalStage
-from r2med_ray.stages.vectors import DenseStage
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Run, Task
 from r2med_ray.workbench.in_process import InProcess

@@ -19,7 +19,8 @@ from r2med_ray.corpus.catalog import TASKS
 from r2med_ray.errors import ConfigError, NotAtHand
 from r2med_ray.evaluation.evaluate import evaluate
 from r2med_ray.evaluation.measures import Measure
-from r2med_ray.first_stages import FirstStage
+from r2med_ray.first_stage import FirstStage
+from r2med_ray.first_stages.vectors import DenseStage
 from r2med_ray.indexing.dense import DenseIndex
 from r2med_ray.interop.mteb_encoder import MtebCrossEncoder, MtebEncoder
 from r2med_ray.interop.mteb_import import read_mteb_results
@@ -35,7 +36,6 @@ from r2med_ray.retrieval.search import PlainRetriever
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.config_files import parse_config
 from r2med_ray.settings.resources import ResourcesConfig
-from r2med_ray.stages.vectors import DenseStage
 from r2med_ray.systems import ResolvedBenchmark, resolve
 from r2med_ray.types import Document, FloatMatrix, Run
 from r2med_ray.workbench.bench import Workbench, open_workbench

@@ -10,8 +10,8 @@ import psutil
 import pyarrow as pa
 
 from r2med_ray.distributed.preparing import ShardWorker
-from r2med_ray.first_stages import Computing, ShardedStage
-from r2med_ray.stages.preparation import ShardWork
+from r2med_ray.first_stage import Computing, ShardedStage
+from r2med_ray.first_stages.preparation import ShardWork
 from r2med_ray.storage.artifacts import ArtifactStore
 
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from r2med_ray.chat import ChatPrompt, Completion
 from r2med_ray.demands import Ask, Find, Read
-from r2med_ray.first_stages import FirstStage
+from r2med_ray.first_stage import FirstStage
 from r2med_ray.types import Corpus, Document, Query, Run, ScoredDoc, Task
 
 TOOL = cast(FirstStage, "the tool")

@@ -7,7 +7,7 @@ from typing import Any
 
 from r2med_ray.chat import LanguageModel, TextGenerator
 from r2med_ray.errors import NotAtHand
-from r2med_ray.first_stages import ShardedStage
+from r2med_ray.first_stage import ShardedStage
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.protocols import Scorer
 from r2med_ray.settings.resources import ResourcesConfig

@@ -17,6 +17,8 @@ from r2med_ray.demands import Score
 from r2med_ray.errors import DataError
 from r2med_ray.evaluation.evaluate import evaluate
 from r2med_ray.evaluation.measures import Measure
+from r2med_ray.first_stages.common import WantedRetriever
+from r2med_ray.first_stages.kinds import resolve_stage
 from r2med_ray.indexing.bm25 import BM25_ROWS, BM25Index
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
 from r2med_ray.models.catalog.encoders import prompts_for
@@ -33,8 +35,6 @@ from r2med_ray.rewriting.published_generations import FILE_NAME, GENERATIONS
 from r2med_ray.rewriting.replay import ReplayRewriter
 from r2med_ray.settings.compat import DIFFERENCES, Rules, explain, in_force
 from r2med_ray.settings.config import RetrieverConfig, RewriterConfig
-from r2med_ray.stages.first_stage import WantedRetriever
-from r2med_ray.stages.kinds import resolve_stage
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Document, Expansion, Query, Run, ScoredDoc
 from tests.fakes import SharedWords, WordCountEncoder, answer

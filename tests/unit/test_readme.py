@@ -28,7 +28,7 @@ ROOMS = (
     "reranking",
     "evaluation",
     "reporting",
-    "stages",
+    "first_stages",
     "distributed",
     "serving",
     "interop",
@@ -36,7 +36,7 @@ ROOMS = (
     "settings",
     "storage",
 )
-CORE = ("types", "first_stages", "protocols", "chat", "ranking", "vectors", "errors")
+CORE = ("types", "first_stage", "protocols", "chat", "ranking", "vectors", "errors")
 WIDTH = 30
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from r2med_ray.errors import ConfigError
+from r2med_ray.first_stages.lexical import LexicalStage
+from r2med_ray.first_stages.vectors import DenseStage
 from r2med_ray.settings.config_files import parse_config
-from r2med_ray.stages.lexical import LexicalStage
-from r2med_ray.stages.vectors import DenseStage
 from r2med_ray.systems import resolve
 from r2med_ray.types import Corpus, Task
 

@@ -11,11 +11,11 @@ from r2med_ray.chat import ChatPrompt, Completion
 from r2med_ray.corpus.convert import convert_documents, load_corpus
 from r2med_ray.demands import Ask, Expect, Find, Read, Score, Steps
 from r2med_ray.errors import ContextError, DataError, NotAtHand, StageError
-from r2med_ray.first_stages import FirstStage
+from r2med_ray.first_stage import FirstStage
+from r2med_ray.first_stages.lexical import LexicalStage
 from r2med_ray.indexing.bm25 import BM25_ROWS
 from r2med_ray.protocols import Candidates
 from r2med_ray.settings.compat import Rules
-from r2med_ray.stages.lexical import LexicalStage
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Document, Query, Reranking, Run, Task
 from r2med_ray.workbench.driver import Driver

@@ -11,13 +11,13 @@ import pytest
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task
 from r2med_ray.errors import DataError, StageError, StoppedError
-from r2med_ray.first_stages import Computing, Maker
+from r2med_ray.first_stage import Computing, Maker
+from r2med_ray.first_stages.lexical import LexicalStage
+from r2med_ray.first_stages.preparation import queries_left, shards_left
+from r2med_ray.first_stages.vectors import DenseStage
 from r2med_ray.indexing.bm25 import BM25_ROWS
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.settings.compat import Rules
-from r2med_ray.stages.lexical import LexicalStage
-from r2med_ray.stages.preparation import queries_left, shards_left
-from r2med_ray.stages.vectors import DenseStage
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Document, Expansion, Task
 from r2med_ray.workbench.in_process import InProcess

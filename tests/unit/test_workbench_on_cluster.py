@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from r2med_ray.errors import NotAtHand
-from r2med_ray.first_stages import ShardedStage
+from r2med_ray.first_stage import ShardedStage
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.models.services.chat import ChatModel

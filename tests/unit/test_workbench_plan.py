@@ -9,7 +9,7 @@ import pytest
 from r2med_ray.chat import LanguageModel
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task, read_task_queries
-from r2med_ray.first_stages import ShardedStage
+from r2med_ray.first_stage import ShardedStage
 from r2med_ray.protocols import Scorer
 from r2med_ray.settings.config_files import parse_config
 from r2med_ray.settings.pools import ClusterCapacity

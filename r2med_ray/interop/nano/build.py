@@ -40,8 +40,8 @@ def build_nano(
         num_queries: the most queries of a split.
         num_documents: the most documents of a split.
         dense: a TREC run of a dense retriever over the whole collection. `{task}` stands for the task's name.
-            Documents outside the pool are left out, which makes the run one over the pool. A warning is logged if a query keeps
-            fewer than 500 documents, unless the query keeps the whole pool.
+            Documents outside the pool are left out, which makes the run one over the pool. A warning is logged
+            if a query keeps fewer than 500 documents, unless the query keeps the whole pool.
 
     Returns:
         The name of each split → its pool.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from r2med_ray.demands import Find, Read, Steps
-from r2med_ray.first_stages import FirstStage
+from r2med_ray.first_stage import FirstStage
 from r2med_ray.rewriting.agents.condensing import Condenser
 from r2med_ray.rewriting.agents.conversations import NO_MORE
 from r2med_ray.rewriting.agents.formats import AgentFormat

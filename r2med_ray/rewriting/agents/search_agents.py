@@ -13,7 +13,7 @@ from functools import cached_property
 from r2med_ray.chat import LanguageModel
 from r2med_ray.demands import Recall, Steps
 from r2med_ray.errors import ConfigError
-from r2med_ray.first_stages import FirstStage
+from r2med_ray.first_stage import FirstStage
 from r2med_ray.rewriting.agents.condensing import Condenser
 from r2med_ray.rewriting.agents.conversations import Conversations
 from r2med_ray.rewriting.agents.formats import AGENTS

@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.first_stages import FirstStage
+from r2med_ray.first_stage import FirstStage
+from r2med_ray.first_stages import kinds
+from r2med_ray.first_stages.common import WantedRetriever
+from r2med_ray.first_stages.kinds import FirstStageKind, register, resolve_stage
+from r2med_ray.first_stages.own_kinds import load_kinds
 from r2med_ray.indexing.bm25 import BM25_ROWS
 from r2med_ray.models.catalog import load
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.config import RetrieverConfig
-from r2med_ray.stages import kinds
-from r2med_ray.stages.first_stage import WantedRetriever
-from r2med_ray.stages.kinds import StageKind, register, resolve_stage
-from r2med_ray.stages.own_kinds import load_kinds
 from tests.word_overlap import WORD_OVERLAP, OverlapRow, OverlapStage
 
 
@@ -87,10 +87,10 @@ def test_without_its_kind_a_section_is_unknown(tmp_path: Path) -> None:
         ),
         (
             "kinds: [tests.word_overlap.WORD_OVERLAPS]",
-            "has no StageKind 'WORD_OVERLAPS'. Did you mean 'WORD_OVERLAP'? It has WORD_OVERLAP",
+            "has no FirstStageKind 'WORD_OVERLAPS'. Did you mean 'WORD_OVERLAP'? It has WORD_OVERLAP",
         ),
-        ("kinds: [tests.word_overlap.OverlapRow]", "module 'tests.word_overlap' has no StageKind 'OverlapRow'"),
-        ("kinds: [tests.fakes.X]", "module 'tests.fakes' has no StageKind 'X'. It has none"),
+        ("kinds: [tests.word_overlap.OverlapRow]", "module 'tests.word_overlap' has no FirstStageKind 'OverlapRow'"),
+        ("kinds: [tests.fakes.X]", "module 'tests.fakes' has no FirstStageKind 'X'. It has none"),
         ("kinds: [", "models.yaml: while parsing"),
     ],
 )
@@ -102,7 +102,7 @@ def test_a_name_that_leads_to_no_kind_is_refused_with_its_file(tmp_path: Path, n
     assert message in str(raised.value)
 
 
-OWN = StageKind(noun="my kind", rows={"mine": "mine"}, resolve=OverlapStage.resolve)
+OWN = FirstStageKind(noun="my kind", rows={"mine": "mine"}, resolve=OverlapStage.resolve)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ OWN = StageKind(noun="my kind", rows={"mine": "mine"}, resolve=OverlapStage.reso
         (replace(OWN, section="mine"), "my kind: `section` and `row_class` go together"),
     ],
 )
-def test_a_kind_that_clashes_with_another_is_refused(kind: StageKind, message: str) -> None:
+def test_a_kind_that_clashes_with_another_is_refused(kind: FirstStageKind, message: str) -> None:
     with pytest.raises(ConfigError) as raised:
         register(kind)
 

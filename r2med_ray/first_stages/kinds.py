@@ -5,7 +5,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.first_stages import FirstStage
+from r2med_ray.first_stage import FirstStage
+from r2med_ray.first_stages.checkpoints import LateInteractionStage, SparseStage
+from r2med_ray.first_stages.common import WantedRetriever
+from r2med_ray.first_stages.lexical import LexicalStage
+from r2med_ray.first_stages.ranked_lists import ListStage
+from r2med_ray.first_stages.vectors import ApiStage, DenseStage
 from r2med_ray.indexing.bm25 import BM25_ROWS
 from r2med_ray.models.catalog.checkpoints import LateInteractionRow, SparseRow
 from r2med_ray.models.catalog.encoders import EncoderRow
@@ -14,15 +19,10 @@ from r2med_ray.models.catalog.row import Row
 from r2med_ray.models.catalog.services import ApiEncoderRow
 from r2med_ray.settings.config import CANDIDATES, RetrieverConfig
 from r2med_ray.settings.registry import nearest
-from r2med_ray.stages.checkpoints import LateInteractionStage, SparseStage
-from r2med_ray.stages.first_stage import WantedRetriever
-from r2med_ray.stages.lexical import LexicalStage
-from r2med_ray.stages.ranked_lists import ListStage
-from r2med_ray.stages.vectors import ApiStage, DenseStage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StageKind:
+class FirstStageKind:
     """A kind of first stage: what it is called, where its rows are, and what builds a stage of a row.
 
     Its rows stand in a section of the models files, or, for a kind whose `section` is None, in `rows`.
@@ -52,47 +52,47 @@ class StageKind:
 
 
 _SHIPPED = (
-    StageKind(noun="BM25", rows=BM25_ROWS, settings=("k1", "b"), resolve=LexicalStage.resolve),
-    StageKind(
+    FirstStageKind(noun="BM25", rows=BM25_ROWS, settings=("k1", "b"), resolve=LexicalStage.resolve),
+    FirstStageKind(
         noun="a dense encoder",
         section="encoders",
         row_class=EncoderRow,
         settings=("max_length", "dtype", "index"),
         resolve=DenseStage.resolve,
     ),
-    StageKind(
+    FirstStageKind(
         noun="an embedding service",
         section="api_encoders",
         row_class=ApiEncoderRow,
         settings=("max_length", "index"),
         resolve=lambda row, wanted: ApiStage.resolve(row, replace(wanted, dtype=None)),
     ),
-    StageKind(
+    FirstStageKind(
         noun="a sparse encoder",
         section="sparse",
         row_class=SparseRow,
         settings=("max_length", "dtype"),
         resolve=SparseStage.resolve,
     ),
-    StageKind(
+    FirstStageKind(
         noun="late interaction",
         section="late_interaction",
         row_class=LateInteractionRow,
         settings=("max_length", "dtype"),
         resolve=LateInteractionStage.resolve,
     ),
-    StageKind(
+    FirstStageKind(
         noun="a list of candidates",
         rows={CANDIDATES: CANDIDATES},
         settings=("candidates", "safeguard"),
         resolve=ListStage.resolve,
     ),
 )
-KINDS: dict[str, StageKind] = {kind.noun: kind for kind in _SHIPPED}
+KINDS: dict[str, FirstStageKind] = {kind.noun: kind for kind in _SHIPPED}
 """Noun → kind. `register` adds to it."""
 
 
-def register(kind: StageKind) -> None:
+def register(kind: FirstStageKind) -> None:
     """Add a kind, so that benchmark files may name its rows as retrievers.
 
     To register the same kind once more changes nothing.

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.first_stages import FirstStage
+from r2med_ray.first_stage import FirstStage
+from r2med_ray.first_stages.checkpoints import LateInteractionStage, SparseStage
 from r2med_ray.settings.config_files import parse_config
-from r2med_ray.stages.checkpoints import LateInteractionStage, SparseStage
 from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.systems import resolve
 from r2med_ray.types import Corpus, CorpusShard, Task

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.first_stages import FirstStage
+from r2med_ray.first_stage import FirstStage
+from r2med_ray.first_stages.vectors import ApiStage
 from r2med_ray.settings.config_files import parse_config
-from r2med_ray.stages.vectors import ApiStage
 from r2med_ray.systems import resolve
 
 OPENAI = "text-embedding-3-large"

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from r2med_ray.first_stages import Ties
+from r2med_ray.first_stage import Ties
 from r2med_ray.models.catalog.devices import Dtype
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.config import RetrieverConfig

@@ -13,14 +13,14 @@ import pyarrow as pa
 
 from r2med_ray.corpus.loading import ShardRows
 from r2med_ray.errors import R2MedError, StageError
-from r2med_ray.first_stages import MadeBy, Maker, ShardedStage
+from r2med_ray.first_stage import MadeBy, Maker, ShardedStage
 from r2med_ray.settings.compat import Rules
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.types import CorpusShard, Query, Task
 
-ARROWS: Mapping[MadeBy, str] = {"encode": "encode", "ask a service": "encode", "tokenize": "tokenize"}
-"""Work → the arrow of the flow that errors and reports name."""
+STAGES: Mapping[MadeBy, str] = {"encode": "encode", "ask a service": "encode", "tokenize": "tokenize"}
+"""Work → the stage of the flow that errors and reports name."""
 
 Corpora: TypeAlias = Sequence[tuple[Task, ShardedStage]]
 """Tasks, each with a stage that is going to search its corpus; all stages of one kind and one `artifact_group`."""

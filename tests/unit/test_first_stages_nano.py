@@ -7,10 +7,10 @@ import pytest
 from r2med_ray.corpus.loading import load_task
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.evaluation.trec import write_run
+from r2med_ray.first_stages.lexical import LexicalStage
+from r2med_ray.first_stages.ranked_lists import ListStage
 from r2med_ray.retrieval.ranked_lists import in_order
 from r2med_ray.settings.config_files import parse_config
-from r2med_ray.stages.lexical import LexicalStage
-from r2med_ray.stages.ranked_lists import ListStage
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import resolve
 from r2med_ray.types import Run, Task

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from r2med_ray.first_stages import Maker
+from r2med_ray.first_stage import Maker
 from r2med_ray.indexing import late_interaction, sparse
 from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, VECTORS_FILE
 from r2med_ray.models.networks.late_interaction import LateInteractionEncoder

@@ -9,13 +9,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from r2med_ray.corpus.shards import read_table
-from r2med_ray.first_stages import Computing, MadeBy, Maker, Ties
+from r2med_ray.first_stage import Computing, MadeBy, Maker, Ties
+from r2med_ray.first_stages.common import CommonStage, WantedRetriever
 from r2med_ray.indexing.bm25 import BM25Index, BM25Row
 from r2med_ray.indexing.keys import COUNTS_FILE, TERMS_FILE, terms_key
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
 from r2med_ray.retrieval.file_order import row_id
 from r2med_ray.retrieval.query_construction import lexical_query
-from r2med_ray.stages.first_stage import CommonStage, WantedRetriever
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
 from r2med_ray.types import Corpus, CorpusShard, Document, Query, Task

@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
 
-from r2med_ray.first_stages import Computing, MadeBy, Maker
+from r2med_ray.first_stage import Computing, MadeBy, Maker
+from r2med_ray.first_stages.common import CommonStage, WantedRetriever
+from r2med_ray.first_stages.vector_making import ServiceMaker, VectorMaker
 from r2med_ray.indexing.embedding import read_vectors
 from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, query_vectors_key, vectors_key
 from r2med_ray.models.catalog.devices import prepare_worker
@@ -12,8 +14,6 @@ from r2med_ray.models.catalog.encoders import EncoderRow
 from r2med_ray.models.catalog.services import ApiEncoderRow, cost_line
 from r2med_ray.models.networks.task_encoders import TaskEncoders
 from r2med_ray.models.services.embeddings import ApiEncoder
-from r2med_ray.stages.first_stage import CommonStage, WantedRetriever
-from r2med_ray.stages.vector_making import ServiceMaker, VectorMaker
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
 from r2med_ray.types import Corpus, CorpusShard, FloatMatrix, Query, Task
@@ -91,7 +91,7 @@ class VectorStage(CommonStage, Generic[VectorRow]):
         self, store: ArtifactStore, task: Task, shard: CorpusShard, gathered: None, device: str
     ) -> "DenseIndex":
         """Return the index of a shard's vectors, of unit length where R2MED's rules compare all of them by cosine."""
-        from r2med_ray.stages.vector_index import open_vector_index  # imports faiss
+        from r2med_ray.first_stages.vector_index import open_vector_index  # imports faiss
 
         key = self.shard_key(task.name, task.corpus, shard, device)
         cosine = self.rules.cosine_for_all and self.row.similarity == "dot"

@@ -9,10 +9,10 @@ from r2med_ray.corpus.layouts import LAYOUTS
 from r2med_ray.corpus.records import file_digest
 from r2med_ray.errors import ConfigError, DataError, NotAtHand
 from r2med_ray.evaluation.trec import read_run
+from r2med_ray.first_stages.common import WantedRetriever
 from r2med_ray.retrieval.ranked_lists import NUM_CANDIDATES, ListRetriever, Lists, read_lists
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.registry import nearest
-from r2med_ray.stages.first_stage import WantedRetriever
 from r2med_ray.storage.keys import Json
 from r2med_ray.types import Query, Run, Task
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import yaml
 
 from r2med_ray.errors import ConfigError
+from r2med_ray.first_stages.kinds import FirstStageKind, register
 from r2med_ray.settings.own_code import import_named
-from r2med_ray.stages.kinds import StageKind, register
 
 EXAMPLE = "my_module.MY_KIND"
 
@@ -17,7 +17,8 @@ def load_kinds(path: Path) -> None:
     It is called before `load_catalog`, which then knows their sections. Without the key nothing is imported.
 
     Raises:
-        ConfigError: the file can't be read, or a name leads to no `StageKind`, or to one that `register` refuses.
+        ConfigError: the file can't be read, or a name leads to no `FirstStageKind` or to one that `register`
+            refuses.
     """
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -27,7 +28,7 @@ def load_kinds(path: Path) -> None:
     if not isinstance(named, list):
         raise ConfigError(f"{path}: kinds must be a list of names such as {EXAMPLE}, got {named!r}")
     for name in named:
-        kind = import_named(name, f"{path}: kinds: {name!r}", "StageKind", _is_kind, EXAMPLE)
+        kind = import_named(name, f"{path}: kinds: {name!r}", "FirstStageKind", _is_kind, EXAMPLE)
         try:
             register(kind)
         except ConfigError as error:
@@ -35,4 +36,4 @@ def load_kinds(path: Path) -> None:
 
 
 def _is_kind(value: object) -> bool:
-    return isinstance(value, StageKind)
+    return isinstance(value, FirstStageKind)
