@@ -24,7 +24,7 @@ from r2med_ray.reranking.pair_reranking import PairReranker
 from r2med_ray.reranking.readability import require_readable
 from r2med_ray.retrieval.fusion import fuse
 from r2med_ray.retrieval.searches import combine_searches, searches_of
-from r2med_ray.rewriting.answers import FORMATS, joined, read_answer
+from r2med_ray.rewriting.answers import FORMATS, read_completion
 from r2med_ray.rewriting.build import build_rewriter
 from r2med_ray.systems import ResolvedSystem, prompt_task
 from r2med_ray.types import Query, Repairs, Rewriting, Run, Task
@@ -141,10 +141,7 @@ def _reranker(system: ResolvedSystem) -> Reranker:
 
 def _read(answer_format: str, completion: Completion) -> tuple[str, str]:
     """Return an answer of a reranking model, and what is wrong with it or nothing."""
-    form = FORMATS[answer_format]
-    answer = read_answer(
-        joined(completion.reasoning, completion.text, form), form, finish_reason=completion.finish_reason
-    )
+    answer = read_completion(completion, FORMATS[answer_format])
     return answer.text, "" if answer.flag == "none" else answer.flag
 
 

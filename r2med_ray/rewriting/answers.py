@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias
 
+from r2med_ray.chat import Completion
 from r2med_ray.rewriting.answer_formats import SHIPPED_FORMATS, AnswerFormat
 from r2med_ray.rewriting.methods import spelled
 from r2med_ray.settings.compat import Rules
@@ -139,6 +140,12 @@ def read_answer(
         reasoning_text=reasoning.strip().removeprefix(row.thought_start).strip(),
         flag=flag,
     )
+
+
+def read_completion(completion: Completion, form: AnswerFormat, rules: Rules = _DEFAULT) -> Answer:
+    """Cut the answer out of a completion, whether or not the server separated the reasoning; see `read_answer`."""
+    raw = joined(completion.reasoning, completion.text, form)
+    return read_answer(raw, form, finish_reason=completion.finish_reason, rules=rules)
 
 
 def _trim(text: str) -> str:

@@ -6,7 +6,7 @@ from r2med_ray.chat import ChatPrompt, Completion, LanguageModel
 from r2med_ray.demands import Ask, Find, Read, Steps
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.first_stage import FirstStage
-from r2med_ray.rewriting.answers import FORMATS, NO_ROOM, Answer, joined, read_answer
+from r2med_ray.rewriting.answers import FORMATS, NO_ROOM, Answer, read_completion
 from r2med_ray.rewriting.expanding import expand
 from r2med_ray.rewriting.methods import Method, spelled
 from r2med_ray.rewriting.prompts import numbered
@@ -153,5 +153,4 @@ class LiveRewriter:
     def _answer(self, completion: Completion | None) -> Answer:
         if completion is None:
             return Answer(text="", reasoning_text="", flag=NO_ROOM)
-        raw = joined(completion.reasoning, completion.text, self._format)
-        return read_answer(raw, self._format, finish_reason=completion.finish_reason, rules=self._rules)
+        return read_completion(completion, self._format, self._rules)

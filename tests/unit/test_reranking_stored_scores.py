@@ -1,7 +1,6 @@
 """Scores are kept as files that a later run reads again. Their key depends on all that a reranker was shown."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -18,11 +17,6 @@ QUERIES = (Query(query_id="q1", text="rash"), Query(query_id="q/2", text="zzz"))
 DOCUMENTS = (Document(doc_id="d1", text="rash"), Document(doc_id="d2", text="fever", title="T"))
 WORK = [Candidates(QUERIES[0], DOCUMENTS, (2.0, 1.0))]
 KEY = ArtifactKey("rerank", {})
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> ArtifactStore:
-    return ArtifactStore(str(tmp_path))
 
 
 def kept(store: ArtifactStore, reranking: Reranking) -> Artifact:

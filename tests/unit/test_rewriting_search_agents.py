@@ -109,15 +109,15 @@ class Desk:
     def unfinished(self, agent: SearchAgent, queries: Sequence[Query] = QUERIES[:1]) -> int:
         """Return the number of conversations that are not yet finished."""
 
-        class Asked(Exception):  # noqa: N818
+        class Reached(Exception):  # noqa: N818
             pass
 
         def ask(demand: Ask) -> list[Completion | None]:
-            raise Asked(len(demand.prompts))
+            raise Reached(len(demand.prompts))
 
         try:
             self.lead(agent, ask, queries=queries)
-        except Asked as asked:
+        except Reached as asked:
             return int(asked.args[0])
         return 0
 

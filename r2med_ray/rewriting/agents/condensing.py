@@ -7,7 +7,7 @@ from r2med_ray.demands import Ask, Steps
 from r2med_ray.rewriting.agents.conversations import chat_prompt, message
 from r2med_ray.rewriting.agents.transcripts import Transcript
 from r2med_ray.rewriting.answer_formats import AnswerFormat
-from r2med_ray.rewriting.answers import joined, read_answer
+from r2med_ray.rewriting.answers import read_completion
 from r2med_ray.settings.templates import Template
 from r2med_ray.types import Query
 
@@ -62,5 +62,4 @@ class Condenser:
         return chat_prompt(unit, [message("user", whole)], [message("user", shorter)], seed=self._seed)
 
     def _text(self, completion: Completion) -> str:
-        raw = joined(completion.reasoning, completion.text, self._form)
-        return read_answer(raw, self._form, finish_reason=completion.finish_reason).text
+        return read_completion(completion, self._form).text
