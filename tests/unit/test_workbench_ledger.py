@@ -1,5 +1,6 @@
 """The ledger, tested with whole numbers: what fits, what ends, what goes first, and that every part is served."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -92,20 +93,31 @@ PLACES = [f"p{number}" for number in range(6)]
 
 
 @st.composite
-def clusters(draw: st.DrawFn) -> tuple[int, dict[str, int], list[list[str]]]:
-    """Draw the number of CPUs, the CPUs that each place reserves, and the places that each part goes to, in order."""
-    cpus = draw(st.integers(1, 8))
-    needs = {place: draw(st.integers(0, cpus)) for place in PLACES}
+def clusters(draw: st.DrawFn) -> tuple[Need, dict[str, Need], list[list[str]]]:
+    """Draw what a cluster has, what each place reserves of it, and the places that each part goes to, in order."""
+    capacity = Need(cpus=draw(st.integers(1, 8)), gpus=draw(st.integers(0, 3)))
+    cpus, gpus = st.integers(0, int(capacity.cpus)), st.integers(0, int(capacity.gpus))
+    needs = {place: Need(cpus=draw(cpus), gpus=draw(gpus)) for place in PLACES}
     routes = draw(st.lists(st.lists(st.sampled_from(PLACES), min_size=1, max_size=6), min_size=1, max_size=8))
-    return cpus, needs, routes
+    return capacity, needs, routes
+
+
+def reserved(holders: Iterable[Holder]) -> Need:
+    return sum((holder.need for holder in holders), Need())
+
+
+def could_be_served_without_loss(capacity: Need, running: Mapping[str, Holder], group: Group) -> bool:
+    """Say whether a group runs already, or fits beside everything that somebody needs."""
+    needed = [holder for holder in running.values() if holder.wanted_by]
+    return group.name in running or (reserved(needed) + group.need).fits(capacity)
 
 
 @settings(max_examples=300)
 @given(clusters(), st.integers(1, 5))
-def test_every_part_comes_to_its_end_and_never_more_is_reserved_than_there_is(
-    cluster: tuple[int, dict[str, int], list[list[str]]], patience: int
+def test_every_part_comes_to_its_end_and_nothing_is_reserved_twice_or_ended_in_vain(
+    cluster: tuple[Need, dict[str, Need], list[list[str]]], patience: int
 ) -> None:
-    cpus, needs, routes = cluster
+    capacity, needs, routes = cluster
     left = {f"part {number}": list(route) for number, route in enumerate(routes)}
     running: dict[str, Holder] = {}
     passed_over: dict[str, int] = {}
@@ -116,17 +128,23 @@ def test_every_part_comes_to_its_end_and_never_more_is_reserved_than_there_is(
             coming = frozenset(part for part, route in left.items() if place in route[1:]) - waiting
             if waiting:
                 over = passed_over.get(place, 0)
-                need = Need(cpus=needs[place])
+                need = needs[place]
                 groups.append(Group(name=place, need=need, waiting=waiting, coming=coming, passed_over=over))
         wanted = {place: frozenset(part for part, route in left.items() if place in route) for place in PLACES}
         running = {name: replace(holder, wanted_by=wanted[name]) for name, holder in running.items()}
-        decision = decide(Need(cpus=cpus), running, groups, patience)
+        decision = decide(capacity, running, groups, patience)
 
+        chosen = decision.group
+        if any(could_be_served_without_loss(capacity, running, each) for each in groups):
+            needed = [name for name in decision.end if running[name].wanted_by]
+            assert not needed or chosen.passed_over >= patience
+        for name in decision.end:  # with any one of them left running, there would be no room
+            others = [holder for other, holder in running.items() if other == name or other not in decision.end]
+            assert not (reserved(others) + chosen.need).fits(capacity)
         for name in decision.end:
             del running[name]
-        chosen = decision.group
         running[chosen.name] = Holder(name=chosen.name, need=chosen.need)
-        assert sum(holder.need.cpus for holder in running.values()) <= cpus
+        assert reserved(running.values()).fits(capacity)
         for each in groups:
             passed_over[each.name] = 0 if each.name == chosen.name else passed_over.get(each.name, 0) + 1
             # A group that was passed over `patience` times goes before groups that were not. At most all other places
