@@ -59,7 +59,8 @@ def prepare_shards(
         store: where corpora and artefacts are; every worker must reach it.
         corpora: at least one.
         computing: what an actor computes with.
-        pool: of the actors; a service is asked by one of them, so that its limit of requests at once holds.
+        pool: the number of actors, and what each reserves. One actor asks a service, so that the service's limit of
+            requests at once holds.
         no_progress_timeout_s: the work fails when no shard was finished for this long.
         stop: heeded whenever a shard is finished; no further one is begun.
 

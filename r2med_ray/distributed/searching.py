@@ -97,7 +97,7 @@ def open_index(
         task: the corpus of this task is searched.
         stage: the retriever.
         device: what the artefacts were computed on, which is part of their keys.
-        pool: of the shard actors.
+        pool: the number of shard actors, and what each reserves.
 
     Raises:
         ArtifactError: something of the corpus is not stored.

@@ -79,7 +79,7 @@ def said_plainly(address: str | None) -> Iterator[None]:
     ConnectionError (`_private/worker.py`), and an address that is none a ValueError (`_private/services.py`).
 
     Args:
-        address: of the cluster to join; None for one that starts here.
+        address: the address of the cluster to join. With None, a cluster starts here.
 
     Raises:
         CapacityError: it was to start here.

@@ -16,7 +16,7 @@ def open_vector_index(store: ArtifactStore, key: ArtifactKey, factory: str, *, c
 
     Args:
         store: where the vectors are; a trained index is kept there and read the next time.
-        key: of the vectors.
+        key: the key of the vectors.
         factory: FAISS factory string; `Flat` is exact.
         cosine: whether the vectors are brought to unit length first.
 

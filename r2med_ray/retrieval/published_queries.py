@@ -25,7 +25,7 @@ def published_lexical_query(query: Query, rules: Rules) -> str:
     """Return the text that the published BM25 is asked.
 
     Raises:
-        DataError: as of `only_text`.
+        DataError: see `only_text`.
     """
     expansion = only_text(query)
     if use_under(rules, expansion) == "joined":

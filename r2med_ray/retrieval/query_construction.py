@@ -74,12 +74,12 @@ def dense_query(query: Query, rules: Rules, expansion_prompt: ExpansionPrompt) -
     """Return the parts whose vectors are averaged.
 
     Args:
-        query: with its expansions.
+        query: the query with its expansions.
         rules: which side of each difference holds.
         expansion_prompt: the prompt that the model's row gives a generated text under the published protocol.
 
     Raises:
-        DataError: as of `lexical_query`.
+        DataError: see `lexical_query`.
     """
     if not query.expansions:
         return (QueryPart(query.text, "query"),)
@@ -110,7 +110,7 @@ def prepare_dense(
     stays a vector of zeros.
 
     Args:
-        queries: with their expansions.
+        queries: the queries with their expansions.
         encoder: embeds the parts.
         rules: which side of each difference holds.
         expansion_prompt: see `dense_query`.

@@ -21,7 +21,7 @@ def encode_parts(
     """Return one list per query: what its parts were encoded to, the query first, then the texts beside it.
 
     Args:
-        queries: with their expansions.
+        queries: the queries with their expansions.
         encode_queries: called once with all parts that are read as queries.
         encode_documents: called once with all parts that are read as documents, if there are any.
     """

@@ -43,7 +43,7 @@ def searches_of(queries: Sequence[Query], combine: Combine) -> tuple[Search, ...
     """Return the searches that a system makes for queries; at least one, of role `fused`, over all of them.
 
     Args:
-        queries: with their expansions.
+        queries: the queries with their expansions.
         combine: `mean` asks for all texts of a query at once. `rrf` makes the i-th search with each query's i-th
             text; a query that has fewer texts takes part as it is.
     """

@@ -49,7 +49,7 @@ class Workbench:
         store: where everything that is made is kept.
         runner: does the work.
         names: what models and methods are called.
-        worklog: of the runner.
+        worklog: the record of what the runner does.
         resources: how corpora are cut.
     """
 
@@ -94,7 +94,7 @@ class Workbench:
         """Return a task: one that is known by name, or documents, queries and judgements of one's own.
 
         Args:
-            name: of a task of the catalogue where no documents are given, else whatever it is to be called.
+            name: the name of a task of the catalogue if no documents are given; otherwise a name of your choice.
             documents: the corpus; it is stored, and read from the store afterwards.
             queries: the questions.
             qrels: query_id → doc_id → grade; empty where nothing is to be measured.

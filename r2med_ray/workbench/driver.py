@@ -61,7 +61,7 @@ class Driver:
         them has ended when the iterator ends, is closed, or raises.
 
         Args:
-            parts: by name; errors say it.
+            parts: name → part. Errors say the name.
 
         Raises:
             R2MedError: a part failed, or a stage. What was finished is stored.

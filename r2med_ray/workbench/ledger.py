@@ -1,16 +1,18 @@
-"""What may run: which demands are served next, what has to end for them, and what fits beside. Numbers only, no Ray.
+"""Decides which demands are served next, what has to end for them, and what fits beside. Numbers only, no Ray.
 
 A *holder* reserves CPUs and GPUs until it is ended: an open index, a served model, a served scorer. A *group* is a
-set of demands that one holder answers, or one passing piece of work such as encoding. The rules, in this order:
+set of demands that one holder answers, or a piece of work that reserves nothing afterwards, such as encoding. The
+rules, in this order:
 
 1. A group that nothing has to end for goes before one for which something ends that is still needed. So tasks whose
-   indexes don't fit together take turns in sets, each set to the end of its searches, rather than every turn anew.
-2. A group that all who need it have reached goes before one that others are still on their way to: batches are large,
-   and every model is loaded once.
-3. What runs already goes before what would have to start, and what starts quickly before what starts slowly.
+   indexes don't fit together are served in sets: each set is served to the end of its searches, and no index is opened
+   again for every turn of an agent.
+2. A group goes first if all parts that need it are waiting for it. A group that other parts will need later goes after
+   it. So batches are large, and every model is loaded once.
+3. A holder that runs already goes before one that has to start. A quick start goes before a slow one.
 
-A group that was passed over `PATIENCE` times goes first whatever the rules say, the longest wait before the others.
-So every wait has a bound: `PATIENCE` choices, and one for each other group.
+A group that was passed over `PATIENCE` times goes first whatever the rules say; among such groups, the longest wait
+goes first. So every wait has a bound: `PATIENCE` decisions, and one more for each other group.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +21,7 @@ from dataclasses import dataclass
 from r2med_ray.errors import CapacityError
 
 PATIENCE = 1000
-"""How often a group may be passed over. Turns of agents are some tens; this is a bound, not a plan."""
+"""How often a group may be passed over. An agent has some tens of turns, so the number is only a bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +35,7 @@ class Need:
         return Need(cpus=self.cpus + other.cpus, gpus=self.gpus + other.gpus)
 
     def fits(self, room: "Need") -> bool:
-        """Say whether it is no more than there is, but for rounding."""
+        """Say whether there is room for this much. Errors of rounding are allowed for."""
         return self.cpus <= room.cpus + 1e-9 and self.gpus <= room.gpus + 1e-9
 
 
@@ -46,13 +48,13 @@ class Group:
 
     need: Need
     waiting: frozenset[str] = frozenset()
-    """The parts that can't go on without it."""
+    """The parts that wait for the answers."""
 
     coming: frozenset[str] = frozenset()
-    """The parts that are still on their way to it."""
+    """The parts that will need the holder later."""
 
     start_rank: int = 0
-    """How slowly it starts: less is sooner."""
+    """How slowly the holder starts; a lower number is a quicker start."""
 
     passed_over: int = 0
 
@@ -64,7 +66,7 @@ class Holder:
     name: str
     need: Need
     wanted_by: frozenset[str] = frozenset()
-    """The parts that wait for it or are on their way to it."""
+    """The parts that wait for the holder or will need it later."""
 
     start_rank: int = 0
 
@@ -86,7 +88,7 @@ def decide(
     Args:
         capacity: what the cluster has.
         holders: what runs.
-        groups: one or more; each with a part that waits for it.
+        groups: one or more groups. At least one part waits for each.
         patience: see `PATIENCE`.
 
     Raises:
@@ -115,7 +117,7 @@ def decide(
 
 
 def ends_for(capacity: Need, holders: Mapping[str, Holder], group: Group) -> tuple[str, ...]:
-    """Return what has to end before a group can be served: as little as possible, what nobody needs first."""
+    """Return what has to end before a group can be served. As little as possible ends, and what nobody needs ends first."""
     if group.name in holders:
         return ()
 
@@ -142,7 +144,7 @@ def fits_beside(capacity: Need, holders: Iterable[Holder], need: Need) -> bool:
 
 
 def idle(holders: Mapping[str, Holder]) -> tuple[str, ...]:
-    """Return what nobody needs any more: it ends at once, so that pools can grow."""
+    """Return the holders that nobody needs any more. They end at once, so that pools can grow."""
     return tuple(name for name, holder in holders.items() if not holder.wanted_by)
 
 

@@ -43,7 +43,7 @@ class ClusterRunner:
     """Fulfils `runner.Runner` on the cluster that this process is connected to.
 
     Args:
-        name: of the benchmark; stands in the names of its applications.
+        name: the name of the benchmark. The names of its applications contain it.
         catalog: has the models.
         store: every worker must reach it.
         resources: what each stage may reserve.

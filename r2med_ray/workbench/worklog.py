@@ -51,7 +51,7 @@ class Worklog:
         Args:
             stage: the arrow of the flow.
             unit: what it was done with or on.
-            report: of this piece.
+            report: the report of this piece of work.
             price: says for people what a service's usage cost.
         """
         if report.cost:

@@ -25,7 +25,7 @@ def write_split(
     """Write a pool and its ranked lists as one split.
 
     Args:
-        folder: of the set.
+        folder: the folder of the set.
         split: name of the task.
         pool: goes into the configs `corpus`, `queries` and `qrels`.
         candidates: `bm25`, `dense` or `reranking_hybrid` → a list for every query.

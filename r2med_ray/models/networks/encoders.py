@@ -128,7 +128,7 @@ def build_encoder(
     """Load the encoder of a row for one task.
 
     Args:
-        row: from the catalogue.
+        row: a row of the catalogue.
         task: name of the task, which may have an instruction of its own.
         device: `cpu`, `cuda`, `cuda:1`, ..., or `auto`.
         dtype: overrides the row's dtype; None keeps the row's.

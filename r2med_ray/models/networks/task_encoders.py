@@ -13,7 +13,7 @@ class TaskEncoders:
     """The model of one row, which makes the encoders of all tasks.
 
     Args:
-        row: from the catalogue.
+        row: a row of the catalogue.
         device: `cpu`, `cuda`, ...
         token_budget: most padded tokens of a forward pass.
 

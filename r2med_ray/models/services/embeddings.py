@@ -74,7 +74,7 @@ class ApiEncoder:
     packed into requests depends on the list of texts alone.
 
     Args:
-        row: from the catalogue.
+        row: a row of the catalogue.
         store: where answers are kept.
 
     Raises:
