@@ -4,11 +4,11 @@ A *holder* reserves CPUs and GPUs until it is ended: an open index, a served mod
 set of demands that one holder answers, or a piece of work that reserves nothing afterwards, such as encoding. The
 rules, in this order:
 
-1. A group that nothing has to end for goes before one for which something ends that is still needed. So tasks whose
-   indexes don't fit together are served in sets: each set is served to the end of its searches, and no index is opened
-   again for every turn of an agent.
-2. A group goes first if all parts that need it are waiting for it. A group that other parts will need later goes after
-   it. So batches are large, and every model is loaded once.
+1. A group for which nothing needed has to end goes before one for which something needed ends. So tasks whose indexes
+   don't fit together are served in sets: each set is served to the end of its searches, and no index is opened again
+   for every turn of an agent.
+2. A group for which all parts that need it are waiting goes before one that other parts will need later. So batches are
+   large, and every model is loaded once.
 3. A holder that runs already goes before one that has to start. A quick start goes before a slow one.
 
 A group that was passed over `PATIENCE` times goes first whatever the rules say; among such groups, the longest wait
@@ -117,7 +117,7 @@ def decide(
 
 
 def ends_for(capacity: Need, holders: Mapping[str, Holder], group: Group) -> tuple[str, ...]:
-    """Return what has to end before a group can be served. As little as possible ends, and what nobody needs ends first."""
+    """Return what has to end before a group can be served: as little as possible, and first what nobody needs."""
     if group.name in holders:
         return ()
 
