@@ -7,8 +7,8 @@ rules, in this order:
 1. A group for which nothing needed has to end goes before one for which something needed ends. So tasks whose indexes
    don't fit together are served in sets: each set is served to the end of its searches, and no index is opened again
    for every turn of an agent.
-2. A group for which all parts that need it are waiting goes before one that other parts will need later. So batches are
-   large, and every model is loaded once.
+2. A group for which all parts that need it are waiting goes before one that other parts will need later. So batches
+   are large, and every model is loaded once.
 3. A holder that runs already goes before one that has to start. A quick start goes before a slow one.
 
 A group that was passed over `PATIENCE` times goes first whatever the rules say; among such groups, the longest wait
