@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from r2med_ray.chat import ChatPrompt, LanguageModel
+from r2med_ray.errors import ConfigError
 from r2med_ray.first_stage import FirstStage
 from r2med_ray.protocols import Candidates, Scorer
 from r2med_ray.storage.keys import ArtifactKey
@@ -33,6 +34,15 @@ class Find:
     k: int
     keep: bool = True
     """Whether the run is stored, to be read the next time."""
+
+    def __post_init__(self) -> None:
+        """Check k.
+
+        Raises:
+            ConfigError: k is no whole number from 1.
+        """
+        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:
+            raise ConfigError(f"k, the documents per query, should be a whole number from 1, got {self.k!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,13 @@ R2MedError
 │   └── NotAtHand    a file, a checkpoint, a key or a device is not here; says what, and how to get it
 ├── ArtifactError    a stored artefact is damaged or is not what its key says
 ├── CapacityError    the cluster can't ever run what the plan asks for
+├── OwnCodeError     code that a user's file names failed; names the row, the class or function, and the line
 ├── StageError       a stage failed on a worker; names the stage and the unit (shard, query, replica)
 │   └── ContextError conversations are too long for a language model; names them
 └── StoppedError     work was ended because other work beside it failed; the other error is the one to report
 
-`ConfigError`, `DataError`, `ArtifactError` and `CapacityError` are for the user and are printed without a
-traceback. All errors of this module survive pickling, because they travel between Ray processes.
+`ConfigError`, `DataError`, `ArtifactError`, `CapacityError` and `OwnCodeError` are for the user and are printed
+without a traceback. All errors of this module survive pickling, because they travel between Ray processes.
 """
 
 from collections.abc import Sequence
@@ -55,6 +56,10 @@ class ArtifactError(R2MedError):
 
 class CapacityError(R2MedError):
     """The cluster will never have what a stage reserves."""
+
+
+class OwnCodeError(R2MedError):
+    """Code that a user's file names failed or broke its contract. The message names the code and what it did."""
 
 
 class StoppedError(R2MedError):

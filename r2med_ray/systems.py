@@ -133,7 +133,8 @@ class ResolvedSystem:
     def describe(self) -> str:
         """Return the system as one line in the order of the flow."""
         config, labels = self.config, [stage.label for stage in self.first_stages]
-        parts = [f"{config.rewriter.method}/{config.rewriter.writer}"] if config.rewriter else []
+        rewriter = config.rewriter
+        parts = ["/".join(part for part in (rewriter.method, rewriter.writer) if part)] if rewriter else []
         parts.append(f"{config.fusion.method}({', '.join(labels)})" if config.fusion else labels[0])
         if config.reranker:
             parts.append(f"{config.reranker.model}@{config.reranker.depth}")
@@ -242,7 +243,7 @@ class Names:
             corpus_compat=defaults.compat,
             first_stages=tuple(self.stage(stage, rules, defaults.dtype) for stage in system.first_stages),
             **(self._reranker(system.reranker, rules) if system.reranker else {}),
-            method=self.methods[spelled(rewriter.method)] if rewriter else None,
+            method=self._method(rewriter) if rewriter else None,
             language_model=self._writer(rewriter) if rewriter else None,
             tool=self.stage(tool.retriever, rules, defaults.dtype) if tool else None,
         )
@@ -254,6 +255,12 @@ class Names:
         if isinstance(row, LlmRerankerRow):
             return {"llm_reranker": row, "reranking_model": self.catalog.language_models[row.language_model]}
         return {"scorer": row.under(rules.compat)}
+
+    def _method(self, rewriter: RewriterConfig) -> Method:
+        method = self.methods[spelled(rewriter.method)]
+        if not rewriter.writer and method.build is None:
+            raise ConfigError(f"rewriter {rewriter.method}: give either `llm: MODEL` or `generations: NAME`")
+        return method
 
     def _writer(self, rewriter: RewriterConfig) -> LanguageModelRow | None:
         """Return the row of a rewriter's language model as the rewriter uses it."""

@@ -86,7 +86,7 @@ def read_qrels(path: Path, layout: Layout, ids: IdReader) -> tuple[Qrels, list[s
     for line, raw_query, raw_doc, raw_grade in _judgement_fields(path, layout):
         where = f"{path}:{line}"
         query_id, doc_id = ids.read(raw_query, where=where), ids.read(raw_doc, where=where)
-        grade = _grade(raw_grade, where)
+        grade = whole_grade(raw_grade, where)
         judged = qrels.setdefault(query_id, {})
         if judged.setdefault(doc_id, grade) != grade:
             raise DataError(
@@ -186,7 +186,7 @@ def _text(value: object, where: str, field: str) -> str:
     return encodable(value, where=where)
 
 
-def _grade(value: object, where: str) -> int:
+def whole_grade(value: object, where: str) -> int:
     """Return a grade as a whole number of 32 bits. The value may be written as 1, 1.0 or "1"."""
     if isinstance(value, int | float | str) and not isinstance(value, bool):
         try:

@@ -14,7 +14,7 @@ from r2med_ray.errors import StageError
 from r2med_ray.evaluation.arrow import DoubleVector
 from r2med_ray.evaluation.measure_row import Definition
 from r2med_ray.evaluation.ranks import Rankings
-from r2med_ray.settings.own_code import import_named
+from r2med_ray.settings.own_code import import_named, own_code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +54,11 @@ class OwnFunction:
 
         Raises:
             StageError: the function returned something else than Q numbers.
+            OwnCodeError: the function raised an error.
         """
-        returned = np.asarray(self.load()(rankings, cutoff))
+        function = self.load()
+        with own_code(f"measure {self.path}"):
+            returned = np.asarray(function(rankings, cutoff))
         if returned.shape != (rankings.num_queries,) or returned.dtype.kind not in "biuf":
             raise StageError(
                 "evaluate",

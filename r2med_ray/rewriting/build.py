@@ -1,6 +1,7 @@
 """Builds the rewriter of one system for one task, as the row of its method says."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from r2med_ray.chat import LanguageModel
@@ -10,6 +11,7 @@ from r2med_ray.first_stage import FirstStage
 from r2med_ray.rewriting.agents.search_agents import CONDENSE_PLACES, START_PLACES, SearchAgent
 from r2med_ray.rewriting.live import LiveRewriter
 from r2med_ray.rewriting.methods import BuildRewriter, Kind, Method, spelled
+from r2med_ray.rewriting.own_rewriters import OwnRewriter
 from r2med_ray.rewriting.prompts import PromptTask, load_prompt, load_shared_prompt
 from r2med_ray.rewriting.published_limits import require_published_use
 from r2med_ray.rewriting.replay import ReplayRewriter
@@ -50,11 +52,12 @@ def build_rewriter(
     Raises:
         ConfigError: a prompt, a generation set or a setting is wrong.
         NotAtHand: the generation set is not on this machine, and can't be fetched.
+        OwnCodeError: the user's class that is the rewriter raised an error.
     """
     require_published_use(spelled(config.method), method.use, rules)
     if config.generations is not None:
         return ReplayRewriter(config, task=task, method=method, rules=rules, can_fetch=can_fetch)
-    build = method.build or _BUILD[method.kind]
+    build = _BUILD[method.kind] if method.build is None else partial(OwnRewriter, method.build)
     return build(
         config,
         task=task,

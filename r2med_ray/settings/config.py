@@ -170,8 +170,8 @@ class RewriterConfig(Frozen):
 
     @model_validator(mode="after")
     def _one_source(self) -> "RewriterConfig":
-        if (self.generations is None) == (self.llm is None):
-            raise ValueError("give either `llm: MODEL` or `generations: NAME`")
+        if self.generations is not None and self.llm is not None:
+            raise ValueError("give either `llm: MODEL` or `generations: NAME`, not both")
         require_plain_address(self.base_url)
         replayed = {"method", "generations", "on_unusable", "max_unusable"}
         if self.generations and (given := sorted(self.model_dump(exclude_defaults=True).keys() - replayed)):
@@ -180,7 +180,7 @@ class RewriterConfig(Frozen):
 
     @property
     def writer(self) -> str:
-        """The language model or the generation set that the texts come from."""
+        """The language model or the generation set that the texts come from; empty if a class writes without one."""
         return self.llm or self.generations or ""
 
 
@@ -269,10 +269,14 @@ class BenchmarkConfig(Frozen):
             raise ValueError(f"baseline {self.baseline!r} is none of the systems.{hint} Known: {', '.join(names)}")
         measures = self.measure_names
         if self.main_measure not in measures:
+            known = ", ".join(measures)
+            if "main_measure" not in self.model_fields_set:
+                raise ValueError(
+                    f"`measures` lacks {self.main_measure}, the main measure unless `main_measure` names another. "
+                    f"It has {known}"
+                )
             hint = nearest(self.main_measure, measures)
-            raise ValueError(
-                f"main_measure {self.main_measure!r} is not among `measures`.{hint} Known: {', '.join(measures)}"
-            )
+            raise ValueError(f"main_measure {self.main_measure!r} is not among `measures`.{hint} Known: {known}")
         for measure in self.measures:
             if isinstance(measure, OwnMeasureConfig) and measures.count(measure.name) > 1:
                 raise ValueError(f"two measures are called {measure.name!r}")

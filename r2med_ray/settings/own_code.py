@@ -2,10 +2,12 @@
 
 import importlib
 import inspect
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from r2med_ray.errors import ConfigError
+from r2med_ray.errors import ConfigError, OwnCodeError, R2MedError
 from r2med_ray.settings.registry import nearest
 
 
@@ -44,6 +46,27 @@ def import_named(name: object, where: str, what: str, is_right: Callable[[Any], 
             f"It has {', '.join(known) or 'none'}"
         )
     return found
+
+
+@contextmanager
+def own_code(where: str) -> Iterator[None]:
+    """Call a user's code. Whatever the code raises becomes an error that says which code it was.
+
+    Args:
+        where: row, class and method, or the function.
+
+    Raises:
+        OwnCodeError: the code raised something; gives the error with its file and line.
+    """
+    try:
+        yield
+    except R2MedError:
+        raise
+    except Exception as error:  # the code isn't ours, so any error may come
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        raise OwnCodeError(
+            f"{where} raised {type(error).__name__}: {error} ({last.filename}:{last.lineno})"
+        ) from error
 
 
 def _is_imported(value: Any, module_name: str) -> bool:

@@ -11,14 +11,14 @@ The jobs, the command line and the adapter to mteb use nothing else. What was ma
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from r2med_ray.chat import ChatPrompt, Completion
 from r2med_ray.corpus.catalog import fetcher, resolve_tasks
 from r2med_ray.corpus.convert import convert_documents, load_corpus
 from r2med_ray.corpus.loading import load_task
 from r2med_ray.demands import Ask, Find, Read, Steps
-from r2med_ray.errors import NotAtHand
+from r2med_ray.errors import ConfigError, NotAtHand
 from r2med_ray.evaluation.evaluate import Evaluation
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.first_stage import FirstStage
@@ -31,15 +31,13 @@ from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import Defaults, Names, ResolvedSystem
 from r2med_ray.types import Document, Qrels, Query, Run, Task
 from r2med_ray.workbench.driver import Driver
+from r2med_ray.workbench.own_data import Texts, own_documents, own_qrels, own_queries
 from r2med_ray.workbench.parts import Ended, Part
 from r2med_ray.workbench.runner import Runner
 from r2med_ray.workbench.sizing import size_pools
 from r2med_ray.workbench.worklog import Worklog
 
 T = TypeVar("T")
-
-Texts: TypeAlias = Mapping[str, str]
-"""Id → text."""
 
 
 class Workbench:
@@ -100,15 +98,19 @@ class Workbench:
             qrels: query_id → doc_id → grade; empty where nothing is to be measured.
 
         Raises:
-            DataError: there are no documents, an id comes twice or is empty, or a file of the task is wrong.
+            ConfigError: there is no name.
+            DataError: there are no documents, an id comes twice or is empty, an id or a text is no text, a grade is
+                no whole number, or a file of the task is wrong.
             NotAtHand: the files of the task are not on this machine.
         """
+        if not name:
+            raise ConfigError("a task needs a name")
         size, shards = self._resources.documents_per_shard, self._resources.shards
         if documents is None:
             [source] = resolve_tasks([name])
             return load_task(source, self.store, documents_per_shard=size, shards=shards)
         artifact = convert_documents(
-            _as_documents(documents), self.store, name=name, documents_per_shard=size, shards=shards
+            own_documents(documents, name), self.store, name=name, documents_per_shard=size, shards=shards
         )
         corpus = load_corpus(artifact)
         return Task(
@@ -116,8 +118,8 @@ class Workbench:
             suite=name,
             revision=corpus.digest,
             corpus=corpus,
-            queries=_as_queries(queries),
-            qrels=qrels or {},
+            queries=own_queries(queries, name),
+            qrels=own_qrels(qrels or {}, name),
             folder="",
         )
 
@@ -154,7 +156,7 @@ class Workbench:
             keep: whether the run is stored.
         """
         stage = self.stage(retriever) if isinstance(retriever, str | Mapping) else retriever
-        asked = task.queries if queries is None else _as_queries(queries)
+        asked = task.queries if queries is None else own_queries(queries, task.name)
         return self.lead(f"search of {task.name}", _find(Find(task=task, stage=stage, queries=asked, k=k, keep=keep)))
 
     def ask(self, model: str, prompts: Sequence[str], *, seed: int = 42) -> list[Completion | None]:
@@ -189,7 +191,7 @@ class Workbench:
                 rank a system with it.
         """
         scorer = PairReranker(self._names.scorer(reranker))
-        asked = task.queries if queries is None else _as_queries(queries)
+        asked = task.queries if queries is None else own_queries(queries, task.name)
         return self.lead(f"scores of {reranker}", _score(scorer, task, run, asked, depth))
 
     def rank(self, task: Task, system: Mapping[str, Any] | ResolvedSystem, *, depth: int = 100) -> Ranked:
@@ -281,15 +283,3 @@ def _score(reranker: PairReranker, task: Task, run: Run, queries: Sequence[Query
     documents = yield Read(task=task, doc_ids=head_ids(run, depth))
     reranked, _ = yield from rerank(run, reranker, queries, documents, depth=depth, tag=run.tag)
     return reranked
-
-
-def _as_documents(documents: Texts | Iterable[Document]) -> Iterable[Document]:
-    if isinstance(documents, Mapping):
-        return [Document(doc_id=doc_id, text=text) for doc_id, text in documents.items()]
-    return documents
-
-
-def _as_queries(queries: Texts | Iterable[Query]) -> tuple[Query, ...]:
-    if isinstance(queries, Mapping):
-        return tuple(Query(query_id=query_id, text=text) for query_id, text in queries.items())
-    return tuple(queries)

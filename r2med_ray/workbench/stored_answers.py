@@ -5,6 +5,7 @@ from pathlib import Path
 
 from r2med_ray.corpus.loading import fetch_documents
 from r2med_ray.demands import Ask, Demand, Fetch, Find, Keep, Read, Recall, Score
+from r2med_ray.errors import OwnCodeError
 from r2med_ray.reranking.stored_scores import read_reranking, scores_key
 from r2med_ray.retrieval.stored_runs import RUN_FILE, run_from_table, run_key
 from r2med_ray.storage.artifacts import ArtifactStore
@@ -63,7 +64,7 @@ class StoredAnswers:
             case Keep():
                 self._keep(demand)
                 return KnownAnswer(None)
-        raise AssertionError(f"{demand!r} is no demand")
+        raise OwnCodeError(f"{demand!r:.80} is no demand; a part yields what `r2med_ray.demands.Demand` lists")
 
     def _run(self, find: Find) -> RunAnswer:
         key = run_key(find.stage.inputs(find.task, self._runner.device), find.queries, find.k)

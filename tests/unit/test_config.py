@@ -37,6 +37,11 @@ def test_a_name_alone_is_a_retriever() -> None:
         pytest.param({**VALID, "systems": VALID["systems"] * 2}, r"two systems are called 'b'", id="two-of-one-name"),
         pytest.param({**VALID, "baseline": "c"}, r"baseline 'c' is none of .* Known: b", id="baseline"),
         pytest.param(
+            {**VALID, "measures": ["nDGC@10", "RR"]},
+            r"`measures` lacks nDCG@10, the main measure unless `main_measure` names another\. It has nDGC@10, RR",
+            id="no main measure",
+        ),
+        pytest.param(
             {**VALID, "main_measure": "ndcg@10"},
             r"main_measure 'ndcg@10' is not among `measures`\. Did you mean 'nDCG@10'\?",
             id="main-measure",
@@ -216,8 +221,7 @@ def test_rows_of_ones_own_are_found_beside_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rewriter", "message"),
     [
-        ("{method: hyde}", "give either `llm: MODEL` or `generations: NAME`"),
-        ("{method: hyde, llm: m, generations: m}", "give either `llm: MODEL` or `generations: NAME`"),
+        ("{method: hyde, llm: m, generations: m}", "give either `llm: MODEL` or `generations: NAME`, not both"),
         ("{method: hyde, generations: m, samples: 2}", "`samples` is for texts yet to be written"),
         ("{method: hyde, llm: m, base_url: host:80}", "systems.0.rewriter.base_url"),
         ("{method: lamer, llm: m, candidates: {retriver: bm25}}", "Did you mean 'retriever'"),

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from r2med_ray.errors import ConfigError, StageError
+from r2med_ray.errors import ConfigError, OwnCodeError, StageError
 from r2med_ray.evaluation.evaluate import evaluate
 from r2med_ray.evaluation.invariants import require_possible
 from r2med_ray.evaluation.measure_entries import read_measures
@@ -44,6 +44,9 @@ def tens(rankings, cutoff):
 
 def one(rankings, cutoff):
     return 1.0
+
+def boom(rankings, cutoff):
+    raise ValueError("boom")
 
 def infinite(rankings, cutoff):
     return np.full(rankings.num_queries, np.inf)
@@ -109,6 +112,15 @@ def test_a_query_without_an_answer_counts_0_whatever_the_function_says(module: s
     with pytest.warns(RuntimeWarning, match="divide"):
         # q1 has one of four, q2 has one of two, and q3 has 0 / 0
         assert evaluate(RUN, QRELS, measures).values("Tens") == {"q1": 2.5, "q2": 5.0, "q3": 0.0}
+
+
+def test_what_it_raises_is_told_with_its_line(module: str, tmp_path: Path) -> None:
+    measures = read_measures(config("nDCG@10", entry(f"{module}.boom")).measures)
+
+    # `raise` is in line 17 of the module.
+    message = rf"^measure {module}\.boom raised ValueError: boom \({tmp_path}/{module}\.py:17\)$"
+    with pytest.raises(OwnCodeError, match=message):
+        evaluate(RUN, QRELS, measures)
 
 
 def test_another_process_imports_it_too(module: str, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from r2med_ray.errors import ConfigError, DataError, NotAtHand
+from r2med_ray.errors import ConfigError, DataError, NotAtHand, OwnCodeError
 from r2med_ray.models.at_hand import ModelsAtHand
 from r2med_ray.models.catalog.load import Catalog, load_catalog
 from r2med_ray.models.catalog.table import models_table
@@ -236,3 +236,23 @@ def test_an_encoders_row_that_nobody_could_build_is_refused(tmp_path: Path, enco
 def test_a_rerankers_row_that_nobody_could_build_is_refused(tmp_path: Path, reranker: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         catalog(tmp_path, rerankers=reranker)
+
+
+def test_what_a_class_raises_is_told_with_row_class_method_and_line(tmp_path: Path) -> None:
+    models = catalog(
+        tmp_path,
+        encoders=f"{{name: toy, class: {TOYS}.RaisingEncoder, max_length: 9}}",
+        rerankers=f"{{name: toy-scorer, class: {TOYS}.RaisingScorer}}",
+    )
+    encoder = TaskEncoders(models.encoders["toy"], device="cpu", token_budget=7).for_task("t")
+    scorer = build_pair_scorer(models.rerankers["toy-scorer"], models, device="cpu", token_budget=7)
+
+    line = r"ValueError: boom \(.*toy_models\.py:\d+\)"
+    with pytest.raises(
+        OwnCodeError, match=rf"^toy: `encode_documents` of class {TOYS}\.RaisingEncoder raised {line}"
+    ):
+        encoder.encode_documents([Document(doc_id="1", text="a")])
+    with pytest.raises(
+        OwnCodeError, match=rf"^toy-scorer: `score_pairs` of class {TOYS}\.RaisingScorer raised {line}"
+    ):
+        scorer.score_pairs([("a", "b")])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from r2med_ray import open_workbench
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.models.catalog.table import models_table
 from r2med_ray.settings.config_files import parse_config
@@ -38,6 +39,8 @@ ROOMS = (
 )
 CORE = ("types", "first_stage", "protocols", "chat", "ranking", "vectors", "errors")
 WIDTH = 30
+PYTHON = [textwrap.dedent(block) for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL)]
+"""The README's blocks of Python: the public door, and a class that rewrites."""
 
 
 def summary(path: Path) -> str:
@@ -128,13 +131,28 @@ def test_every_command_of_the_readme_is_run_somewhere() -> None:
 def test_the_lines_that_the_readme_shows_of_the_python_door_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    [block] = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    block, _ = PYTHON
     monkeypatch.chdir(tmp_path)
     exec(compile(block, "README.md", "exec"), {})
 
     # Both systems rank the only document about rubella first: 1 / log2(2) of an ideal 1 / log2(2).
     assert capsys.readouterr().out == "bm25 1.0\nhybrid 1.0\n"
     assert len(block.splitlines()) <= 12
+
+
+def test_the_class_that_the_readme_shows_rewrites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "readme_rewriter.py").write_text(PYTHON[1])
+    monkeypatch.syspath_prepend(tmp_path)
+    [row] = re.findall(r"`(\{name: first-passage, .*?\})`", README)
+    (tmp_path / "models.yaml").write_text(f"methods: [{row.replace('my_module', 'readme_rewriter')}]")
+    [rewriter] = re.findall(r"`rewriter: (\{method: first-passage, .*?\}\})`", README)
+
+    with open_workbench(tmp_path / "store", models=tmp_path / "models.yaml") as bench:
+        task = bench.task("t", documents={"d1": "acute pain", "d2": "chronic cough"}, queries={"q1": "a cough"})
+        ranked = bench.rank(task, {"retriever": "bm25", "rewriter": yaml.safe_load(rewriter)})
+
+    [expansion] = ranked.rewriting.queries[0].expansions
+    assert (expansion.text, expansion.use) == ("chronic cough", "joined")
 
 
 def test_every_file_that_the_readme_links_to_is_there() -> None:

@@ -1,11 +1,12 @@
 """The row of the method, and whether texts are replayed, decide which rewriter is built."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from r2med_ray.demands import Ask, Find, QueryRewriter, Read, Recall
+from r2med_ray.demands import Ask, Find, QueryRewriter, Read, Recall, Steps
 from r2med_ray.errors import ConfigError, NotAtHand
 from r2med_ray.rewriting.build import build_rewriter
 from r2med_ray.rewriting.methods import METHODS, Method
@@ -13,7 +14,7 @@ from r2med_ray.rewriting.prompts import PromptTask
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.config import RewriterConfig
 from r2med_ray.storage.artifacts import ArtifactStore
-from r2med_ray.types import Expansion, Query
+from r2med_ray.types import Expansion, Query, Rewriting
 from tests.fakes import answer, kept_in
 from tests.unit.corpus_files import write_jsonl
 from tests.unit.rewriting_parts import TOOL, Model, finding, task, told, writing
@@ -101,10 +102,17 @@ def test_a_method_with_a_class_of_its_own_gets_all_that_a_rewriter_is_built_of()
         def __init__(self, config: RewriterConfig, **given: Any) -> None:
             self.given = given
 
-    built = build({"method": "repeat"}, method=Method(use="joined", build=Repeat))  # type: ignore[arg-type]
+        def rewrite(self, queries: Sequence[Query]) -> Steps[Rewriting]:
+            made.append(self)
+            return Rewriting(queries=tuple(queries))
+            yield  # makes it a generator
 
-    assert isinstance(built, Repeat)
-    assert list(built.given) == [
+    made: list[Repeat] = []
+    built = build({"method": "repeat"}, method=Method(use="joined", build=Repeat))
+    rewriting, _ = answer(built.rewrite([QUERY]), {})
+
+    assert rewriting == Rewriting(queries=(QUERY,))
+    assert list(made[0].given) == [
         "task", "method", "model", "in_place", "tool", "tool_inputs", "rules", "prompt", "can_fetch", "system",
     ]  # fmt: skip
 

@@ -54,6 +54,16 @@ class OneScoreForAll(SameLetters):
         return [1.0]
 
 
+class RaisingEncoder(LetterCounts):
+    def encode_documents(self, documents: Sequence[Document]) -> FloatMatrix:
+        raise ValueError("boom")
+
+
+class RaisingScorer(SameLetters):
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        raise ValueError("boom")
+
+
 class MisnamedMethod:
     def __init__(self, row: EncoderRow, *, device: str, token_budget: int) -> None: ...
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.own_class import OwnClassRow
-from r2med_ray.settings.own_code import import_named
+from r2med_ray.settings.own_code import import_named, own_code
 from r2med_ray.settings.registry import closest
 
 
@@ -42,8 +42,10 @@ def build(own: Any, row: OwnClassRow, protocol: type, **settings: Any) -> Any:
 
     Raises:
         ConfigError: the object lacks a property of the protocol.
+        OwnCodeError: the class raised an error.
     """
-    built = own(row, **settings)
+    with own_code(f"{row.name}: class {row.class_}"):
+        built = own(row, **settings)
     for member, value in _members(protocol).items():
         if isinstance(value, property) and not hasattr(built, member):
             raise ConfigError(_lacks(row, f"`{member}`", member, dir(built), protocol))

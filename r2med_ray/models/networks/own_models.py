@@ -13,6 +13,7 @@ from r2med_ray.models.catalog.encoders import EncoderRow, Prompts
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.networks.own_classes import build, import_class
 from r2med_ray.protocols import Encoder, PairScorer
+from r2med_ray.settings.own_code import own_code
 from r2med_ray.types import Document, FloatMatrix
 from r2med_ray.vectors import unit_length
 
@@ -73,30 +74,34 @@ class OwnEncoder:
 
         Raises:
             DataError: the class returned another shape.
+            OwnCodeError: the class raised an error.
         """
-        return self._checked(self._encoder.encode_queries(texts) if texts else None, len(texts), "encode_queries")
+        return self._called("encode_queries", texts)
 
     def encode_documents(self, documents: Sequence[Document]) -> FloatMatrix:
         """Return float32 of shape (B, D): row i is the vector of documents[i].
 
         Raises:
             DataError: the class returned another shape.
+            OwnCodeError: the class raised an error.
         """
-        found = self._encoder.encode_documents(documents) if documents else None
-        return self._checked(found, len(documents), "encode_documents")
+        return self._called("encode_documents", documents)
 
     def encode_plain(self, texts: Sequence[str]) -> FloatMatrix:
         """Return float32 of shape (B, D): row i is the vector of texts[i].
 
         Raises:
             DataError: the class returned another shape.
+            OwnCodeError: the class raised an error.
         """
-        return self._checked(self._encoder.encode_plain(texts) if texts else None, len(texts), "encode_plain")
+        return self._called("encode_plain", texts)
 
-    def _checked(self, vectors: Any, count: int, method: str) -> FloatMatrix:
+    def _called(self, method: str, items: Sequence[Any]) -> FloatMatrix:
+        count = len(items)
         if not count:
             return np.empty((0, self.dim), np.float32)
-        vectors_BD: FloatMatrix = np.ascontiguousarray(vectors, np.float32)
+        with own_code(f"{self._row.name}: `{method}` of class {self._row.class_}"):
+            vectors_BD: FloatMatrix = np.ascontiguousarray(getattr(self._encoder, method)(items), np.float32)
         if vectors_BD.shape != (count, self.dim):
             raise DataError(
                 f"{self._row.name}: `{method}` of class {self._row.class_} returned shape {vectors_BD.shape} for "
@@ -127,8 +132,10 @@ class OwnScorer:
 
         Raises:
             DataError: the class returned another number of scores.
+            OwnCodeError: the class raised an error.
         """
-        scores = [float(score) for score in self._scorer.score_pairs(pairs)] if pairs else []
+        with own_code(f"{self._row.name}: `score_pairs` of class {self._row.class_}"):
+            scores = [float(score) for score in self._scorer.score_pairs(pairs)] if pairs else []
         if len(scores) != len(pairs):
             raise DataError(
                 f"{self._row.name}: `score_pairs` of class {self._row.class_} returned {len(scores)} scores for "

@@ -1,0 +1,74 @@
+"""Documents, queries and judgements that a caller gives as Python values. They are checked like those of files."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias, TypeVar
+
+from r2med_ray.corpus.readers import whole_grade
+from r2med_ray.errors import DataError
+from r2med_ray.types import Document, Qrels, Query
+
+Texts: TypeAlias = Mapping[str, str]
+"""Id → text."""
+
+R = TypeVar("R", Document, Query)
+
+
+def own_documents(documents: Texts | Iterable[Document], task: str) -> list[Document]:
+    """Return documents as records.
+
+    Raises:
+        DataError: a document is neither a record nor an id and its text; names its position.
+    """
+    if isinstance(documents, Mapping):
+        documents = [Document(doc_id=doc_id, text=text) for doc_id, text in documents.items()]
+    records = [_record(item, Document, f"{task}: document {at}") for at, item in enumerate(documents, start=1)]
+    for record in records:
+        _require_texts(f"{task}: document {record.doc_id!r}", id=record.doc_id, title=record.title, text=record.text)
+    return records
+
+
+def own_queries(queries: Texts | Iterable[Query], task: str) -> tuple[Query, ...]:
+    """Return queries as records.
+
+    Raises:
+        DataError: a query is neither a record nor an id and its text, or an id comes twice.
+    """
+    if isinstance(queries, Mapping):
+        queries = [Query(query_id=query_id, text=text) for query_id, text in queries.items()]
+    records = [_record(item, Query, f"{task}: query {at}") for at, item in enumerate(queries, start=1)]
+    known: set[str] = set()
+    for record in records:
+        _require_texts(f"{task}: query {record.query_id!r}", id=record.query_id, text=record.text)
+        if record.query_id in known:
+            raise DataError(f"{task}: query id {record.query_id!r} comes twice")
+        known.add(record.query_id)
+    return tuple(records)
+
+
+def own_qrels(qrels: Qrels, task: str) -> Qrels:
+    """Return judgements with grades as whole numbers.
+
+    Raises:
+        DataError: the judgements are not query id → document id → grade, or a grade is no whole number.
+    """
+    checked: dict[str, dict[str, int]] = {}
+    for query_id, judged in qrels.items():
+        if not isinstance(judged, Mapping):
+            raise DataError(f"{task}: query {query_id!r}: expected document id → grade, got {judged!r:.80}")
+        checked[query_id] = {
+            doc_id: whole_grade(grade, f"{task}: query {query_id!r}, document {doc_id!r}")
+            for doc_id, grade in judged.items()
+        }
+    return checked
+
+
+def _record(item: object, kind: type[R], where: str) -> R:
+    if not isinstance(item, kind):
+        raise DataError(f"{where}: expected a `{kind.__name__}`, or id → text for all of them, got {item!r:.80}")
+    return item
+
+
+def _require_texts(where: str, **values: Any) -> None:
+    for name, value in values.items():
+        if not isinstance(value, str):
+            raise DataError(f"{where}: {name} is {value!r:.80}; expected a text")

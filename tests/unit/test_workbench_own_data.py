@@ -1,0 +1,67 @@
+"""Documents, queries and judgements of a caller are checked like those of files."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from r2med_ray import open_workbench
+from r2med_ray.errors import ConfigError, DataError
+from r2med_ray.types import Document, Query
+from r2med_ray.workbench.own_data import own_documents, own_qrels, own_queries
+
+
+def test_ids_with_texts_and_records_are_the_same() -> None:
+    assert own_documents({"1": "a"}, "t") == own_documents([Document(doc_id="1", text="a")], "t")
+    assert own_queries({"1": "a"}, "t") == own_queries([Query(query_id="1", text="a")], "t")
+
+
+@pytest.mark.parametrize(
+    ("documents", "message"),
+    [
+        (["rubella"], r"t: document 1: expected a `Document`, or id → text for all of them, got 'rubella'"),
+        ({"1": None}, r"t: document '1': text is None; expected a text"),
+        ({7: "a"}, r"t: document 7: id is 7; expected a text"),
+    ],
+)
+def test_a_document_that_is_none_is_refused(documents: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        own_documents(documents, "t")
+
+
+@pytest.mark.parametrize(
+    ("queries", "message"),
+    [
+        (["why"], r"t: query 1: expected a `Query`, .*, got 'why'"),
+        ({1: "why"}, r"t: query 1: id is 1; expected a text"),
+        ([Query(query_id="1", text="a")] * 2, r"t: query id '1' comes twice"),
+    ],
+)
+def test_a_query_that_is_none_is_refused(queries: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        own_queries(queries, "t")
+
+
+def test_grades_are_whole_numbers_however_they_are_written() -> None:
+    assert own_qrels({"q": {"a": 1.0, "b": "2", "c": -1}}, "t") == {"q": {"a": 1, "b": 2, "c": -1}}  # type: ignore
+
+
+@pytest.mark.parametrize("grade", [0.5, 1.9, "x", None, 2**70, True])
+def test_another_grade_is_refused(grade: Any) -> None:
+    with pytest.raises(DataError, match=r"t: query 'q', document 'd': grade .* is no whole number"):
+        own_qrels({"q": {"d": grade}}, "t")
+
+
+def test_judgements_of_another_shape_are_refused() -> None:
+    with pytest.raises(DataError, match=r"t: query 'q': expected document id → grade, got \['d'\]"):
+        own_qrels({"q": ["d"]}, "t")  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize("k", [0, -1, 1.5, True])
+def test_a_search_for_no_documents_is_refused(tmp_path: Path, k: Any) -> None:
+    with open_workbench(tmp_path) as bench:
+        task = bench.task("t", documents={"1": "a"}, queries={"q": "a"})
+        with pytest.raises(ConfigError, match=rf"should be a whole number from 1, got {k!r}"):
+            bench.find(task, "bm25", k=k)
+        with pytest.raises(ConfigError, match="a task needs a name"):
+            bench.task("", documents={"1": "a"})
