@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-import yaml
-
 from r2med_ray.errors import ConfigError
 from r2med_ray.first_stages.kinds import FirstStageKind, register
 from r2med_ray.settings.own_code import import_named
+from r2med_ray.settings.yaml_files import read_yaml
 
 EXAMPLE = "my_module.MY_KIND"
 
@@ -20,10 +19,7 @@ def load_kinds(path: Path) -> None:
         ConfigError: the file can't be read, or a name leads to no `FirstStageKind` or to one that `register`
             refuses.
     """
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: {error}") from error
+    values = read_yaml(path)
     named = values.get("kinds", []) if isinstance(values, dict) else []
     if not isinstance(named, list):
         raise ConfigError(f"{path}: kinds must be a list of names such as {EXAMPLE}, got {named!r}")

@@ -13,7 +13,6 @@ import inspect
 from pathlib import Path
 from typing import Any, get_args
 
-import yaml
 from pydantic import Field, ValidationError
 
 from r2med_ray.errors import ConfigError
@@ -21,6 +20,7 @@ from r2med_ray.rewriting.methods import METHODS, Method
 from r2med_ray.settings.own_code import import_named
 from r2med_ray.settings.registry import Registry, nearest
 from r2med_ray.settings.resources import Frozen
+from r2med_ray.settings.yaml_files import read_yaml
 from r2med_ray.types import Use
 
 SECTION = "methods"
@@ -56,10 +56,7 @@ def load_methods(path: Path | None) -> Registry[Method]:
 
 
 def _read(path: Path) -> list[MethodRow]:
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: {error}") from error
+    values = read_yaml(path)
     rows = values.get(SECTION, []) if isinstance(values, dict) else []
     if not isinstance(rows, list):
         raise ConfigError(f"{path}: {SECTION} must be a list of rows, got {rows!r}")

@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails
 from r2med_ray.errors import ConfigError
 from r2med_ray.settings.config import BenchmarkConfig
 from r2med_ray.settings.registry import nearest
+from r2med_ray.settings.yaml_files import read_yaml
 
 Place: TypeAlias = tuple[int | str, ...]
 """Keys and positions that lead to a value."""
@@ -27,10 +28,7 @@ def load_config(path: Path, overrides: Iterable[str] = ()) -> BenchmarkConfig:
     Raises:
         ConfigError: the file can't be read, or a key or value is wrong; lists every problem.
     """
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: {error}") from error
+    values = read_yaml(path)
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: expected keys like `name:` and `systems:`, got {type(values).__name__}")
     for override in overrides:

@@ -187,7 +187,7 @@ def test_rows_of_a_registered_section_are_read_like_any_others(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("toys: [{name: ball, color: red}]", "ball: colour: Field required\n.*ball: unknown key 'color'"),
+        ("toys: [{name: ball, color: red}]", "ball: colour is missing\n.*ball: unknown key 'color'"),
         ("toys: [{name: ball, colour: red, encoder: all-MiniLM}]", "unknown encoder 'all-MiniLM'"),
         ("toy: []", "unknown key 'toy'. Did you mean 'toys'"),
     ],
@@ -239,6 +239,6 @@ def test_keys_are_computed_without_loading_a_model_library():
 def test_a_key_in_a_row_is_never_printed(tmp_path: Path):
     path = write(tmp_path, "language_models: [{name: x, kind: openai, api_key: sk-secret-123}]")
 
-    with pytest.raises(ConfigError, match="x: model: Field required") as refused:
+    with pytest.raises(ConfigError, match="x: model is missing") as refused:
         load_catalog(path)
     assert "sk-secret-123" not in str(refused.value)

@@ -9,8 +9,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-import yaml
-
 from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.checkpoints import LateInteractionRow, SparseRow
 from r2med_ray.models.catalog.encoders import EncoderRow
@@ -21,6 +19,7 @@ from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.catalog.row import Row
 from r2med_ray.models.catalog.services import ApiEncoderRow
 from r2med_ray.settings.registry import Registry, nearest
+from r2med_ray.settings.yaml_files import read_yaml
 
 SHIPPED = Path(str(resources.files("r2med_ray.models.catalog"))) / "shipped"
 
@@ -162,10 +161,7 @@ def _read(path: Path) -> dict[str, Any]:
     """Return a file's `instructions` and `SECTIONS`. `OTHER_SECTIONS` are left out."""
     kinds = {INSTRUCTIONS: dict, **dict.fromkeys(SECTIONS, list)}
     known = {**kinds, **dict.fromkeys(OTHER_SECTIONS, object)}
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: {error}") from error
+    values = read_yaml(path)
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: expected the keys {', '.join(known)}, got {values!r}")
     for key, value in values.items():

@@ -72,5 +72,7 @@ def _describe(problem: Any, kind: type[Row]) -> str:
         return f"unknown key {where!r}.{nearest(where, known)} Known: {', '.join(known)}"
     message = problem["msg"].removeprefix("Value error, ")
     if problem["type"] == "missing":  # the error's input is the whole row, which may hold a key by mistake
-        return f"{where}: {message}"
+        return f"{where} is missing"
+    if problem["type"] == "string_pattern_mismatch" and where == "class":
+        message = "should be a module and a class in it, e.g. my_module.MyEncoder"
     return f"{where}: {message}, got {problem['input']!r}" if where else message
