@@ -132,7 +132,13 @@ class Workbench:
         return self.system({"retriever": retriever}).first_stages[0]
 
     def system(self, system: Mapping[str, Any], *, depth: int = 100) -> ResolvedSystem:
-        """Look up a system, written as in a benchmark file; `name` may be left out."""
+        """Look up a system, written as in a benchmark file; `name` may be left out.
+
+        Raises:
+            ConfigError: these are no keys and values of a system, or a name is wrong.
+        """
+        if not isinstance(system, Mapping):
+            raise ConfigError(f"a system is keys and values, such as {{'retriever': 'bm25'}}, got {system!r:.80}")
         values = {"name": "workbench", "tasks": ["any"], "systems": [{"name": "system", **system}], "depth": depth}
         [config] = parse_config(values, source="system").systems
         return self._names.system(config, Defaults(depth=depth))
@@ -205,9 +211,10 @@ class Workbench:
         resolved = system if isinstance(system, ResolvedSystem) else self.system(system, depth=depth)
         return self.lead(f"{resolved.name} on {task.name}", rank(task, resolved, device=self.runner.device))
 
-    def measure(self, run: Run, task: Task, measures: Sequence[str] = ("nDCG@10", "R@100")) -> Evaluation:
+    def measure(self, run: Run, task: Task, measures: str | Sequence[str] = ("nDCG@10", "R@100")) -> Evaluation:
         """Measure a run against the task's judgements, see `pipeline.measure`."""
-        return measure(run, task, [Measure.parse(name) for name in measures])
+        names = [measures] if isinstance(measures, str) else measures
+        return measure(run, task, [Measure.parse(name) for name in names])
 
 
 @contextmanager

@@ -63,5 +63,7 @@ def test_a_search_for_no_documents_is_refused(tmp_path: Path, k: Any) -> None:
         task = bench.task("t", documents={"1": "a"}, queries={"q": "a"})
         with pytest.raises(ConfigError, match=rf"should be a whole number from 1, got {k!r}"):
             bench.find(task, "bm25", k=k)
+        with pytest.raises(ConfigError, match=r"a system is keys and values, such as .*, got 'bm25'"):
+            bench.rank(task, "bm25")  # type: ignore[arg-type]
         with pytest.raises(ConfigError, match="a task needs a name"):
             bench.task("", documents={"1": "a"})
