@@ -141,7 +141,7 @@ def _per_query_table(record: BenchmarkRecord) -> pa.Table:
 def _per_query_values(path: Path) -> Mapping[tuple[str, str], dict[str, Json]]:
     """Return (system, task) → the two fields of `Evaluation` that the table holds."""
     found: dict[tuple[str, str], dict[str, Json]] = {}
-    for row in pq.read_table(path).to_pylist():
+    for row in pq.ParquetFile(path).read().to_pylist():
         fields = found.setdefault((row["system"], row["task"]), {"per_query": {}, "num_positives": {}})
         fields["per_query"].setdefault(row["query_id"], {})[row["measure"]] = row["value"]
         if row["num_positives"]:

@@ -62,7 +62,8 @@ class Artifact:
 
     def table(self, file_name: str, columns: Sequence[str] | None = None) -> pa.Table:
         """Return a Parquet file as a table. The file is checked as by `read`."""
-        return pq.read_table(pa.BufferReader(self.read(file_name)), columns=columns)
+        # Not `pq.read_table`: its scanner may hold the bytes in a thread of Arrow when Python ends, which aborts.
+        return pq.ParquetFile(pa.BufferReader(self.read(file_name))).read(columns=columns)
 
     def path(self, file_name: str) -> str:
         """Return a file's path inside the store's file system."""

@@ -2,6 +2,8 @@
 
 import json
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -31,6 +33,22 @@ def test_what_was_written_is_read_with_its_attributes(store: ArtifactStore) -> N
     assert store.get(KEY).table("t.parquet") == TABLE
     assert store.get(KEY).attributes == {"documents": 2}
     assert store.names() == [KEY.name]
+
+
+def test_a_table_is_read_without_a_scanner_that_may_outlive_python(store: ArtifactStore) -> None:
+    # Arrow's scanner may give up a table's bytes in a thread of its own while Python ends. Then the process aborts
+    # with exit code 134, although all work is done. `pyarrow.parquet.read_table` imports the scanner.
+    write(store)
+    program = f"""
+import sys
+from r2med_ray.storage.artifacts import ArtifactStore
+[artifact] = ArtifactStore({store.uri!r}).all()
+print(artifact.table("t.parquet").num_rows, "pyarrow.dataset" in sys.modules)
+"""
+
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+
+    assert done.stdout == "2 False\n"
 
 
 @pytest.mark.parametrize("change", [{"model": "n"}, {"max_length": 255}, {"max_length": 256.0}, {"prompt": ""}])
