@@ -60,13 +60,12 @@ def run_job(
         R2MedError: something is wrong with the configuration, the data, the store or the cluster.
     """
     benchmark = resolve(load_config(config_path, overrides))
-    artifacts = ArtifactStore(store or str(_base() / "store"))
     results = output or _base() / "results" / benchmark.config.name
     if not dry_run:
         require_replaceable(results, benchmark.config.name)
     config = benchmark.config
     with open_workbench(
-        artifacts.uri,
+        store or _base() / "store",
         address=address,
         names=benchmark.names,
         resources=config.resources,

@@ -147,8 +147,8 @@ def _read(answer_format: str, completion: Completion) -> tuple[str, str]:
 
 def _everything_ahead(task: Task, system: ResolvedSystem) -> Expect:
     # What LameR shows its model is searched for at once; an agent comes back to its tool.
-    tool = system.tool if system.config.rewriter and system.config.rewriter.agent else None
-    stages = [stage for stage in (*system.first_stages, tool) if stage]
+    searches_again = system.config.rewriter is not None and system.config.rewriter.agent is not None
+    stages = system.searched_with if searches_again else system.first_stages
     later = _reranking_ahead(system)
     writer = (system.language_model,) if system.language_model else ()
     return Expect(

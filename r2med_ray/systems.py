@@ -23,15 +23,9 @@ from r2med_ray.rewriting.methods import Method, spelled
 from r2med_ray.rewriting.own_methods import load_methods
 from r2med_ray.rewriting.prompts import PromptTask
 from r2med_ray.settings.compat import Difference, Part, Rules, in_force
-from r2med_ray.settings.config import (
-    BenchmarkConfig,
-    RerankerConfig,
-    RetrieverConfig,
-    RewriterConfig,
-    SystemConfig,
-    TaskConfig,
-)
+from r2med_ray.settings.config import BenchmarkConfig, RerankerConfig, RewriterConfig, SystemConfig, TaskConfig
 from r2med_ray.settings.registry import Registry
+from r2med_ray.settings.retriever import RetrieverConfig
 from r2med_ray.storage.keys import Json
 from r2med_ray.types import Compat
 
@@ -82,17 +76,21 @@ class ResolvedSystem:
     """The retriever that the rewriter's language model searches with, or is shown the finds of."""
 
     @property
+    def searched_with(self) -> tuple[FirstStage, ...]:
+        """Every first stage that searches for it: its own, and its rewriter's tool."""
+        return (*self.first_stages, self.tool) if self.tool else self.first_stages
+
+    @property
     def rows(self) -> tuple[object, ...]:
         """The rows of everything that works for it."""
-        stages = [stage for stage in (*self.first_stages, self.tool) if stage]
         models = (self.language_model, self.scorer, self.llm_reranker, self.reranking_model)
-        return (*(stage.row for stage in stages), *(row for row in models if row))
+        return (*(stage.row for stage in self.searched_with), *(row for row in models if row))
 
     @property
     def differences(self) -> tuple[Difference, ...]:
         """What it does as published and not by the right way, because of its `compat`."""
         parts: set[Part] = set()
-        for stage in (stage for stage in (*self.first_stages, self.tool) if stage):
+        for stage in self.searched_with:
             parts |= _PARTS.get(stage.artifact_label, set()) | ({"api"} if stage.work == "ask a service" else set())
         parts |= {"rewriter"} if self.method else set()
         parts |= {"reranker"} if self.config.reranker else set()

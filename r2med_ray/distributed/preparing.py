@@ -22,8 +22,7 @@ from r2med_ray.first_stages.preparation import (
     QueryWork,
     Questions,
     ShardWork,
-    failing_as,
-    make_queries,
+    make_all_queries,
     make_shard,
     queries_left,
     shards_left,
@@ -124,12 +123,7 @@ def _queries(
 def _make_queries(
     store: ArtifactStore, stage: ShardedStage, computing: Computing, work: Sequence[QueryWork]
 ) -> list[dict[str, int]]:
-    maker = stage.load(store, computing)
-    done = []
-    for item in work:
-        with failing_as(STAGES[stage.work], item.unit):
-            done.append(make_queries(store, maker, item))
-    return done
+    return list(make_all_queries(store, stage, computing, work))
 
 
 def pool_for(stage: ShardedStage, pool: Pool) -> Pool:

@@ -7,7 +7,7 @@ from typing import Any
 from r2med_ray.first_stage import Ties
 from r2med_ray.models.catalog.devices import Dtype
 from r2med_ray.settings.compat import Rules
-from r2med_ray.settings.config import RetrieverConfig
+from r2med_ray.settings.retriever import RetrieverConfig
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.types import Corpus, CorpusShard, Query, Task

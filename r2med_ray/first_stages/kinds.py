@@ -17,8 +17,8 @@ from r2med_ray.models.catalog.encoders import EncoderRow
 from r2med_ray.models.catalog.load import Catalog, register_section
 from r2med_ray.models.catalog.row import Row
 from r2med_ray.models.catalog.services import ApiEncoderRow
-from r2med_ray.settings.config import CANDIDATES, RetrieverConfig
 from r2med_ray.settings.registry import nearest
+from r2med_ray.settings.retriever import CANDIDATES, RetrieverConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class FirstStageKind:
     """Builds the stage out of a row and what the benchmark file says about the retriever."""
 
     settings: tuple[str, ...] = ()
-    """The keys of a retriever, beside `model`, that it understands; see `settings.config.RetrieverConfig`."""
+    """The keys of a retriever, beside `model`, that it understands; see `settings.retriever.RetrieverConfig`."""
 
     section: str | None = None
     """Section of the models files that holds its rows."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from r2med_ray.errors import ConfigError
 from r2med_ray.first_stages.kinds import FirstStageKind, register
 from r2med_ray.settings.own_code import import_named
-from r2med_ray.settings.yaml_files import read_yaml
+from r2med_ray.settings.yaml_files import read_list
 
 EXAMPLE = "my_module.MY_KIND"
 
@@ -19,11 +19,7 @@ def load_kinds(path: Path) -> None:
         ConfigError: the file can't be read, or a name leads to no `FirstStageKind` or to one that `register`
             refuses.
     """
-    values = read_yaml(path)
-    named = values.get("kinds", []) if isinstance(values, dict) else []
-    if not isinstance(named, list):
-        raise ConfigError(f"{path}: kinds must be a list of names such as {EXAMPLE}, got {named!r}")
-    for name in named:
+    for name in read_list(path, "kinds", f"names such as {EXAMPLE}"):
         kind = import_named(name, f"{path}: kinds: {name!r}", "FirstStageKind", _is_kind, EXAMPLE)
         try:
             register(kind)

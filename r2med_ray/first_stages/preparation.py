@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from r2med_ray.corpus.loading import ShardRows
 from r2med_ray.errors import R2MedError, StageError
-from r2med_ray.first_stage import MadeBy, Maker, ShardedStage
+from r2med_ray.first_stage import Computing, MadeBy, Maker, ShardedStage
 from r2med_ray.settings.compat import Rules
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey
@@ -25,8 +25,17 @@ STAGES: Mapping[MadeBy, str] = {"encode": "encode", "ask a service": "encode", "
 Corpora: TypeAlias = Sequence[tuple[Task, ShardedStage]]
 """Tasks, each with a stage that is going to search its corpus; all stages of one kind and one `artifact_group`."""
 
-Questions: TypeAlias = Sequence[tuple[Task, ShardedStage, Sequence[Query]]]
-"""Tasks, each with a stage that is going to be asked these queries; the stages as in `Corpora`."""
+
+class QuerySet(NamedTuple):
+    """Queries that a first stage is asked together."""
+
+    task: Task
+    stage: ShardedStage
+    queries: Sequence[Query]
+
+
+Questions: TypeAlias = Sequence[QuerySet]
+"""Query sets, each of another task or stage; the stages as in `Corpora`."""
 
 
 class Work(Protocol):
@@ -150,6 +159,23 @@ def make_queries(store: ArtifactStore, maker: Maker, work: QueryWork) -> dict[st
     """
     _store(store, work.key, maker.make_queries(work.task, work.queries, work.rules))
     return {"documents": len(work.queries), **maker.take_usage()}
+
+
+def make_all_queries(
+    store: ArtifactStore, stage: ShardedStage, computing: Computing, work: Sequence[QueryWork]
+) -> Iterator[dict[str, int]]:
+    """Make and store the artefacts of sets of queries with one maker, and yield what `make_queries` returns for each.
+
+    Raises:
+        StageError: a set failed; the sets before it stay.
+    """
+    if not work:
+        return
+    maker = stage.load(store, computing)
+    for item in work:
+        with failing_as(STAGES[stage.work], item.unit):
+            numbers = make_queries(store, maker, item)
+        yield numbers
 
 
 @contextmanager

@@ -13,7 +13,8 @@ from r2med_ray.evaluation.published import PublishedScore, published
 from r2med_ray.reporting.nano_tables import profiles_of
 from r2med_ray.reporting.summary import Summary, suite_tasks
 from r2med_ray.retrieval.nano_hybrid import LIST_DEPTH, RRF_K
-from r2med_ray.settings.config import FusionConfig, RetrieverConfig
+from r2med_ray.settings.config import FusionConfig
+from r2med_ray.settings.retriever import RetrieverConfig
 
 NUM_TASKS = sum(row.suite == SUITE for row in TASKS.values())
 

@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from r2med_ray.chat import ChatPrompt, Completion, LanguageModel
-from r2med_ray.demands import Ask, Find, Read, Steps
+from r2med_ray.demands import Ask, Steps
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.first_stage import FirstStage
 from r2med_ray.rewriting.answers import FORMATS, NO_ROOM, Answer, read_completion
 from r2med_ray.rewriting.expanding import expand
 from r2med_ray.rewriting.methods import Method, spelled
+from r2med_ray.rewriting.passages import find_passages
 from r2med_ray.rewriting.prompts import numbered
 from r2med_ray.rewriting.published_limits import require_one_text
 from r2med_ray.settings.compat import Rules
@@ -130,12 +131,8 @@ class LiveRewriter:
         """Return the texts that the first search finds for each query, best first."""
         assert self._tool is not None
         assert self.config.candidates is not None
-        run = yield Find(task=self._task, stage=self._tool, queries=tuple(queries), k=self.config.candidates.depth)
-        doc_ids = frozenset(hit.doc_id for ranking in run.rankings.values() for hit in ranking)
-        documents = (yield Read(task=self._task, doc_ids=doc_ids)) if doc_ids else {}
-        return {
-            query_id: [documents[hit.doc_id].content for hit in ranking] for query_id, ranking in run.rankings.items()
-        }
+        found = yield from find_passages(self._task, self._tool, queries, self.config.candidates.depth)
+        return {query_id: [text for _, text in passages] for query_id, passages in found.items()}
 
     def _versions(self, query: Query, found: Mapping[QueryId, Sequence[str]]) -> list[str]:
         """Return the text that the model is told, and shorter versions to try in turn if the text is too long."""

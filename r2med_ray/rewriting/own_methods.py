@@ -20,7 +20,8 @@ from r2med_ray.rewriting.methods import METHODS, Method
 from r2med_ray.settings.own_code import import_named
 from r2med_ray.settings.registry import Registry, nearest
 from r2med_ray.settings.resources import Frozen
-from r2med_ray.settings.yaml_files import read_yaml
+from r2med_ray.settings.row_problems import row_problem
+from r2med_ray.settings.yaml_files import read_list
 from r2med_ray.types import Use
 
 SECTION = "methods"
@@ -56,10 +57,7 @@ def load_methods(path: Path | None) -> Registry[Method]:
 
 
 def _read(path: Path) -> list[MethodRow]:
-    values = read_yaml(path)
-    rows = values.get(SECTION, []) if isinstance(values, dict) else []
-    if not isinstance(rows, list):
-        raise ConfigError(f"{path}: {SECTION} must be a list of rows, got {rows!r}")
+    rows = read_list(path, SECTION, "rows")
     return [_parsed(row, path, number) for number, row in enumerate(rows, start=1)]
 
 
@@ -74,12 +72,7 @@ def _parsed(values: Any, path: Path, number: int) -> MethodRow:
 
 def _problem(problem: Any) -> str:
     key, given, kind = ".".join(map(str, problem["loc"])), problem["input"], problem["type"]
-    known = [field.alias or name for name, field in MethodRow.model_fields.items()]
     match kind:
-        case "extra_forbidden":
-            return f"unknown key {key!r}.{nearest(key, known)} Known: {', '.join(known)}"
-        case "missing":
-            return f"{key} is missing"
         case "literal_error":
             uses = get_args(Use)
             return f"{key} should be one of {', '.join(uses)}, got {given!r}.{nearest(str(given), uses)}"
@@ -87,7 +80,7 @@ def _problem(problem: Any) -> str:
             return f"{key} should be small letters and digits, with dashes between them, got {given!r}"
         case "model_type":
             return f"should be keys and values, e.g. `{{name: my-method, use: replaces}}`, got {given!r}"
-    return f"{key}: {problem['msg']}, got {given!r}"
+    return row_problem(problem, MethodRow)
 
 
 def _method(row: MethodRow, path: Path) -> Method:

@@ -7,13 +7,14 @@ the catalogues by the plan, before anything starts.
 """
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from r2med_ray.settings.own_measure import OwnMeasureConfig
 from r2med_ray.settings.registry import nearest
 from r2med_ray.settings.resources import Frozen, ResourcesConfig
+from r2med_ray.settings.retriever import RetrieverConfig, RetrieverField
 from r2med_ray.types import Combine, Compat
 
 
@@ -44,38 +45,6 @@ class TaskConfig(Frozen):
 
     split: str = "test"
     """The qrels to use if the layout has several (`qrels/test.tsv`), or the domain (`biology` of BRIGHT)."""
-
-
-class RetrieverConfig(Frozen):
-    """A first stage. `model` names a row of the catalogue, and the other keys override this row."""
-
-    model: str
-    candidates: str | None = None
-    """Ranked lists that exist already, in place of `model`: `bm25`, `dense` or `reranking_hybrid` of a Nano set, or
-    the path of a Parquet or TREC run file. `{task}` in the path becomes the task's name."""
-
-    safeguard: Literal["keep", "drop"] | None = None
-    """Whether the positive that Nano sets add at rank 101 of `candidates` stays. If left out, it stays."""
-
-    k1: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    b: float | None = Field(default=None, ge=0, le=1)
-    max_length: int | None = Field(default=None, ge=1)
-    dtype: Literal["float32", "bfloat16", "float16"] | None = None
-    index: str | None = None
-    """A FAISS factory string. If left out, it is `Flat`, which is exact."""
-
-
-CANDIDATES = "candidates"
-"""The value of `model` if `candidates` is given in its place."""
-
-
-def _as_retriever(value: Any) -> Any:
-    if isinstance(value, dict) and CANDIDATES in value and "model" not in value:
-        return {"model": CANDIDATES, **value}
-    return {"model": value} if isinstance(value, str) else value
-
-
-RetrieverField = Annotated[RetrieverConfig, BeforeValidator(_as_retriever)]
 
 
 class FusionConfig(Frozen):

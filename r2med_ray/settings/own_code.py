@@ -10,6 +10,9 @@ from typing import Any
 from r2med_ray.errors import ConfigError, OwnCodeError, R2MedError
 from r2med_ray.settings.registry import nearest
 
+DOTTED_NAME = r"[^\W\d]\w*(?:\.[^\W\d]\w*)+"
+"""The pattern of a module and a name in it, e.g. `my_module.MyEncoder`."""
+
 
 def import_named(name: object, where: str, what: str, is_right: Callable[[Any], bool], example: str) -> Any:
     """Return what a dotted name leads to.

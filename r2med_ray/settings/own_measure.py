@@ -5,6 +5,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import ConfigDict, Field, field_validator
 
+from r2med_ray.settings.own_code import DOTTED_NAME
 from r2med_ray.settings.resources import Frozen
 
 BoundField: TypeAlias = Annotated[float, Field(allow_inf_nan=False)] | None
@@ -27,7 +28,7 @@ class OwnMeasureConfig(Frozen):
     @field_validator("class_")
     @classmethod
     def _is_dotted(cls, path: str) -> str:
-        if not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)+", path):
+        if not re.fullmatch(DOTTED_NAME, path):
             raise ValueError("should be a module and a function in it, e.g. my_module.my_measure")
         return path
 

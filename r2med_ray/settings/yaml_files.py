@@ -43,3 +43,21 @@ def read_yaml(path: Path) -> Any:
         raise ConfigError(f"{path}: can't be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: {error}") from error
+
+
+def read_list(path: Path, key: str, of: str) -> list[Any]:
+    """Return the list that a YAML file has under a key; an empty list if the file doesn't have the key.
+
+    Args:
+        path: the file. Its other keys are not read.
+        key: the key of the list.
+        of: what the list should hold, for errors.
+
+    Raises:
+        ConfigError: see `read_yaml`, or the value is no list.
+    """
+    values = read_yaml(path)
+    found = values.get(key, []) if isinstance(values, dict) else []
+    if not isinstance(found, list):
+        raise ConfigError(f"{path}: {key} must be a list of {of}, got {found!r}")
+    return found

@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from r2med_ray.first_stage import ShardedStage
+from r2med_ray.first_stages.preparation import QuerySet
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Task
 from r2med_ray.workbench.answers import Answer, RunAnswer, ScoresAnswer, TextsAnswer
 from r2med_ray.workbench.ledger import Group
 from r2med_ray.workbench.parts import Part
 from r2med_ray.workbench.places import LISTS, START_RANK, Place, Places
-from r2med_ray.workbench.runner import QuerySet, Runner
+from r2med_ray.workbench.runner import Runner
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from r2med_ray.chat import ChatPrompt, Completion
 from r2med_ray.corpus.catalog import fetcher, resolve_tasks
 from r2med_ray.corpus.convert import convert_documents, load_corpus
 from r2med_ray.corpus.loading import load_task
-from r2med_ray.demands import Ask, Find, Read, Steps
+from r2med_ray.demands import Ask, Demand, Find, Read, Steps
 from r2med_ray.errors import ConfigError, NotAtHand
 from r2med_ray.evaluation.evaluate import Evaluation
 from r2med_ray.evaluation.measures import Measure
@@ -34,7 +34,6 @@ from r2med_ray.workbench.driver import Driver
 from r2med_ray.workbench.own_data import Texts, own_documents, own_qrels, own_queries
 from r2med_ray.workbench.parts import Ended, Part
 from r2med_ray.workbench.runner import Runner
-from r2med_ray.workbench.sizing import size_pools
 from r2med_ray.workbench.worklog import Worklog
 
 T = TypeVar("T")
@@ -163,7 +162,9 @@ class Workbench:
         """
         stage = self.stage(retriever) if isinstance(retriever, str | Mapping) else retriever
         asked = task.queries if queries is None else own_queries(queries, task.name)
-        return self.lead(f"search of {task.name}", _find(Find(task=task, stage=stage, queries=asked, k=k, keep=keep)))
+        demand = Find(task=task, stage=stage, queries=asked, k=k, keep=keep)
+        run: Run = self.lead(f"search of {task.name}", _answer(demand))
+        return run
 
     def ask(self, model: str, prompts: Sequence[str], *, seed: int = 42) -> list[Completion | None]:
         """Have a language model of the catalogue answer prompts, in their order; None where one is too long for it.
@@ -178,7 +179,9 @@ class Workbench:
             ChatPrompt(unit=f"prompt {number}", messages=({"role": "user", "content": text},), seed=seed)
             for number, text in enumerate(prompts)
         ]
-        return self.lead(f"prompts for {model}", _ask(Ask(model=row, prompts=tuple(asked))))
+        demand = Ask(model=row, prompts=tuple(asked))
+        texts: list[Completion | None] = self.lead(f"prompts for {model}", _answer(demand))
+        return texts
 
     def score(
         self, reranker: str, task: Task, run: Run, queries: Texts | Iterable[Query] | None = None, *, depth: int = 100
@@ -255,12 +258,10 @@ def open_workbench(
         yield Workbench(kept, LocalRunner(names.catalog, kept, resources, worklog), names, worklog, resources)
         return
     from r2med_ray.distributed.session import connect
-    from r2med_ray.workbench.on_cluster import ClusterRunner, models_at_hand
+    from r2med_ray.workbench.on_cluster import ClusterRunner
 
     with connect(address) as capacity:
-        pools = size_pools(resources, capacity)
-        check = models_at_hand(names.catalog, pools, capacity) if ask_for_models else None
-        runner = ClusterRunner(name, names.catalog, kept, resources, capacity, worklog, check)
+        runner = ClusterRunner(name, names.catalog, kept, resources, capacity, worklog, ask_for_models=ask_for_models)
         yield Workbench(kept, runner, names, worklog, resources)
 
 
@@ -276,14 +277,10 @@ def fetch_published(task: Task, file: str) -> Path:
     return fetch(file)
 
 
-def _find(find: Find) -> Steps[Run]:
-    run: Run = yield find
-    return run
-
-
-def _ask(ask: Ask) -> Steps[list[Completion | None]]:
-    texts: list[Completion | None] = yield ask
-    return texts
+def _answer(demand: Demand) -> Steps[Any]:
+    """Yield one demand, and return its answer."""
+    answer = yield demand
+    return answer
 
 
 def _score(reranker: PairReranker, task: Task, run: Run, queries: Sequence[Query], depth: int) -> Steps[Run]:

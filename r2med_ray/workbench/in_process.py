@@ -16,11 +16,10 @@ from r2med_ray.first_stages.preparation import (
     STAGES,
     Corpora,
     Left,
-    QueryWork,
     Questions,
     ShardWork,
     failing_as,
-    make_queries,
+    make_all_queries,
     make_shard,
     queries_left,
     shards_left,
@@ -84,7 +83,8 @@ class InProcess:
         if left is None:
             return None
         label = f"{STAGES[stage.work]} queries for {stage.label}"
-        return follow(label, left, self._make_queries(stage, left), stage.cost)
+        made = make_all_queries(self._store, stage, self._computing, left.work)
+        return follow(label, left, made, stage.cost)
 
     def open_index(self, task: Task, stage: ShardedStage) -> PlainIndex:
         """Load the index of every shard of a task's corpus; what is made of them must be stored.
@@ -110,13 +110,4 @@ class InProcess:
             with failing_as(STAGES[stage.work], work.unit):
                 shard = read_shard(self._store, work.shard, skip_rows=work.skip_rows)
                 numbers = make_shard(self._store, maker, work, shard)
-            yield numbers
-
-    def _make_queries(self, stage: ShardedStage, left: Left[QueryWork]) -> Iterator[Mapping[str, int]]:
-        if not left.work:
-            return
-        maker = stage.load(self._store, self._computing)
-        for work in left.work:
-            with failing_as(STAGES[stage.work], work.unit):
-                numbers = make_queries(self._store, maker, work)
             yield numbers

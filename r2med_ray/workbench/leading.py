@@ -52,12 +52,12 @@ class Leading:
             for part in self._live.values():
                 part.start()
             yield from self._go_on(list(self._live))
+            batches = self._sorted()
             while self._live:
-                batches = self._sorted()
                 batch = self._chosen(batches)
                 self._serve(batch, batches)
                 yield from self._go_on(list(batch.waiting))
-                self._sorted()
+                batches = self._sorted()
                 self._holders.end(ledger.idle(self._holders.reserved))
 
     def _go_on(self, names: list[str]) -> Iterator[tuple[str, Ended[Any] | NotAtHand]]:

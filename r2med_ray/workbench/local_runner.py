@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from r2med_ray.chat import LanguageModel, TextGenerator
 from r2med_ray.errors import NotAtHand
 from r2med_ray.first_stage import Computing, ShardedStage
-from r2med_ray.first_stages.preparation import STAGES
+from r2med_ray.first_stages.preparation import STAGES, Corpora, Questions
 from r2med_ray.models.catalog.devices import best_device
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.catalog.load import Catalog
@@ -23,7 +23,6 @@ from r2med_ray.types import Reranking, Task
 from r2med_ray.workbench.catalog_rows import language_model_row, reranker_row
 from r2med_ray.workbench.in_process import InProcess, PlainIndex
 from r2med_ray.workbench.ledger import Need
-from r2med_ray.workbench.runner import Corpora, QuerySet
 from r2med_ray.workbench.side_by_side import side_by_side
 from r2med_ray.workbench.worklog import Worklog
 
@@ -99,7 +98,7 @@ class LocalRunner:
             report = self._apart(partial(self._work.prepare_shards, corpora, stop=self.stop))
             self._worklog.note(STAGES[stage.work], stage.label, report, stage.cost)
 
-    def prepare_queries(self, sets: Sequence[QuerySet]) -> None:
+    def prepare_queries(self, sets: Questions) -> None:
         if sets:
             stage = sets[0].stage
             report = self._apart(partial(self._work.prepare_queries, sets))

@@ -12,7 +12,7 @@ from r2med_ray.distributed.preparing import pool_for, prepare_queries, prepare_s
 from r2med_ray.distributed.searching import ShardedRetriever, open_index
 from r2med_ray.errors import CapacityError, NotAtHand
 from r2med_ray.first_stage import Computing, ShardedStage
-from r2med_ray.first_stages.preparation import STAGES
+from r2med_ray.first_stages.preparation import STAGES, Corpora, Questions
 from r2med_ray.models.at_hand import ModelsAtHand, gpu_memory_gb
 from r2med_ray.models.catalog.devices import prepare_worker
 from r2med_ray.models.catalog.language_models import LanguageModelRow
@@ -27,14 +27,13 @@ from r2med_ray.serving.engines import engine_digest, engine_of, served_engine
 from r2med_ray.serving.llm_app import Engine
 from r2med_ray.serving.reranker_app import serve_pair_scorer
 from r2med_ray.serving.serve_session import application_name, start_serve
-from r2med_ray.settings.pools import CPUS_FOR_READING, CPUS_OF_AN_INGRESS, ClusterCapacity, Pool, Pools
+from r2med_ray.settings.pools import CPUS_FOR_READING, CPUS_OF_AN_INGRESS, ClusterCapacity, Pool
 from r2med_ray.settings.resources import ResourcesConfig
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import fingerprint
 from r2med_ray.types import Reranking, Task
 from r2med_ray.workbench.catalog_rows import language_model_row, reranker_row
 from r2med_ray.workbench.ledger import Need
-from r2med_ray.workbench.runner import Corpora, QuerySet
 from r2med_ray.workbench.sizing import require_language_model, size_pools
 from r2med_ray.workbench.worklog import Worklog
 
@@ -49,7 +48,7 @@ class ClusterRunner:
         resources: what each stage may reserve.
         capacity: what the cluster has.
         worklog: gets what was done.
-        models: asked for each model before it has to work; None asks nobody, and a worker finds out what it lacks.
+        ask_for_models: whether each model is checked before it has to work. If not, a worker finds out what it lacks.
 
     Raises:
         CapacityError: a stage asks for more than the cluster has.
@@ -63,7 +62,8 @@ class ClusterRunner:
         resources: ResourcesConfig,
         capacity: ClusterCapacity,
         worklog: Worklog,
-        models: ModelsAtHand | None = None,
+        *,
+        ask_for_models: bool = False,
     ) -> None:
         self.stop = threading.Event()
         self.capacity = Need(cpus=capacity.cpus, gpus=capacity.gpus)
@@ -74,7 +74,7 @@ class ClusterRunner:
         self._resources = resources
         self._cluster = capacity
         self._worklog = worklog
-        self._models = models
+        self._models = self._models_at_hand() if ask_for_models else None
         self._serves_models = False
         """Whether an engine will have to run: Serve's proxy then has to be there from the start."""
 
@@ -144,7 +144,7 @@ class ClusterRunner:
         )
         self._worklog.note(STAGES[stage.work], stage.label, report, stage.cost)
 
-    def prepare_queries(self, sets: Sequence[QuerySet]) -> None:
+    def prepare_queries(self, sets: Questions) -> None:
         if not sets:
             return
         stage = sets[0].stage
@@ -173,6 +173,11 @@ class ClusterRunner:
         assert proxy is not None
         address = stack.enter_context(served_engine(self._name, row, self._engine(row), proxy))
         return Model(address, stack, self.stop)
+
+    def _models_at_hand(self) -> ModelsAtHand:
+        """Return what checks models before they have to work, for `when_missing: skip`."""
+        memory_gb = gpu_memory_gb() if self.device == "cuda" else self._cluster.memory_gb_of_largest_node
+        return ModelsAtHand(self._catalog, memory_gb=memory_gb, device=self.device, ask_hub=hub_answers())
 
     @property
     def _host(self) -> str:
@@ -238,13 +243,6 @@ class Model:
     def close(self) -> None:
         """End the engine."""
         self.stack.close()
-
-
-def models_at_hand(catalog: Catalog, pools: Pools, capacity: ClusterCapacity) -> ModelsAtHand:
-    """Return what checks models before they have to work, for `when_missing: skip`."""
-    device = pools.encode.device
-    memory_gb = gpu_memory_gb() if device == "cuda" else capacity.memory_gb_of_largest_node
-    return ModelsAtHand(catalog, memory_gb=memory_gb, device=device, ask_hub=hub_answers())
 
 
 def _all_of(pool: Pool) -> Need:

@@ -147,7 +147,7 @@ def _shards(
     """Count what is stored of each corpus, once per group of first stages that share it."""
     stages: dict[tuple[type[FirstStage], str], FirstStage] = {}
     for system in benchmark.systems:
-        for stage in (stage for stage in (*system.first_stages, system.tool) if stage):
+        for stage in system.searched_with:
             stages.setdefault((type(stage), stage.artifact_group), stage)
     for item, stage in product(found, stages.values()):
         corpus, task = item.task.corpus, item.task.name

@@ -2,32 +2,18 @@
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from r2med_ray.chat import LanguageModel, TextGenerator
 from r2med_ray.first_stage import ShardedStage
-from r2med_ray.protocols import Candidates, Scorer
-from r2med_ray.types import Query, Reranking, Run, Task
+from r2med_ray.first_stages.preparation import Corpora, Questions
+from r2med_ray.protocols import Candidates, Retriever, Scorer
+from r2med_ray.types import Reranking, Task
 from r2med_ray.workbench.ledger import Need
 
-Corpora: TypeAlias = Sequence[tuple[Task, ShardedStage]]
-"""Corpora, each with the first stage that is going to search it."""
 
-
-class QuerySet(NamedTuple):
-    """Queries that a first stage is asked together."""
-
-    task: Task
-    stage: ShardedStage
-    queries: tuple[Query, ...]
-
-
-class OpenIndex(Protocol):
+class OpenIndex(Retriever, Protocol):
     """The index of one corpus, ready for searches until it is closed."""
-
-    def retrieve(self, queries: Sequence[Query], *, k: int) -> Run:
-        """Return a ranking for every query; an empty one where nothing matches."""
-        ...
 
     def close(self) -> None:
         """Free what it holds."""
@@ -123,7 +109,7 @@ class Runner(Protocol):
         """
         ...
 
-    def prepare_queries(self, sets: Sequence[QuerySet]) -> None:
+    def prepare_queries(self, sets: Questions) -> None:
         """Store what is made of queries; all stages share one model."""
         ...
 

@@ -82,7 +82,6 @@ class Texts:
         written: dict[str, Completion | None] = {}
         while waiting := {digest: item for digest, item in asked.items() if digest not in written}:
             items = list(waiting.values())
-
             try:
                 generator.generate([prompt for _, prompt in items], keep=partial(self._keep, model, items, written))
             except ContextError as error:

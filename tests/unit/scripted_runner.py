@@ -8,6 +8,7 @@ from typing import Any
 from r2med_ray.chat import LanguageModel, TextGenerator
 from r2med_ray.errors import NotAtHand
 from r2med_ray.first_stage import ShardedStage
+from r2med_ray.first_stages.preparation import Corpora, QuerySet
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.protocols import Scorer
 from r2med_ray.settings.resources import ResourcesConfig
@@ -16,7 +17,6 @@ from r2med_ray.types import Task
 from r2med_ray.workbench.in_process import PlainIndex
 from r2med_ray.workbench.ledger import Need
 from r2med_ray.workbench.local_runner import LocalRunner
-from r2med_ray.workbench.runner import Corpora, QuerySet
 from r2med_ray.workbench.worklog import Worklog
 from tests.fakes import ScriptedGenerator, SharedWords
 

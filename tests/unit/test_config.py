@@ -8,9 +8,10 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.settings.config import BenchmarkConfig, FusionConfig, RetrieverConfig, TaskConfig
+from r2med_ray.settings.config import BenchmarkConfig, FusionConfig, TaskConfig
 from r2med_ray.settings.config_files import find_place, load_config, parse_config
 from r2med_ray.settings.resources import LanguageModelResources
+from r2med_ray.settings.retriever import RetrieverConfig
 
 VALID: dict[str, Any] = {"name": "x", "tasks": ["Demo-*"], "systems": [{"name": "b", "retriever": "bm25"}]}
 

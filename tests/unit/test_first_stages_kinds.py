@@ -15,7 +15,7 @@ from r2med_ray.indexing.bm25 import BM25_ROWS
 from r2med_ray.models.catalog import load
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.settings.compat import Rules
-from r2med_ray.settings.config import RetrieverConfig
+from r2med_ray.settings.retriever import RetrieverConfig
 from tests.word_overlap import WORD_OVERLAP, OverlapRow, OverlapStage
 
 

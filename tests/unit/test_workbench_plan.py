@@ -10,6 +10,7 @@ from r2med_ray.chat import LanguageModel
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task, read_task_queries
 from r2med_ray.first_stage import ShardedStage
+from r2med_ray.first_stages.preparation import Corpora, QuerySet
 from r2med_ray.protocols import Scorer
 from r2med_ray.settings.config_files import parse_config
 from r2med_ray.settings.pools import ClusterCapacity
@@ -18,7 +19,6 @@ from r2med_ray.systems import resolve
 from r2med_ray.types import Task
 from r2med_ray.workbench.on_cluster import ClusterRunner
 from r2med_ray.workbench.plan import make_plan
-from r2med_ray.workbench.runner import Corpora, QuerySet
 from r2med_ray.workbench.worklog import Worklog
 
 LAPTOP = ClusterCapacity(num_nodes=1, cpus=2, gpus=0, cpus_of_largest_node=2)

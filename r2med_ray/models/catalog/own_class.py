@@ -6,12 +6,13 @@ from pydantic import Field, model_validator
 
 from r2med_ray.models.catalog.needs import PythonModule
 from r2med_ray.models.catalog.row import Row
+from r2med_ray.settings.own_code import DOTTED_NAME
 
 
 class OwnClassRow(Row):
     """A model that a class of the user's may load."""
 
-    class_: str = Field(default="", alias="class", pattern=r"^(?:[^\W\d]\w*(?:\.[^\W\d]\w*)+)?$")
+    class_: str = Field(default="", alias="class", pattern=rf"^(?:{DOTTED_NAME})?$")
     """The class that loads the model, e.g. `my_module.MyClass`. The class is called as
     `MyClass(row, device=..., token_budget=...)`, and is imported only when the model is built."""
 

@@ -10,6 +10,7 @@ from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.row import Row
 from r2med_ray.models.catalog.sources import is_folder
 from r2med_ray.settings.registry import nearest
+from r2med_ray.settings.row_problems import row_problem
 
 PLACES = ("model", "document_model", "tokenizer")
 """Keys of rows that may name a folder. The folder is relative to the file."""
@@ -37,7 +38,7 @@ def parse_row(kind: type[R], given: Any, sets: Mapping[str, Any], path: Path) ->
         return kind.model_validate(values)
     except ValidationError as error:
         name = values.get("name") if isinstance(values, dict) else values
-        problems = "\n".join(f"  {name}: {_describe(problem, kind)}" for problem in error.errors())
+        problems = "\n".join(f"  {name}: {row_problem(problem, kind)}" for problem in error.errors())
         raise ConfigError(f"{path}:\n{problems}") from error
 
 
@@ -63,16 +64,3 @@ def _with_folders(values: dict[str, Any], path: Path) -> dict[str, Any]:
     """Make the paths of folders absolute."""
     folders = {key: values[key] for key in PLACES if is_folder(str(values.get(key, "")))}
     return values | {key: str((path.parent / Path(f).expanduser()).absolute()) for key, f in folders.items()}
-
-
-def _describe(problem: Any, kind: type[Row]) -> str:
-    where = ".".join(str(step) for step in problem["loc"])
-    if problem["type"] == "extra_forbidden":
-        known = [field.alias or name for name, field in kind.model_fields.items()]
-        return f"unknown key {where!r}.{nearest(where, known)} Known: {', '.join(known)}"
-    message = problem["msg"].removeprefix("Value error, ")
-    if problem["type"] == "missing":  # the error's input is the whole row, which may hold a key by mistake
-        return f"{where} is missing"
-    if problem["type"] == "string_pattern_mismatch" and where == "class":
-        message = "should be a module and a class in it, e.g. my_module.MyEncoder"
-    return f"{where}: {message}, got {problem['input']!r}" if where else message

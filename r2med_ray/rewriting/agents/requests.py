@@ -1,18 +1,16 @@
 """Carries out the requests of search agents. If a request can't be carried out, the agent is told why."""
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
-from r2med_ray.demands import Find, Read, Steps
+from r2med_ray.demands import Steps
 from r2med_ray.first_stage import FirstStage
 from r2med_ray.rewriting.agents.condensing import Condenser
 from r2med_ray.rewriting.agents.conversations import NO_MORE
 from r2med_ray.rewriting.agents.formats import AgentFormat
 from r2med_ray.rewriting.agents.transcripts import Transcript, Turn
+from r2med_ray.rewriting.passages import Passage, find_passages
 from r2med_ray.settings.config import SearchAgentConfig
-from r2med_ray.types import DocId, Query, Task
-
-FoundPassage: TypeAlias = tuple[DocId, str]
+from r2med_ray.types import Query, Task
 
 NEITHER = "That was neither an answer nor a request. Write what to look for between {start} and {end}, or answer."
 EMPTY = "The request was empty. Write what to look for between {start} and {end}."
@@ -64,14 +62,11 @@ class Requests:
             if transcript.requests >= self._limits.max_turns:
                 turn.shown = f"{turn.shown}\n{NO_MORE}"
 
-    def _find(self, requests: Sequence[str]) -> Steps[list[list[FoundPassage]]]:
+    def _find(self, requests: Sequence[str]) -> Steps[list[list[Passage]]]:
         """Return the passages that are found for each request, best first: ids with texts."""
         queries = tuple(Query(query_id=f"request {number}", text=text) for number, text in enumerate(requests))
-        run = yield Find(task=self._task, stage=self._tool, queries=queries, k=self._limits.depth)
-        rankings = [run.rankings[query.query_id] for query in queries]
-        doc_ids = frozenset(hit.doc_id for ranking in rankings for hit in ranking)
-        documents = (yield Read(task=self._task, doc_ids=doc_ids)) if doc_ids else {}
-        return [[(hit.doc_id, documents[hit.doc_id].content) for hit in ranking] for ranking in rankings]
+        found = yield from find_passages(self._task, self._tool, queries, self._limits.depth)
+        return [found[query.query_id] for query in queries]
 
     def _problem(self, turn: Turn) -> str | None:
         """Return a message on what is wrong with a request; None if nothing is wrong."""

@@ -93,8 +93,9 @@ class SearchAgent:
         requests = Requests(task, tool, form, self._limits, condenser)
         self._leader = Leader(model, self._talk, start, requests, self._limits, config.seed)
 
-    def inputs(self) -> dict[str, Json]:
-        """Return everything that changes a conversation, for artefact keys."""
+    @cached_property
+    def _inputs(self) -> dict[str, Json]:
+        """Everything that changes a conversation, for artefact keys."""
         return {
             "method": self._method,
             "generator": dict(self._model.generation_inputs()),
@@ -105,10 +106,6 @@ class SearchAgent:
             "conversation": self._talk.inputs(),
             "rules": VERSION,
         }
-
-    @cached_property
-    def _inputs(self) -> dict[str, Json]:
-        return self.inputs()
 
     def key(self, query: Query) -> ArtifactKey:
         """Return the key of a query's transcript. Queries with the same text share a transcript."""
