@@ -236,7 +236,7 @@ def _system_record(resolved: ResolvedSystem) -> SystemRecord:
     return SystemRecord(
         name=resolved.name,
         description=resolved.describe(),
-        settings={stage.label: stage.settings() for stage in resolved.first_stages},
+        settings={first_stage.label: first_stage.settings() for first_stage in resolved.first_stages},
         compat=resolved.rules.compat,
         differences=tuple(row.id for row in resolved.differences),
         published_key=resolved.published_key,

@@ -1,6 +1,6 @@
 """Demands of the parts of a system, as plain values: a part yields a demand and is sent the answer.
 
-    found = yield Find(task=task, stage=stage, queries=queries, k=10)        -> Run
+    found = yield Find(task=task, first_stage=first_stage, queries=queries, k=10)        -> Run
     texts = yield Ask(model=model, prompts=prompts)                          -> list[Completion | None]
     graded = yield Score(scorer=scorer, candidates=candidates)               -> Reranking
 
@@ -29,7 +29,7 @@ class Find:
     """A search. The answer is a `Run`: the best k documents of every query."""
 
     task: Task
-    stage: FirstStage
+    first_stage: FirstStage
     queries: tuple[Query, ...]
     k: int
     keep: bool = True

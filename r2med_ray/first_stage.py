@@ -57,7 +57,7 @@ class Maker(Protocol):
     def make_queries(self, task: str, queries: Sequence[Query], rules: Rules) -> Mapping[str, pa.Table]:
         """Return file name → table for queries: one row per query, in their order. No file if nothing is stored.
 
-        The rules are those of the stage that asks, because stages that share a maker may have different rules.
+        The rules are those of the first stage that asks, because others that share a maker may have other rules.
         """
         return {}
 
@@ -66,12 +66,26 @@ class Maker(Protocol):
         return {}
 
 
-class StageFacts(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFacts:
+    """What the model cards of other benchmarks ask about a first stage's model."""
+
+    vectors: Literal["none", "dense", "sparse", "late-interaction"] = "none"
+    checkpoint: str | None = None
+    revision: str | None = None
+    similarity: Literal["cosine", "dot"] | None = None
+    max_length: int | None = None
+    """Tokens kept of a document."""
+
+    has_prompts: bool = False
+
+
+class FirstStageFacts(Protocol):
     """What every first stage says about itself. A first stage is hashable by value, and cheap to build."""
 
     @property
     def row(self) -> object:
-        """The stage's row in the catalogue."""
+        """The first stage's row in the catalogue."""
         ...
 
     @property
@@ -79,25 +93,25 @@ class StageFacts(Protocol):
 
     @property
     def label(self) -> str:
-        """The stage's name in tables and logs."""
+        """The first stage's name in tables and logs."""
         ...
 
     @property
     def published(self) -> str | None:
-        """The stage's key in R2MED's published results; None if it has no published results."""
+        """The first stage's key in R2MED's published results; None if it has no published results."""
         ...
 
     @property
     def artifact_group(self) -> str:
-        """The name of a group of stages. Stages of one kind and one group share the artefacts of a corpus.
+        """The name of a group of first stages. First stages of one kind and group share the artefacts of a corpus.
 
-        So one model serves all stages of the group.
+        So one model serves all first stages of the group.
         """
         ...
 
     @property
     def artifact_label(self) -> str:
-        """What the stage's artefacts hold, e.g. `vectors`."""
+        """What the first stage's artefacts hold, e.g. `vectors`."""
         ...
 
     @property
@@ -106,18 +120,20 @@ class StageFacts(Protocol):
         ...
 
     def settings(self) -> Mapping[str, Json]:
-        """Return the settings of the stage that a report shows."""
+        """Return the settings of the first stage that a report shows."""
         ...
 
     def inputs(self, task: Task, device: str) -> Mapping[str, Json]:
         """Return everything about corpus and retriever that changes a run."""
         ...
 
+    def model_facts(self) -> ModelFacts: ...
 
-class ShardedStage(StageFacts, Protocol):
+
+class ShardedFirstStage(FirstStageFacts, Protocol):
     """A first stage that is prepared, indexed and searched shard by shard.
 
-    A sharded stage has the pure callables of its kind. No callable knows a cluster: `distributed` calls them in
+    A sharded first stage has the pure callables of its kind. No callable knows a cluster: `distributed` calls them in
     workers, `workbench.in_process` calls them in its own process.
     """
 
@@ -128,7 +144,7 @@ class ShardedStage(StageFacts, Protocol):
     def ties(self) -> Ties: ...
 
     def skip_rows(self, corpus: Corpus, shard: CorpusShard) -> tuple[int, ...]:
-        """Return the rows of a shard that the stage doesn't read."""
+        """Return the rows of a shard that the first stage doesn't read."""
         ...
 
     def shard_key(self, task: str, corpus: Corpus, shard: CorpusShard, device: str) -> ArtifactKey:
@@ -166,7 +182,7 @@ class ShardedStage(StageFacts, Protocol):
         ...
 
 
-class DirectStage(StageFacts, Protocol):
+class DirectFirstStage(FirstStageFacts, Protocol):
     """A first stage that answers without preparation: nothing is made of the corpus, and no index is opened."""
 
     @property
@@ -181,5 +197,5 @@ class DirectStage(StageFacts, Protocol):
         ...
 
 
-FirstStage: TypeAlias = ShardedStage | DirectStage
-"""A retriever with all its settings. `stage.work == "nothing"` tells a type checker which of the two a stage is."""
+FirstStage: TypeAlias = ShardedFirstStage | DirectFirstStage
+"""A retriever with all its settings. `first_stage.work == "nothing"` tells a type checker which of the two it is."""

@@ -100,8 +100,8 @@ def _search(task: Task, system: ResolvedSystem, queries: Sequence[Query]) -> Ste
     config, k = system.config, system.depth
     searches = searches_of(queries, config.rewriter.combine if config.rewriter else "mean")
     runs: list[Run] = yield tuple(
-        Find(task=task, stage=stage, queries=search.queries, k=k)
-        for stage in system.first_stages
+        Find(task=task, first_stage=first_stage, queries=search.queries, k=k)
+        for first_stage in system.first_stages
         for search in searches
     )
     per_stage = [runs[start : start + len(searches)] for start in range(0, len(runs), len(searches))]
@@ -148,11 +148,13 @@ def _read(answer_format: str, completion: Completion) -> tuple[str, str]:
 def _everything_ahead(task: Task, system: ResolvedSystem) -> Expect:
     # What LameR shows its model is searched for at once; an agent comes back to its tool.
     searches_again = system.config.rewriter is not None and system.config.rewriter.agent is not None
-    stages = system.searched_with if searches_again else system.first_stages
+    first_stages = system.searched_with if searches_again else system.first_stages
     later = _reranking_ahead(system)
     writer = (system.language_model,) if system.language_model else ()
     return Expect(
-        searches=tuple((task, stage) for stage in stages), models=(*writer, *later.models), scorers=later.scorers
+        searches=tuple((task, first_stage) for first_stage in first_stages),
+        models=(*writer, *later.models),
+        scorers=later.scorers,
     )
 
 

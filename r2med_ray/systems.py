@@ -12,7 +12,7 @@ from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.published import mteb_models
 from r2med_ray.first_stage import FirstStage
 from r2med_ray.first_stages.common import WantedRetriever
-from r2med_ray.first_stages.kinds import resolve_stage
+from r2med_ray.first_stages.kinds import resolve_first_stage
 from r2med_ray.first_stages.own_kinds import load_kinds
 from r2med_ray.models.catalog.devices import Dtype
 from r2med_ray.models.catalog.language_models import LanguageModelRow
@@ -84,14 +84,16 @@ class ResolvedSystem:
     def rows(self) -> tuple[object, ...]:
         """The rows of everything that works for it."""
         models = (self.language_model, self.scorer, self.llm_reranker, self.reranking_model)
-        return (*(stage.row for stage in self.searched_with), *(row for row in models if row))
+        return (*(first_stage.row for first_stage in self.searched_with), *(row for row in models if row))
 
     @property
     def differences(self) -> tuple[Difference, ...]:
         """What it does as published and not by the right way, because of its `compat`."""
         parts: set[Part] = set()
-        for stage in self.searched_with:
-            parts |= _PARTS.get(stage.artifact_label, set()) | ({"api"} if stage.work == "ask a service" else set())
+        for first_stage in self.searched_with:
+            parts |= _PARTS.get(first_stage.artifact_label, set()) | (
+                {"api"} if first_stage.work == "ask a service" else set()
+            )
         parts |= {"rewriter"} if self.method else set()
         parts |= {"reranker"} if self.config.reranker else set()
         said = {"identical-ids"} if self.rules.ignore_identical_ids is not None else set()
@@ -109,28 +111,28 @@ class ResolvedSystem:
         Under `r2med` that is R2MED's of the same system, else MTEB's of the same checkpoint. Replayed texts are the
         published ones; newly written ones are not.
         """
-        stage, config, retriever = self.first_stages[0], self.config, self.config.first_stages[0]
+        first_stage, config, retriever = self.first_stages[0], self.config, self.config.first_stages[0]
         rewriter, reranker = config.rewriter, self.scorer.published if self.scorer else None
         changed = retriever.model_dump(include={"k1", "b", "max_length"}, exclude_none=True)
         if config.fusion or changed or retriever.index not in (None, "Flat"):
             return None
         if self.rules.compat != "r2med":
-            model = getattr(stage.row, "model", None)
+            model = getattr(first_stage.row, "model", None)
             is_known = model in mteb_models() and not rewriter and not config.reranker
             return {"retriever": model} if is_known else None
-        if not stage.published or (config.reranker and not reranker) or (rewriter and not rewriter.generations):
+        if not first_stage.published or (config.reranker and not reranker) or (rewriter and not rewriter.generations):
             return None
         return {
             "method": spelled(rewriter.method) if rewriter else None,
             "llm": spelled(rewriter.generations or "") if rewriter else None,
-            "retriever": stage.published,
+            "retriever": first_stage.published,
             "reranker": reranker,
             "depth": config.reranker.depth if config.reranker else None,
         }
 
     def describe(self) -> str:
         """Return the system as one line in the order of the flow."""
-        config, labels = self.config, [stage.label for stage in self.first_stages]
+        config, labels = self.config, [first_stage.label for first_stage in self.first_stages]
         rewriter = config.rewriter
         parts = ["/".join(part for part in (rewriter.method, rewriter.writer) if part)] if rewriter else []
         parts.append(f"{config.fusion.method}({', '.join(labels)})" if config.fusion else labels[0])
@@ -215,9 +217,9 @@ class Names:
         except ConfigError as error:
             raise ConfigError(f"system {system.name!r}: {error}") from error
 
-    def stage(self, retriever: RetrieverConfig, rules: Rules, dtype: Dtype | None = None) -> FirstStage:
+    def first_stage(self, retriever: RetrieverConfig, rules: Rules, dtype: Dtype | None = None) -> FirstStage:
         """Look up a retriever."""
-        return resolve_stage(WantedRetriever(retriever=retriever, rules=rules, dtype=dtype), self.catalog)
+        return resolve_first_stage(WantedRetriever(retriever=retriever, rules=rules, dtype=dtype), self.catalog)
 
     def scorer(self, name: str) -> RerankerRow:
         """Look up a reranker that scores pairs.
@@ -239,11 +241,13 @@ class Names:
             rules=rules,
             depth=defaults.depth,
             corpus_compat=defaults.compat,
-            first_stages=tuple(self.stage(stage, rules, defaults.dtype) for stage in system.first_stages),
+            first_stages=tuple(
+                self.first_stage(first_stage, rules, defaults.dtype) for first_stage in system.first_stages
+            ),
             **(self._reranker(system.reranker, rules) if system.reranker else {}),
             method=self._method(rewriter) if rewriter else None,
             language_model=self._writer(rewriter) if rewriter else None,
-            tool=self.stage(tool.retriever, rules, defaults.dtype) if tool else None,
+            tool=self.first_stage(tool.retriever, rules, defaults.dtype) if tool else None,
         )
 
     def _reranker(self, reranker: RerankerConfig, rules: Rules) -> dict[str, Any]:

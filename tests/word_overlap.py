@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from r2med_ray.first_stage import Computing, MadeBy, Maker
-from r2med_ray.first_stages.common import CommonStage, WantedRetriever
+from r2med_ray.first_stages.common import CommonFirstStage, WantedRetriever
 from r2med_ray.first_stages.kinds import FirstStageKind
 from r2med_ray.models.catalog.row import Row
 from r2med_ray.ranking import best_of_scores
@@ -63,7 +63,7 @@ class OverlapIndex:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OverlapStage(CommonStage):
+class OverlapFirstStage(CommonFirstStage):
     """The first stage of the kind."""
 
     row: OverlapRow = field(hash=False)
@@ -106,5 +106,5 @@ class OverlapStage(CommonStage):
 
 
 WORD_OVERLAP = FirstStageKind(
-    noun="word overlap", section="word_overlap", row_class=OverlapRow, resolve=OverlapStage.resolve
+    noun="word overlap", section="word_overlap", row_class=OverlapRow, resolve=OverlapFirstStage.resolve
 )

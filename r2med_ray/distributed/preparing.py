@@ -15,7 +15,7 @@ from r2med_ray.corpus.loading import rows_of_table
 from r2med_ray.distributed.failures import stage_error
 from r2med_ray.distributed.progress import StageReport, follow
 from r2med_ray.distributed.shard_stream import stream_shards
-from r2med_ray.first_stage import Computing, ShardedStage
+from r2med_ray.first_stage import Computing, ShardedFirstStage
 from r2med_ray.first_stages.preparation import (
     STAGES,
     Corpora,
@@ -34,9 +34,9 @@ from r2med_ray.storage.artifacts import ArtifactStore
 class ShardWorker:
     """Holds in one actor what makes the artefacts of a first stage; makes and stores one shard after another."""
 
-    def __init__(self, store: ArtifactStore, stage: ShardedStage, computing: Computing) -> None:
+    def __init__(self, store: ArtifactStore, first_stage: ShardedFirstStage, computing: Computing) -> None:
         self._store = store
-        self._maker = stage.load(store, computing)
+        self._maker = first_stage.load(store, computing)
 
     def __call__(self, work: ShardWork, table: pa.Table) -> Mapping[str, float]:
         """Store what is made of a shard that was read whole; return `documents`, and what a service counted."""
@@ -67,19 +67,19 @@ def prepare_shards(
         StageError: a shard failed; the shards that were finished stay.
         StoppedError: `stop` was set; the shards that were finished stay.
     """
-    stage = corpora[0][1]
-    arrow = STAGES[stage.work]
+    first_stage = corpora[0][1]
+    arrow = STAGES[first_stage.work]
     left = shards_left(store, corpora, computing.device)
     finished = stream_shards(
         arrow,
         store,
         left.work,
-        partial(ShardWorker, store, stage, computing),
-        pool=pool_for(stage, pool),
+        partial(ShardWorker, store, first_stage, computing),
+        pool=pool_for(first_stage, pool),
         no_progress_timeout_s=no_progress_timeout_s,
         stop=stop,
     )
-    return follow(f"{arrow} for {stage.label}", left, (numbers for _, numbers in finished), stage.cost)
+    return follow(f"{arrow} for {first_stage.label}", left, (numbers for _, numbers in finished), first_stage.cost)
 
 
 def prepare_queries(
@@ -94,38 +94,40 @@ def prepare_queries(
         pool: what the process reserves.
 
     Returns:
-        What was done; None where the stages make nothing of queries.
+        What was done; None where the first stages make nothing of queries.
 
     Raises:
         StageError: queries failed; what was finished stays.
     """
-    stage = questions[0][1]
+    first_stage = questions[0][1]
     left = queries_left(store, questions, computing.device)
     if left is None:
         return None
-    label = f"{STAGES[stage.work]} queries for {stage.label}"
-    return follow(label, left, _queries(store, stage, computing, pool_for(stage, pool), left.work), stage.cost)
+    label = f"{STAGES[first_stage.work]} queries for {first_stage.label}"
+    return follow(
+        label, left, _queries(store, first_stage, computing, pool_for(first_stage, pool), left.work), first_stage.cost
+    )
 
 
 def _queries(
-    store: ArtifactStore, stage: ShardedStage, computing: Computing, pool: Pool, work: Sequence[QueryWork]
+    store: ArtifactStore, first_stage: ShardedFirstStage, computing: Computing, pool: Pool, work: Sequence[QueryWork]
 ) -> Iterator[Mapping[str, int]]:
     """Have queries prepared by a worker, and yield the numbers of each."""
     if not work:
         return
     make = ray.remote(_make_queries).options(num_cpus=pool.cpus, num_gpus=pool.gpus, max_retries=3)
     try:
-        yield from ray.get(make.remote(store, stage, computing, work))
+        yield from ray.get(make.remote(store, first_stage, computing, work))
     except ray.exceptions.RayError as error:
-        raise stage_error(STAGES[stage.work], f"the queries of {len(work)} task(s)", error) from error
+        raise stage_error(STAGES[first_stage.work], f"the queries of {len(work)} task(s)", error) from error
 
 
 def _make_queries(
-    store: ArtifactStore, stage: ShardedStage, computing: Computing, work: Sequence[QueryWork]
+    store: ArtifactStore, first_stage: ShardedFirstStage, computing: Computing, work: Sequence[QueryWork]
 ) -> list[dict[str, int]]:
-    return list(make_all_queries(store, stage, computing, work))
+    return list(make_all_queries(store, first_stage, computing, work))
 
 
-def pool_for(stage: ShardedStage, pool: Pool) -> Pool:
-    """Return the pool for a stage. A service is asked by one actor, which needs no GPU."""
-    return Pool(actors=1, cpus=pool.cpus) if stage.work == "ask a service" else pool
+def pool_for(first_stage: ShardedFirstStage, pool: Pool) -> Pool:
+    """Return the pool for a first stage. A service is asked by one actor, which needs no GPU."""
+    return Pool(actors=1, cpus=pool.cpus) if first_stage.work == "ask a service" else pool

@@ -8,7 +8,7 @@ import ray
 
 from r2med_ray.distributed.failures import stage_error
 from r2med_ray.distributed.shard_actors import ShardActor, deal
-from r2med_ray.first_stage import ShardedStage, Ties
+from r2med_ray.first_stage import ShardedFirstStage, Ties
 from r2med_ray.protocols import Index
 from r2med_ray.retrieval.search import merge_shards, shard_depth
 from r2med_ray.settings.pools import Pool
@@ -88,14 +88,14 @@ class ShardedRetriever(Generic[Prepared]):
 
 
 def open_index(
-    store: ArtifactStore, task: Task, stage: ShardedStage, device: str, pool: Pool
+    store: ArtifactStore, task: Task, first_stage: ShardedFirstStage, device: str, pool: Pool
 ) -> ShardedRetriever[Any]:
     """Start shard actors over what was made of a task's corpus, all of which must be stored.
 
     Args:
         store: where it is; every worker must reach it.
         task: the corpus of this task is searched.
-        stage: the retriever.
+        first_stage: the retriever.
         device: what the artefacts were computed on, which is part of their keys.
         pool: the number of shard actors, and what each reserves.
 
@@ -103,23 +103,25 @@ def open_index(
         ArtifactError: something of the corpus is not stored.
         StageError: an actor could not load its shards.
     """
-    gathered = stage.gather(store, task, device)
+    gathered = first_stage.gather(store, task, device)
     return ShardedRetriever(
-        f"{stage.label} on {task.name}",
-        partial(_prepare, store, task, stage, device),
-        partial(_load_index, store, task, stage, gathered, device),
+        f"{first_stage.label} on {task.name}",
+        partial(_prepare, store, task, first_stage, device),
+        partial(_load_index, store, task, first_stage, gathered, device),
         task.corpus.shards,
         pool,
-        drop_identical_ids=stage.drop_identical_ids,
-        ties=stage.ties,
+        drop_identical_ids=first_stage.drop_identical_ids,
+        ties=first_stage.ties,
     )
 
 
-def _prepare(store: ArtifactStore, task: Task, stage: ShardedStage, device: str, queries: Sequence[Query]) -> Any:
-    return stage.prepare(store, task, queries, device)
+def _prepare(
+    store: ArtifactStore, task: Task, first_stage: ShardedFirstStage, device: str, queries: Sequence[Query]
+) -> Any:
+    return first_stage.prepare(store, task, queries, device)
 
 
 def _load_index(
-    store: ArtifactStore, task: Task, stage: ShardedStage, gathered: Any, device: str, shard: CorpusShard
+    store: ArtifactStore, task: Task, first_stage: ShardedFirstStage, gathered: Any, device: str, shard: CorpusShard
 ) -> Index[Any]:
-    return stage.load_index(store, task, shard, gathered, device)
+    return first_stage.load_index(store, task, shard, gathered, device)

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
-from r2med_ray.first_stage import Computing, MadeBy, Maker
+from r2med_ray.first_stage import Computing, MadeBy, Maker, ModelFacts
 from r2med_ray.first_stages.checkpoint_making import SPARSE_VECTORS, TOKEN_VECTORS, CheckpointMaker, VectorFormat
-from r2med_ray.first_stages.common import CommonStage, WantedRetriever
+from r2med_ray.first_stages.common import CommonFirstStage, WantedRetriever
 from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, VECTORS_FILE, query_vectors_key, vectors_key
 from r2med_ray.models.catalog.checkpoints import LateInteractionRow, SparseRow
 from r2med_ray.models.catalog.devices import prepare_worker
@@ -21,7 +21,7 @@ CheckpointRow = TypeVar("CheckpointRow", SparseRow, LateInteractionRow)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointStage(CommonStage, Generic[CheckpointRow]):
+class CheckpointFirstStage(CommonFirstStage, Generic[CheckpointRow]):
     """An encoder that says itself what its vectors are, and the exact index of them."""
 
     row: CheckpointRow = field(hash=False)
@@ -31,11 +31,12 @@ class CheckpointStage(CommonStage, Generic[CheckpointRow]):
     artifact_kind: ClassVar[str]
     """Kind of the artefact that holds a shard's vectors."""
 
+    model_kind: ClassVar[Literal["sparse", "late-interaction"]]
     form: ClassVar[VectorFormat]
 
     @classmethod
     def resolve(cls, row: CheckpointRow, wanted: WantedRetriever) -> Self:
-        """Return the stage that a benchmark file asks for."""
+        """Return the first stage that a benchmark file asks for."""
         return cls(row=row.model_copy(update=wanted.row_changes()), rules=wanted.rules)
 
     @property
@@ -61,6 +62,16 @@ class CheckpointStage(CommonStage, Generic[CheckpointRow]):
             "drop_identical_ids": self.drop_identical_ids,
         }
 
+    def model_facts(self) -> ModelFacts:
+        row = self.row
+        return ModelFacts(
+            vectors=self.model_kind,
+            checkpoint=row.model,
+            revision=row.revision,
+            max_length=row.max_length,
+            has_prompts=bool(row.query_prompt or row.document_prompt),
+        )
+
     def shard_key(self, task: str, corpus: Corpus, shard: CorpusShard, device: str) -> ArtifactKey:
         inputs = self.row.encoding_inputs(device=device, side="document")
         return vectors_key(shard, self.skip_rows(corpus, shard), inputs, self.artifact_kind)
@@ -81,12 +92,13 @@ class CheckpointStage(CommonStage, Generic[CheckpointRow]):
         return self.form.read_queries(stored.table(QUERY_VECTORS_FILE))
 
 
-class SparseStage(CheckpointStage[SparseRow]):
+class SparseFirstStage(CheckpointFirstStage[SparseRow]):
     """A sparse encoder (SPLADE): inner products of vocabulary weights."""
 
     __slots__ = ()
     artifact_label: ClassVar[str] = "sparse vectors"
     artifact_kind: ClassVar[str] = "sparse-vectors"
+    model_kind: ClassVar[Literal["sparse"]] = "sparse"
     form: ClassVar[VectorFormat] = SPARSE_VECTORS
 
     def load(self, store: ArtifactStore, computing: Computing) -> Maker:
@@ -96,12 +108,13 @@ class SparseStage(CheckpointStage[SparseRow]):
         return CheckpointMaker(self.form, encoder)
 
 
-class LateInteractionStage(CheckpointStage[LateInteractionRow]):
+class LateInteractionFirstStage(CheckpointFirstStage[LateInteractionRow]):
     """Late interaction (ColBERT): MaxSim of token vectors."""
 
     __slots__ = ()
     artifact_label: ClassVar[str] = "token vectors"
     artifact_kind: ClassVar[str] = "token-vectors"
+    model_kind: ClassVar[Literal["late-interaction"]] = "late-interaction"
     form: ClassVar[VectorFormat] = TOKEN_VECTORS
 
     def load(self, store: ArtifactStore, computing: Computing) -> Maker:

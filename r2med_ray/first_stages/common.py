@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from r2med_ray.first_stage import Ties
+from r2med_ray.first_stage import ModelFacts, Ties
 from r2med_ray.models.catalog.devices import Dtype
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.retriever import RetrieverConfig
@@ -29,11 +29,11 @@ class WantedRetriever:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommonStage:
+class CommonFirstStage:
     """What most kinds have in common that are searched shard by shard. A kind overrides what is different for it.
 
     The common case: all rows but duplicates are read, nothing is made of queries, a shard's index needs to know
-    nothing of the other shards, the work costs nothing, and there is no published result.
+    nothing of the other shards, the work costs nothing, there is no published result, and no model has facts.
     """
 
     rules: Rules
@@ -58,6 +58,9 @@ class CommonStage:
 
     def gather(self, store: ArtifactStore, task: Task, device: str) -> Any:
         return None
+
+    def model_facts(self) -> ModelFacts:
+        return ModelFacts()
 
     def cost(self, usage: Mapping[str, int]) -> str:
         return ""

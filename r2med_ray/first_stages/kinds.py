@@ -6,11 +6,11 @@ from typing import Any
 
 from r2med_ray.errors import ConfigError
 from r2med_ray.first_stage import FirstStage
-from r2med_ray.first_stages.checkpoints import LateInteractionStage, SparseStage
+from r2med_ray.first_stages.checkpoints import LateInteractionFirstStage, SparseFirstStage
 from r2med_ray.first_stages.common import WantedRetriever
-from r2med_ray.first_stages.lexical import LexicalStage
-from r2med_ray.first_stages.ranked_lists import ListStage
-from r2med_ray.first_stages.vectors import ApiStage, DenseStage
+from r2med_ray.first_stages.lexical import LexicalFirstStage
+from r2med_ray.first_stages.ranked_lists import ListFirstStage
+from r2med_ray.first_stages.vectors import ApiFirstStage, DenseFirstStage
 from r2med_ray.indexing.bm25 import BM25_ROWS
 from r2med_ray.models.catalog.checkpoints import LateInteractionRow, SparseRow
 from r2med_ray.models.catalog.encoders import EncoderRow
@@ -23,7 +23,7 @@ from r2med_ray.settings.retriever import CANDIDATES, RetrieverConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstStageKind:
-    """A kind of first stage: what it is called, where its rows are, and what builds a stage of a row.
+    """A kind of first stage: what it is called, where its rows are, and what builds a first stage of a row.
 
     Its rows stand in a section of the models files, or, for a kind whose `section` is None, in `rows`.
     """
@@ -32,7 +32,7 @@ class FirstStageKind:
     """What errors call it, with its article, e.g. "a dense encoder"."""
 
     resolve: Callable[[Any, WantedRetriever], FirstStage]
-    """Builds the stage out of a row and what the benchmark file says about the retriever."""
+    """Builds the first stage out of a row and what the benchmark file says about the retriever."""
 
     settings: tuple[str, ...] = ()
     """The keys of a retriever, beside `model`, that it understands; see `settings.retriever.RetrieverConfig`."""
@@ -52,40 +52,40 @@ class FirstStageKind:
 
 
 _SHIPPED = (
-    FirstStageKind(noun="BM25", rows=BM25_ROWS, settings=("k1", "b"), resolve=LexicalStage.resolve),
+    FirstStageKind(noun="BM25", rows=BM25_ROWS, settings=("k1", "b"), resolve=LexicalFirstStage.resolve),
     FirstStageKind(
         noun="a dense encoder",
         section="encoders",
         row_class=EncoderRow,
         settings=("max_length", "dtype", "index"),
-        resolve=DenseStage.resolve,
+        resolve=DenseFirstStage.resolve,
     ),
     FirstStageKind(
         noun="an embedding service",
         section="api_encoders",
         row_class=ApiEncoderRow,
         settings=("max_length", "index"),
-        resolve=lambda row, wanted: ApiStage.resolve(row, replace(wanted, dtype=None)),
+        resolve=lambda row, wanted: ApiFirstStage.resolve(row, replace(wanted, dtype=None)),
     ),
     FirstStageKind(
         noun="a sparse encoder",
         section="sparse",
         row_class=SparseRow,
         settings=("max_length", "dtype"),
-        resolve=SparseStage.resolve,
+        resolve=SparseFirstStage.resolve,
     ),
     FirstStageKind(
         noun="late interaction",
         section="late_interaction",
         row_class=LateInteractionRow,
         settings=("max_length", "dtype"),
-        resolve=LateInteractionStage.resolve,
+        resolve=LateInteractionFirstStage.resolve,
     ),
     FirstStageKind(
         noun="a list of candidates",
         rows={CANDIDATES: CANDIDATES},
         settings=("candidates", "safeguard"),
-        resolve=ListStage.resolve,
+        resolve=ListFirstStage.resolve,
     ),
 )
 KINDS: dict[str, FirstStageKind] = {kind.noun: kind for kind in _SHIPPED}
@@ -123,7 +123,7 @@ def register(kind: FirstStageKind) -> None:
     KINDS[kind.noun] = kind
 
 
-def resolve_stage(wanted: WantedRetriever, catalog: Catalog) -> FirstStage:
+def resolve_first_stage(wanted: WantedRetriever, catalog: Catalog) -> FirstStage:
     """Look up a retriever by name.
 
     Raises:

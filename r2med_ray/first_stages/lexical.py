@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from r2med_ray.corpus.shards import read_table
-from r2med_ray.first_stage import Computing, MadeBy, Maker, Ties
-from r2med_ray.first_stages.common import CommonStage, WantedRetriever
+from r2med_ray.first_stage import Computing, MadeBy, Maker, ModelFacts, Ties
+from r2med_ray.first_stages.common import CommonFirstStage, WantedRetriever
 from r2med_ray.indexing.bm25 import BM25Index, BM25Row
 from r2med_ray.indexing.keys import COUNTS_FILE, TERMS_FILE, terms_key
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
@@ -36,7 +36,7 @@ class TermsMaker(Maker):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LexicalStage(CommonStage):
+class LexicalFirstStage(CommonFirstStage):
     """BM25. Queries are asked as texts, so nothing is stored of them."""
 
     row: BM25Row = field(hash=False)
@@ -46,7 +46,7 @@ class LexicalStage(CommonStage):
 
     @classmethod
     def resolve(cls, row: BM25Row, wanted: WantedRetriever) -> Self:
-        """Return the stage that a benchmark file asks for."""
+        """Return the first stage that a benchmark file asks for."""
         return cls(row=row.with_parameters(k1=wanted.retriever.k1, b=wanted.retriever.b), rules=wanted.rules)
 
     @property
@@ -76,6 +76,9 @@ class LexicalStage(CommonStage):
             "drop_identical_ids": self.drop_identical_ids,
             **({"cut": "file row"} if self.rules.bm25_cut else {}),
         }
+
+    def model_facts(self) -> ModelFacts:
+        return ModelFacts(vectors="sparse")
 
     def skip_rows(self, corpus: Corpus, shard: CorpusShard) -> tuple[int, ...]:
         """Return duplicate rows; none where R2MED's rules count every row."""

@@ -1,7 +1,7 @@
 """What is still to be made before a search, and how one piece of it is made and stored.
 
 Workers of a cluster and a single process call the same functions, so they store the same bytes. Work is listed by the
-key of its artefact: what two tasks or two stages share is made once.
+key of its artefact: what two tasks or two first stages share is made once.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from r2med_ray.corpus.loading import ShardRows
 from r2med_ray.errors import R2MedError, StageError
-from r2med_ray.first_stage import Computing, MadeBy, Maker, ShardedStage
+from r2med_ray.first_stage import Computing, MadeBy, Maker, ShardedFirstStage
 from r2med_ray.settings.compat import Rules
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey
@@ -22,20 +22,20 @@ from r2med_ray.types import CorpusShard, Query, Task
 STAGES: Mapping[MadeBy, str] = {"encode": "encode", "ask a service": "encode", "tokenize": "tokenize"}
 """Work → the stage of the flow that errors and reports name."""
 
-Corpora: TypeAlias = Sequence[tuple[Task, ShardedStage]]
-"""Tasks, each with a stage that is going to search its corpus; all stages of one kind and one `artifact_group`."""
+Corpora: TypeAlias = Sequence[tuple[Task, ShardedFirstStage]]
+"""Tasks, each with a first stage that is going to search its corpus. All are of one kind and one `artifact_group`."""
 
 
 class QuerySet(NamedTuple):
     """Queries that a first stage is asked together."""
 
     task: Task
-    stage: ShardedStage
+    first_stage: ShardedFirstStage
     queries: Sequence[Query]
 
 
 Questions: TypeAlias = Sequence[QuerySet]
-"""Query sets, each of another task or stage; the stages as in `Corpora`."""
+"""Query sets, each of another task or first stage; the first stages as in `Corpora`."""
 
 
 class Work(Protocol):
@@ -94,7 +94,7 @@ class QueryWork:
     task: str
     queries: tuple[Query, ...]
     rules: Rules
-    """The rules of the stage that asks, which may differ from those of others with the same model."""
+    """The rules of the first stage that asks, which may differ from those of others with the same model."""
 
     key: ArtifactKey
 
@@ -115,10 +115,10 @@ def shards_left(store: ArtifactStore, corpora: Corpora, device: str) -> Left[Sha
             ShardWork(
                 task=task.name,
                 shard=shard,
-                key=stage.shard_key(task.name, task.corpus, shard, device),
-                skip_rows=stage.skip_rows(task.corpus, shard),
+                key=first_stage.shard_key(task.name, task.corpus, shard, device),
+                skip_rows=first_stage.skip_rows(task.corpus, shard),
             )
-            for task, stage in corpora
+            for task, first_stage in corpora
             for shard in task.corpus.shards
         ),
     )
@@ -126,10 +126,10 @@ def shards_left(store: ArtifactStore, corpora: Corpora, device: str) -> Left[Sha
 
 def queries_left(store: ArtifactStore, questions: Questions, device: str) -> Left[QueryWork] | None:
     """Return the queries whose artefact isn't stored, each artefact once; None where nothing is made of queries."""
-    keys = [stage.queries_key(task.name, queries, device) for task, stage, queries in questions]
+    keys = [first_stage.queries_key(task.name, queries, device) for task, first_stage, queries in questions]
     work = [
-        QueryWork(task=task.name, queries=tuple(queries), rules=stage.rules, key=key)
-        for (task, stage, queries), key in zip(questions, keys, strict=True)
+        QueryWork(task=task.name, queries=tuple(queries), rules=first_stage.rules, key=key)
+        for (task, first_stage, queries), key in zip(questions, keys, strict=True)
         if key is not None
     ]
     return _left(store, work) if work else None
@@ -162,7 +162,7 @@ def make_queries(store: ArtifactStore, maker: Maker, work: QueryWork) -> dict[st
 
 
 def make_all_queries(
-    store: ArtifactStore, stage: ShardedStage, computing: Computing, work: Sequence[QueryWork]
+    store: ArtifactStore, first_stage: ShardedFirstStage, computing: Computing, work: Sequence[QueryWork]
 ) -> Iterator[dict[str, int]]:
     """Make and store the artefacts of sets of queries with one maker, and yield what `make_queries` returns for each.
 
@@ -171,9 +171,9 @@ def make_all_queries(
     """
     if not work:
         return
-    maker = stage.load(store, computing)
+    maker = first_stage.load(store, computing)
     for item in work:
-        with failing_as(STAGES[stage.work], item.unit):
+        with failing_as(STAGES[first_stage.work], item.unit):
             numbers = make_queries(store, maker, item)
         yield numbers
 

@@ -9,6 +9,7 @@ from r2med_ray.corpus.layouts import LAYOUTS
 from r2med_ray.corpus.records import file_digest
 from r2med_ray.errors import ConfigError, DataError, NotAtHand
 from r2med_ray.evaluation.trec import read_run
+from r2med_ray.first_stage import ModelFacts
 from r2med_ray.first_stages.common import WantedRetriever
 from r2med_ray.retrieval.ranked_lists import NUM_CANDIDATES, ListRetriever, Lists, read_lists
 from r2med_ray.settings.compat import Rules
@@ -18,7 +19,7 @@ from r2med_ray.types import Query, Run, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListStage:
+class ListFirstStage:
     """Ranked lists that exist already."""
 
     row: str
@@ -36,7 +37,7 @@ class ListStage:
 
     @classmethod
     def resolve(cls, row: object, wanted: WantedRetriever) -> Self:
-        """Return the stage that a benchmark file asks for.
+        """Return the first stage that a benchmark file asks for.
 
         Raises:
             ConfigError: the lists are neither known by name nor a path.
@@ -71,6 +72,9 @@ class ListStage:
             "keep": self.keep,
             "drop_identical_ids": self.drop_identical_ids,
         }
+
+    def model_facts(self) -> ModelFacts:
+        return ModelFacts()
 
     def find(self, task: Task, queries: Sequence[Query], k: int) -> Run:
         """Return the first k documents of every query's list.

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
 
-from r2med_ray.first_stage import Computing, MadeBy, Maker
-from r2med_ray.first_stages.common import CommonStage, WantedRetriever
+from r2med_ray.first_stage import Computing, MadeBy, Maker, ModelFacts
+from r2med_ray.first_stages.common import CommonFirstStage, WantedRetriever
 from r2med_ray.first_stages.vector_making import ServiceMaker, VectorMaker
 from r2med_ray.indexing.embedding import read_vectors
 from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, query_vectors_key, vectors_key
@@ -25,7 +25,7 @@ VectorRow = TypeVar("VectorRow", EncoderRow, ApiEncoderRow)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VectorStage(CommonStage, Generic[VectorRow]):
+class VectorFirstStage(CommonFirstStage, Generic[VectorRow]):
     """Vectors and their index, whoever makes them."""
 
     row: VectorRow = field(hash=False)
@@ -36,7 +36,7 @@ class VectorStage(CommonStage, Generic[VectorRow]):
 
     @classmethod
     def resolve(cls, row: VectorRow, wanted: WantedRetriever) -> Self:
-        """Return the stage that a benchmark file asks for."""
+        """Return the first stage that a benchmark file asks for."""
         return cls(
             row=row.under(wanted.rules.compat).model_copy(update=wanted.row_changes()),
             index=wanted.retriever.index or "Flat",
@@ -103,11 +103,22 @@ class VectorStage(CommonStage, Generic[VectorRow]):
         return read_vectors(artifact.table(QUERY_VECTORS_FILE)).vectors
 
 
-class DenseStage(VectorStage[EncoderRow]):
+class DenseFirstStage(VectorFirstStage[EncoderRow]):
     """An encoder and its vector index."""
 
     __slots__ = ()
     work: ClassVar[MadeBy] = "encode"
+
+    def model_facts(self) -> ModelFacts:
+        row = self.row
+        return ModelFacts(
+            vectors="dense",
+            checkpoint=row.model or None,
+            revision=row.revision,
+            similarity=row.similarity,
+            max_length=row.max_length,
+            has_prompts=bool(row.query_prompt or row.document_prompt),
+        )
 
     def load(self, store: ArtifactStore, computing: Computing) -> Maker:
         """Load the model."""
@@ -116,11 +127,14 @@ class DenseStage(VectorStage[EncoderRow]):
         return VectorMaker(self.row, encoders.for_task)
 
 
-class ApiStage(VectorStage[ApiEncoderRow]):
+class ApiFirstStage(VectorFirstStage[ApiEncoderRow]):
     """An embedding service and the index of its vectors."""
 
     __slots__ = ()
     work: ClassVar[MadeBy] = "ask a service"
+
+    def model_facts(self) -> ModelFacts:
+        return ModelFacts(vectors="dense", similarity=self.row.similarity, max_length=self.row.max_length)
 
     def load(self, store: ArtifactStore, computing: Computing) -> Maker:
         """Load the service's tokenizer; every answer of the service is kept in the store."""

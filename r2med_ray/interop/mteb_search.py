@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 from r2med_ray.demands import Expect, Find, Steps
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.first_stage import FirstStage
-from r2med_ray.first_stages.lexical import LexicalStage
-from r2med_ray.first_stages.vectors import DenseStage
 from r2med_ray.interop.mteb_tasks import import_mteb, our_name, read_corpus, read_queries
 from r2med_ray.ranking import best
 from r2med_ray.reporting.mteb_results import ORGANISATION
@@ -40,8 +38,8 @@ class MtebSearch:
     """
 
     def __init__(self, bench: Workbench, retriever: str | Mapping[str, Any] | FirstStage) -> None:
-        self._stage = bench.stage(retriever) if isinstance(retriever, str | Mapping) else retriever
-        self.mteb_model_meta = stage_meta(self._stage)
+        self._first_stage = bench.first_stage(retriever) if isinstance(retriever, str | Mapping) else retriever
+        self.mteb_model_meta = first_stage_meta(self._first_stage)
         self._bench = bench
         self._task: Task | None = None
 
@@ -76,7 +74,7 @@ class MtebSearch:
             raise ConfigError("mteb asked for a search before it gave a corpus to index")
         asked = read_queries(queries)
         if top_ranked is None:
-            rankings = self._bench.find(self._task, self._stage, asked, k=top_k).rankings
+            rankings = self._bench.find(self._task, self._first_stage, asked, k=top_k).rankings
         else:
             rankings = self._among(self._task, asked, top_ranked, top_k)
         return {query_id: {hit.doc_id: hit.score for hit in ranking} for query_id, ranking in rankings.items()}
@@ -98,17 +96,17 @@ class MtebSearch:
         num_documents = task.corpus.num_documents
         at_once = max(1, HITS_AT_ONCE // num_documents)
         found: dict[QueryId, Ranking] = {}
-        yield Expect(searches=((task, self._stage),))
+        yield Expect(searches=((task, self._first_stage),))
         for start in range(0, len(queries), at_once):
             some = tuple(queries[start : start + at_once])
-            run = yield Find(task=task, stage=self._stage, queries=some, k=num_documents, keep=False)
+            run = yield Find(task=task, first_stage=self._first_stage, queries=some, k=num_documents, keep=False)
             for query_id, ranking in run.rankings.items():
                 allowed = set(candidates[query_id])
                 found[query_id] = best((hit for hit in ranking if hit.doc_id in allowed), k)
         return found
 
 
-def stage_meta(stage: FirstStage) -> "ModelMeta":
+def first_stage_meta(first_stage: FirstStage) -> "ModelMeta":
     """Return mteb's description of a first stage.
 
     The name differs from the checkpoint's name, because mteb may run the checkpoint itself with other prompts and
@@ -118,21 +116,17 @@ def stage_meta(stage: FirstStage) -> "ModelMeta":
     import_mteb()
     from mteb.models import ModelMeta
 
-    row = stage.row if isinstance(stage, DenseStage) else None
-    digest = fingerprint({"settings": dict(stage.settings()), "compat": stage.rules.compat})[:12]
-    known: dict[str, Any] = {
-        "name": f"{ORGANISATION}/{stage.label.replace('/', '_')}",
-        "revision": f"{row.revision}-{digest}" if row and row.revision else digest,
+    facts = first_stage.model_facts()
+    digest = fingerprint({"settings": dict(first_stage.settings()), "compat": first_stage.rules.compat})[:12]
+    known = {
+        "name": f"{ORGANISATION}/{first_stage.label.replace('/', '_')}",
+        "revision": f"{facts.revision}-{digest}" if facts.revision else digest,
         "languages": ["eng-Latn"],
-        "model_type": ["sparse"] if isinstance(stage, LexicalStage) else [],
+        "model_type": [] if facts.vectors == "none" else [facts.vectors],
+        "framework": ["PyTorch"] if facts.checkpoint else [],
+        "adapted_from": facts.checkpoint,
+        "similarity_fn_name": facts.similarity,
+        "max_tokens": facts.max_length,
+        "use_instructions": facts.has_prompts if facts.max_length else None,
     }
-    if row:
-        known |= {
-            "adapted_from": row.model,
-            "framework": ["PyTorch"],
-            "model_type": ["dense"],
-            "similarity_fn_name": row.similarity,
-            "max_tokens": row.max_length,
-            "use_instructions": bool(row.query_prompt or row.document_prompt),
-        }
     return ModelMeta.model_validate(ModelMeta.create_empty().model_dump() | known)

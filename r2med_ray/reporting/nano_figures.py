@@ -85,15 +85,17 @@ def _profile(system: Mapping[str, Any]) -> _Profile | None:
     The answer is None if the system is none of the profiles, or has other settings than the profile.
     """
     retrievers = system["retrievers"] or [system["retriever"]]
-    stages = [stage for retriever in retrievers if (stage := _first_stage(RetrieverConfig(**retriever)))]
-    if system["rewriter"] or system["reranker"] or len(stages) < len(retrievers):
+    first_stages = [
+        first_stage for retriever in retrievers if (first_stage := _first_stage(RetrieverConfig(**retriever)))
+    ]
+    if system["rewriter"] or system["reranker"] or len(first_stages) < len(retrievers):
         return None
     if not system["fusion"]:
-        return stages[0]
-    parts = sorted(stage.system for stage in stages)
+        return first_stages[0]
+    parts = sorted(first_stage.system for first_stage in first_stages)
     if FusionConfig(**system["fusion"]) != _FUSION or parts != sorted((_BM25, _DENSE)):
         return None
-    return _Profile(_HYBRID, is_list=all(stage.is_list for stage in stages))
+    return _Profile(_HYBRID, is_list=all(first_stage.is_list for first_stage in first_stages))
 
 
 def _first_stage(retriever: RetrieverConfig) -> _Profile | None:

@@ -22,7 +22,7 @@ def find_passages(
         queries: the questions.
         depth: the most passages per query.
     """
-    run = yield Find(task=task, stage=tool, queries=tuple(queries), k=depth)
+    run = yield Find(task=task, first_stage=tool, queries=tuple(queries), k=depth)
     doc_ids = frozenset(hit.doc_id for ranking in run.rankings.values() for hit in ranking)
     documents = (yield Read(task=task, doc_ids=doc_ids)) if doc_ids else {}
     return {

@@ -260,7 +260,8 @@ class BenchmarkConfig(Frozen):
     def _safeguards_are_within_reach(self) -> "BenchmarkConfig":
         for system in self.systems:
             keeps = any(
-                stage.candidates == "reranking_hybrid" and stage.safeguard != "drop" for stage in system.first_stages
+                first_stage.candidates == "reranking_hybrid" and first_stage.safeguard != "drop"
+                for first_stage in system.first_stages
             )
             reach = min(self.depth, system.reranker.depth if system.reranker else self.depth)
             if keeps and reach <= 100:

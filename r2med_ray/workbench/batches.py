@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from r2med_ray.first_stage import ShardedStage
+from r2med_ray.first_stage import ShardedFirstStage
 from r2med_ray.first_stages.preparation import QuerySet
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Task
@@ -23,7 +23,7 @@ class Batch:
     answers: list[Answer] = field(default_factory=list)
     waiting: set[str] = field(default_factory=set)
     coming: set[str] = field(default_factory=set)
-    corpora: dict[str, tuple[Task, ShardedStage]] = field(default_factory=dict)
+    corpora: dict[str, tuple[Task, ShardedFirstStage]] = field(default_factory=dict)
     """At a place that prepares: the corpora that are not prepared yet, by the name of their index."""
 
     def group(self, passed_over: int) -> Group:
@@ -41,9 +41,9 @@ class Batch:
     def query_sets(self) -> list[QuerySet]:
         """The queries that have to be prepared."""
         return [
-            QuerySet(answer.find.task, answer.find.stage, answer.find.queries)
+            QuerySet(answer.find.task, answer.find.first_stage, answer.find.queries)
             for answer in self.answers
-            if isinstance(answer, RunAnswer) and answer.find.stage.work != "nothing"
+            if isinstance(answer, RunAnswer) and answer.find.first_stage.work != "nothing"
         ]
 
 
@@ -71,11 +71,11 @@ class Batches:
                 batch.answers.append(answer)
                 batch.waiting.add(part.name)
                 if batch.place.kind == "prepare" and isinstance(answer, RunAnswer):
-                    assert answer.find.stage.work != "nothing"
-                    self._come_to_search(batches, part.name, answer.find.task, answer.find.stage)
-            for task, stage in part.expects.searches:
-                if stage.work != "nothing":
-                    self._come_to_search(batches, part.name, task, stage)
+                    assert answer.find.first_stage.work != "nothing"
+                    self._come_to_search(batches, part.name, answer.find.task, answer.find.first_stage)
+            for task, first_stage in part.expects.searches:
+                if first_stage.work != "nothing":
+                    self._come_to_search(batches, part.name, task, first_stage)
             for model in part.expects.models:
                 _at(batches, self._places.model(model)).coming.add(part.name)
             for scorer in part.expects.scorers:
@@ -89,17 +89,19 @@ class Batches:
             if isinstance(answer, RunAnswer):
                 answer.queries_prepared = True
 
-    def _come_to_search(self, batches: dict[str, Batch], part: str, task: Task, stage: ShardedStage) -> None:
+    def _come_to_search(
+        self, batches: dict[str, Batch], part: str, task: Task, first_stage: ShardedFirstStage
+    ) -> None:
         """Note that a part is on its way to an index, and to what has to be prepared for it."""
-        index = self._places.index(task, stage)
+        index = self._places.index(task, first_stage)
         _at(batches, index).coming.add(part)
-        is_prepared = self._is_prepared(index, task, stage)
-        if is_prepared and not self._has_query_artifacts(index, task, stage):
+        is_prepared = self._is_prepared(index, task, first_stage)
+        if is_prepared and not self._has_query_artifacts(index, task, first_stage):
             return
-        batch = _at(batches, self._places.preparing(stage))
+        batch = _at(batches, self._places.preparing(first_stage))
         batch.coming.add(part)
         if not is_prepared:
-            batch.corpora.setdefault(index.name, (task, stage))
+            batch.corpora.setdefault(index.name, (task, first_stage))
 
     def _place(self, answer: Answer) -> Place:
         match answer:
@@ -112,26 +114,28 @@ class Batches:
         raise AssertionError(f"{answer!r} has no place")
 
     def _place_of_search(self, answer: RunAnswer) -> Place:
-        task, stage = answer.find.task, answer.find.stage
-        if stage.work == "nothing":
+        task, first_stage = answer.find.task, answer.find.first_stage
+        if first_stage.work == "nothing":
             return LISTS
-        index = self._places.index(task, stage)
+        index = self._places.index(task, first_stage)
         if answer.queries_prepared is None:
-            key = stage.queries_key(task.name, answer.find.queries, self._device)
+            key = first_stage.queries_key(task.name, answer.find.queries, self._device)
             answer.queries_prepared = key is None or self._store.find(key) is not None
-        is_prepared = self._is_prepared(index, task, stage)
-        return index if answer.queries_prepared and is_prepared else self._places.preparing(stage)
+        is_prepared = self._is_prepared(index, task, first_stage)
+        return index if answer.queries_prepared and is_prepared else self._places.preparing(first_stage)
 
-    def _is_prepared(self, index: Place, task: Task, stage: ShardedStage) -> bool:
+    def _is_prepared(self, index: Place, task: Task, first_stage: ShardedFirstStage) -> bool:
         if index.name not in self._prepared:
-            keys = (stage.shard_key(task.name, task.corpus, shard, self._device) for shard in task.corpus.shards)
+            keys = (
+                first_stage.shard_key(task.name, task.corpus, shard, self._device) for shard in task.corpus.shards
+            )
             self._prepared[index.name] = all(self._store.find(key) is not None for key in keys)
         return self._prepared[index.name]
 
-    def _has_query_artifacts(self, index: Place, task: Task, stage: ShardedStage) -> bool:
+    def _has_query_artifacts(self, index: Place, task: Task, first_stage: ShardedFirstStage) -> bool:
         """Say whether anything is made of queries before such a search."""
         if index.name not in self._makes_of_queries:
-            of_none = stage.queries_key(task.name, (), self._device)
+            of_none = first_stage.queries_key(task.name, (), self._device)
             self._makes_of_queries[index.name] = of_none is not None
         return self._makes_of_queries[index.name]
 

@@ -122,7 +122,7 @@ class Workbench:
             folder="",
         )
 
-    def stage(self, retriever: str | Mapping[str, Any]) -> FirstStage:
+    def first_stage(self, retriever: str | Mapping[str, Any]) -> FirstStage:
         """Look up a retriever, as a benchmark file names it: `bm25`, or `{"model": "bm25", "k1": 1.2}`.
 
         Raises:
@@ -155,14 +155,14 @@ class Workbench:
 
         Args:
             task: the corpus of this task is searched.
-            retriever: see `stage`.
+            retriever: see `first_stage`.
             queries: the questions; the task's own where they are left out.
             k: documents per query.
             keep: whether the run is stored.
         """
-        stage = self.stage(retriever) if isinstance(retriever, str | Mapping) else retriever
+        first_stage = self.first_stage(retriever) if isinstance(retriever, str | Mapping) else retriever
         asked = task.queries if queries is None else own_queries(queries, task.name)
-        demand = Find(task=task, stage=stage, queries=asked, k=k, keep=keep)
+        demand = Find(task=task, first_stage=first_stage, queries=asked, k=k, keep=keep)
         run: Run = self.lead(f"search of {task.name}", _answer(demand))
         return run
 

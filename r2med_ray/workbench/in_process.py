@@ -11,7 +11,7 @@ from typing import Any
 from r2med_ray.corpus.loading import read_shard
 from r2med_ray.distributed.progress import StageReport, follow
 from r2med_ray.distributed.stopping import until_stopped
-from r2med_ray.first_stage import Computing, ShardedStage
+from r2med_ray.first_stage import Computing, ShardedFirstStage
 from r2med_ray.first_stages.preparation import (
     STAGES,
     Corpora,
@@ -60,11 +60,11 @@ class InProcess:
             StageError: a shard failed; the shards that were finished stay.
             StoppedError: `stop` was set; the shards that were finished stay.
         """
-        stage = corpora[0][1]
-        arrow = STAGES[stage.work]
+        first_stage = corpora[0][1]
+        arrow = STAGES[first_stage.work]
         left = shards_left(self._store, corpora, self._computing.device)
-        finished = until_stopped(stop or threading.Event(), self._make_shards(stage, left))
-        return follow(f"{arrow} for {stage.label}", left, finished, stage.cost)
+        finished = until_stopped(stop or threading.Event(), self._make_shards(first_stage, left))
+        return follow(f"{arrow} for {first_stage.label}", left, finished, first_stage.cost)
 
     def prepare_queries(self, questions: Questions) -> StageReport | None:
         """Store what is made of queries and isn't stored yet.
@@ -73,41 +73,41 @@ class InProcess:
             questions: at least one.
 
         Returns:
-            What was done; None where the stages make nothing of queries.
+            What was done; None where the first stages make nothing of queries.
 
         Raises:
             StageError: queries failed; what was finished stays.
         """
-        stage = questions[0][1]
+        first_stage = questions[0][1]
         left = queries_left(self._store, questions, self._computing.device)
         if left is None:
             return None
-        label = f"{STAGES[stage.work]} queries for {stage.label}"
-        made = make_all_queries(self._store, stage, self._computing, left.work)
-        return follow(label, left, made, stage.cost)
+        label = f"{STAGES[first_stage.work]} queries for {first_stage.label}"
+        made = make_all_queries(self._store, first_stage, self._computing, left.work)
+        return follow(label, left, made, first_stage.cost)
 
-    def open_index(self, task: Task, stage: ShardedStage) -> PlainIndex:
+    def open_index(self, task: Task, first_stage: ShardedFirstStage) -> PlainIndex:
         """Load the index of every shard of a task's corpus; what is made of them must be stored.
 
         Raises:
             ArtifactError: something of the corpus is not stored.
         """
         device = self._computing.device
-        gathered = stage.gather(self._store, task, device)
+        gathered = first_stage.gather(self._store, task, device)
         return PlainIndex(
-            f"{stage.label} on {task.name}",
-            partial(stage.prepare, self._store, task, device=device),
-            [stage.load_index(self._store, task, shard, gathered, device) for shard in task.corpus.shards],
-            drop_identical_ids=stage.drop_identical_ids,
-            ties=stage.ties,
+            f"{first_stage.label} on {task.name}",
+            partial(first_stage.prepare, self._store, task, device=device),
+            [first_stage.load_index(self._store, task, shard, gathered, device) for shard in task.corpus.shards],
+            drop_identical_ids=first_stage.drop_identical_ids,
+            ties=first_stage.ties,
         )
 
-    def _make_shards(self, stage: ShardedStage, left: Left[ShardWork]) -> Iterator[Mapping[str, int]]:
+    def _make_shards(self, first_stage: ShardedFirstStage, left: Left[ShardWork]) -> Iterator[Mapping[str, int]]:
         if not left.work:
             return
-        maker = stage.load(self._store, self._computing)
+        maker = first_stage.load(self._store, self._computing)
         for work in left.work:
-            with failing_as(STAGES[stage.work], work.unit):
+            with failing_as(STAGES[first_stage.work], work.unit):
                 shard = read_shard(self._store, work.shard, skip_rows=work.skip_rows)
                 numbers = make_shard(self._store, maker, work, shard)
             yield numbers

@@ -73,12 +73,12 @@ class Leading:
 
     def _not_at_hand(self, part: Part[Any]) -> NotAtHand | None:
         """Return what a part waits for or expects and can't have; asked before anything is begun for it."""
-        rows: list[object] = [stage.row for _, stage in part.expects.searches]
+        rows: list[object] = [first_stage.row for _, first_stage in part.expects.searches]
         rows += [*part.expects.models, *part.expects.scorers]
         for answer in part.waits_for:
             match answer:
                 case RunAnswer():
-                    rows.append(answer.find.stage.row)
+                    rows.append(answer.find.first_stage.row)
                 case TextsAnswer():
                     rows.append(answer.ask.model)
                 case ScoresAnswer():

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from r2med_ray.chat import LanguageModel, TextGenerator
 from r2med_ray.errors import NotAtHand
-from r2med_ray.first_stage import Computing, ShardedStage
+from r2med_ray.first_stage import Computing, ShardedFirstStage
 from r2med_ray.first_stages.preparation import STAGES, Corpora, Questions
 from r2med_ray.models.catalog.devices import best_device
 from r2med_ray.models.catalog.language_models import LanguageModelRow
@@ -60,10 +60,10 @@ class LocalRunner:
     def reservations(self, models: Iterable[LanguageModel]) -> Iterator[str]:
         yield from ()
 
-    def preparing(self, stage: ShardedStage) -> Need:
+    def preparing(self, first_stage: ShardedFirstStage) -> Need:
         return ONE
 
-    def searching(self, task: Task, stage: ShardedStage) -> Need:
+    def searching(self, task: Task, first_stage: ShardedFirstStage) -> Need:
         return Need()
 
     def scoring(self, scorer: Scorer) -> Need:
@@ -94,19 +94,19 @@ class LocalRunner:
 
     def prepare_corpora(self, corpora: Corpora) -> None:
         if corpora:
-            stage = corpora[0][1]
+            first_stage = corpora[0][1]
             report = self._apart(partial(self._work.prepare_shards, corpora, stop=self.stop))
-            self._worklog.note(STAGES[stage.work], stage.label, report, stage.cost)
+            self._worklog.note(STAGES[first_stage.work], first_stage.label, report, first_stage.cost)
 
     def prepare_queries(self, sets: Questions) -> None:
         if sets:
-            stage = sets[0].stage
+            first_stage = sets[0].first_stage
             report = self._apart(partial(self._work.prepare_queries, sets))
             if report is not None:
-                self._worklog.note("encode queries", stage.label, report, stage.cost)
+                self._worklog.note("encode queries", first_stage.label, report, first_stage.cost)
 
-    def open_index(self, task: Task, stage: ShardedStage) -> PlainIndex:
-        return self._work.open_index(task, stage)
+    def open_index(self, task: Task, first_stage: ShardedFirstStage) -> PlainIndex:
+        return self._work.open_index(task, first_stage)
 
     def start_scorer(self, scorer: Scorer) -> "LocalScorer":
         budget = self._resources.rerank.token_budget

@@ -11,7 +11,7 @@ from r2med_ray.chat import LanguageModel, TextGenerator
 from r2med_ray.distributed.preparing import pool_for, prepare_queries, prepare_shards
 from r2med_ray.distributed.searching import ShardedRetriever, open_index
 from r2med_ray.errors import CapacityError, NotAtHand
-from r2med_ray.first_stage import Computing, ShardedStage
+from r2med_ray.first_stage import Computing, ShardedFirstStage
 from r2med_ray.first_stages.preparation import STAGES, Corpora, Questions
 from r2med_ray.models.at_hand import ModelsAtHand, gpu_memory_gb
 from r2med_ray.models.catalog.devices import prepare_worker
@@ -96,12 +96,12 @@ class ClusterRunner:
             replicas = f"{row.min_replicas}-{row.max_replicas} replicas"
             yield f"language model {name}: {replicas}, each {row.workers} × {pool.cpus:g} CPU{gpus}"
 
-    def preparing(self, stage: ShardedStage) -> Need:
+    def preparing(self, first_stage: ShardedFirstStage) -> Need:
         """Return what one actor reserves, and the tasks that read for it."""
-        pool = self._pool(stage)
+        pool = self._pool(first_stage)
         return Need(cpus=pool.cpus + CPUS_FOR_READING, gpus=pool.gpus)
 
-    def searching(self, task: Task, stage: ShardedStage) -> Need:
+    def searching(self, task: Task, first_stage: ShardedFirstStage) -> Need:
         """Return what the actors reserve that share the shards of a corpus."""
         pool = self.pools.search
         return _all_of(replace(pool, actors=min(pool.actors, len(task.corpus.shards))))
@@ -133,27 +133,27 @@ class ClusterRunner:
     def prepare_corpora(self, corpora: Corpora) -> None:
         if not corpora:
             return
-        stage = corpora[0][1]
+        first_stage = corpora[0][1]
         report = prepare_shards(
             self._store,
             corpora,
-            self._computing(stage),
-            self._pool(stage),
+            self._computing(first_stage),
+            self._pool(first_stage),
             no_progress_timeout_s=self._resources.no_progress_timeout_s,
             stop=self.stop,
         )
-        self._worklog.note(STAGES[stage.work], stage.label, report, stage.cost)
+        self._worklog.note(STAGES[first_stage.work], first_stage.label, report, first_stage.cost)
 
     def prepare_queries(self, sets: Questions) -> None:
         if not sets:
             return
-        stage = sets[0].stage
-        report = prepare_queries(self._store, sets, self._computing(stage), self._pool(stage))
+        first_stage = sets[0].first_stage
+        report = prepare_queries(self._store, sets, self._computing(first_stage), self._pool(first_stage))
         if report is not None:
-            self._worklog.note("encode queries", stage.label, report, stage.cost)
+            self._worklog.note("encode queries", first_stage.label, report, first_stage.cost)
 
-    def open_index(self, task: Task, stage: ShardedStage) -> ShardedRetriever[Any]:
-        return open_index(self._store, task, stage, self.device, self.pools.search)
+    def open_index(self, task: Task, first_stage: ShardedFirstStage) -> ShardedRetriever[Any]:
+        return open_index(self._store, task, first_stage, self.device, self.pools.search)
 
     def start_scorer(self, scorer: Scorer) -> "ServedScorer":
         row, resources, pool = reranker_row(scorer), self._resources.rerank, self.pools.rerank
@@ -199,11 +199,11 @@ class ClusterRunner:
     def _engine(self, row: LanguageModelRow) -> Engine:
         return engine_of(row, self.pools.language_model, self._resources.language_model)
 
-    def _pool(self, stage: ShardedStage) -> Pool:
-        return pool_for(stage, self.pools.tokenize if stage.work == "tokenize" else self.pools.encode)
+    def _pool(self, first_stage: ShardedFirstStage) -> Pool:
+        return pool_for(first_stage, self.pools.tokenize if first_stage.work == "tokenize" else self.pools.encode)
 
-    def _computing(self, stage: ShardedStage) -> Computing:
-        pool = self._pool(stage)
+    def _computing(self, first_stage: ShardedFirstStage) -> Computing:
+        pool = self._pool(first_stage)
         return Computing(device=self.device, threads=pool.threads, token_budget=self._resources.encode.token_budget)
 
 

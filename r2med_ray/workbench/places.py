@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple, TypeAlias
 
 from r2med_ray.chat import LanguageModel
-from r2med_ray.first_stage import ShardedStage
+from r2med_ray.first_stage import ShardedFirstStage
 from r2med_ray.protocols import Scorer
 from r2med_ray.storage.keys import fingerprint
 from r2med_ray.types import Task
@@ -43,24 +43,26 @@ class Places:
         self._runner = runner
         self._named: dict[tuple[Kind, int, str], tuple[object, Place]] = {}
 
-    def index(self, task: Task, stage: ShardedStage) -> Place:
+    def index(self, task: Task, first_stage: ShardedFirstStage) -> Place:
         """Return the place of searches in a task's corpus with a first stage."""
 
         def make() -> Place:
-            digest = fingerprint(dict(stage.inputs(task, self._runner.device)))[:12]
-            name = f"index of {task.name} for {stage.label} {digest}"
-            return Place("search", name, self._runner.searching(task, stage))
+            digest = fingerprint(dict(first_stage.inputs(task, self._runner.device)))[:12]
+            name = f"index of {task.name} for {first_stage.label} {digest}"
+            return Place("search", name, self._runner.searching(task, first_stage))
 
-        return self._once("search", stage, make, f"{task.name} {task.corpus.digest}")
+        return self._once("search", first_stage, make, f"{task.name} {task.corpus.digest}")
 
-    def preparing(self, stage: ShardedStage) -> Place:
-        """Return the place of what stages of one kind and one group share."""
+    def preparing(self, first_stage: ShardedFirstStage) -> Place:
+        """Return the place of what first stages of one kind and one group share."""
 
         def make() -> Place:
-            digest = fingerprint([type(stage).__name__, stage.artifact_group])[:12]
-            return Place("prepare", f"preparing {stage.artifact_label} {digest}", self._runner.preparing(stage))
+            digest = fingerprint([type(first_stage).__name__, first_stage.artifact_group])[:12]
+            return Place(
+                "prepare", f"preparing {first_stage.artifact_label} {digest}", self._runner.preparing(first_stage)
+            )
 
-        return self._once("prepare", stage, make)
+        return self._once("prepare", first_stage, make)
 
     def model(self, model: LanguageModel) -> Place:
         """Return the place of prompts; rows that one running model can answer have one place."""

@@ -145,20 +145,22 @@ def _shards(
     benchmark: ResolvedBenchmark, store: ArtifactStore, found: Sequence[_Found], device: str
 ) -> Iterator[ShardCount]:
     """Count what is stored of each corpus, once per group of first stages that share it."""
-    stages: dict[tuple[type[FirstStage], str], FirstStage] = {}
+    first_stages: dict[tuple[type[FirstStage], str], FirstStage] = {}
     for system in benchmark.systems:
-        for stage in system.searched_with:
-            stages.setdefault((type(stage), stage.artifact_group), stage)
-    for item, stage in product(found, stages.values()):
+        for first_stage in system.searched_with:
+            first_stages.setdefault((type(first_stage), first_stage.artifact_group), first_stage)
+    for item, first_stage in product(found, first_stages.values()):
         corpus, task = item.task.corpus, item.task.name
         if corpus is NOT_CONVERTED:
             continue
-        if stage.work == "nothing":
-            yield ShardCount(what=f"{stage.artifact_label} for {stage.label}", task=task, stored=0, missing=0)
+        if first_stage.work == "nothing":
+            yield ShardCount(
+                what=f"{first_stage.artifact_label} for {first_stage.label}", task=task, stored=0, missing=0
+            )
             continue
-        keys = [stage.shard_key(task, corpus, shard, device) for shard in corpus.shards]
+        keys = [first_stage.shard_key(task, corpus, shard, device) for shard in corpus.shards]
         stored = sum(store.find(key) is not None for key in keys)
-        what = f"{stage.artifact_label} for {stage.label}"
+        what = f"{first_stage.artifact_label} for {first_stage.label}"
         yield ShardCount(what=what, task=task, stored=stored, missing=len(keys) - stored)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from r2med_ray.chat import LanguageModel, TextGenerator
-from r2med_ray.first_stage import ShardedStage
+from r2med_ray.first_stage import ShardedFirstStage
 from r2med_ray.first_stages.preparation import Corpora, Questions
 from r2med_ray.protocols import Candidates, Retriever, Scorer
 from r2med_ray.types import Reranking, Task
@@ -66,11 +66,11 @@ class Runner(Protocol):
         """Yield what each stage and each of some language models would reserve, for people."""
         ...
 
-    def preparing(self, stage: ShardedStage) -> Need:
+    def preparing(self, first_stage: ShardedFirstStage) -> Need:
         """Return what preparing a corpus or queries reserves at the least."""
         ...
 
-    def searching(self, task: Task, stage: ShardedStage) -> Need:
+    def searching(self, task: Task, first_stage: ShardedFirstStage) -> Need:
         """Return what an open index reserves."""
         ...
 
@@ -101,7 +101,7 @@ class Runner(Protocol):
         ...
 
     def prepare_corpora(self, corpora: Corpora) -> None:
-        """ENCODE: store what is made of corpora; all stages share one model. What is stored is left alone.
+        """ENCODE: store what is made of corpora; all first stages share one model. What is stored is left alone.
 
         Raises:
             StageError: a shard failed; what was finished stays.
@@ -110,10 +110,10 @@ class Runner(Protocol):
         ...
 
     def prepare_queries(self, sets: Questions) -> None:
-        """Store what is made of queries; all stages share one model."""
+        """Store what is made of queries; all first stages share one model."""
         ...
 
-    def open_index(self, task: Task, stage: ShardedStage) -> OpenIndex:
+    def open_index(self, task: Task, first_stage: ShardedFirstStage) -> OpenIndex:
         """INDEX: load the index of a corpus that is prepared."""
         ...
 

@@ -35,9 +35,9 @@ def find_runs(store: ArtifactStore, runner: Runner, holders: Holders, batch: Bat
             if digest in kept:
                 with store.create(answer.key) as writer:
                     writer.write_table(RUN_FILE, table)
-            found[digest] = run_from_table(find.stage.label, find.queries, table)
+            found[digest] = run_from_table(find.first_stage.label, find.queries, table)
             answer.seconds["search"] = time.monotonic() - began
-        answer.run = Run(tag=find.stage.label, rankings=found[digest].rankings)
+        answer.run = Run(tag=find.first_stage.label, rankings=found[digest].rankings)
 
 
 def score_pairs(store: ArtifactStore, runner: Runner, holders: Holders, worklog: Worklog, batch: Batch) -> None:
@@ -88,9 +88,9 @@ def write_texts(store: ArtifactStore, runner: Runner, holders: Holders, worklog:
 
 def _search(runner: Runner, holders: Holders, batch: Batch, answer: RunAnswer) -> Run:
     find = answer.find
-    if find.stage.work == "nothing":
-        return find.stage.find(find.task, find.queries, find.k)
-    index = holders.hold(batch.place, partial(runner.open_index, find.task, find.stage))
+    if find.first_stage.work == "nothing":
+        return find.first_stage.find(find.task, find.queries, find.k)
+    index = holders.hold(batch.place, partial(runner.open_index, find.task, find.first_stage))
     return index.retrieve(find.queries, k=find.k)
 
 

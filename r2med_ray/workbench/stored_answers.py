@@ -67,11 +67,11 @@ class StoredAnswers:
         raise OwnCodeError(f"{demand!r:.80} is no demand; a part yields what `r2med_ray.demands.Demand` lists")
 
     def _run(self, find: Find) -> RunAnswer:
-        key = run_key(find.stage.inputs(find.task, self._runner.device), find.queries, find.k)
+        key = run_key(find.first_stage.inputs(find.task, self._runner.device), find.queries, find.k)
         artifact = self._store.find(key) if find.keep else None
         if artifact is None:
             return RunAnswer(find, key)
-        return RunAnswer(find, key, run_from_table(find.stage.label, find.queries, artifact.table(RUN_FILE)))
+        return RunAnswer(find, key, run_from_table(find.first_stage.label, find.queries, artifact.table(RUN_FILE)))
 
     def _scores(self, score: Score) -> ScoresAnswer:
         key = scores_key(self._runner.scoring_inputs(score.scorer), score.candidates, sees_scores=False)

@@ -15,7 +15,7 @@ from r2med_ray.distributed.progress import StageReport
 from r2med_ray.distributed.searching import open_index
 from r2med_ray.errors import StageError
 from r2med_ray.first_stage import Computing
-from r2med_ray.first_stages.vectors import ApiStage
+from r2med_ray.first_stages.vectors import ApiFirstStage
 from r2med_ray.models.catalog.call_policy import CallPolicy
 from r2med_ray.models.catalog.services import ApiEncoderRow
 from r2med_ray.models.services.embeddings import ApiEncoder
@@ -61,11 +61,11 @@ def test_a_failed_stage_keeps_its_answers_and_the_next_run_pays_for_the_rest_alo
         return refuse(500, "broken")(request) if last in request.body["input"] else SERVING(request)
 
     with Service(not_the_last) as service:
-        stage = ApiStage(row=row(service, tmp_path), rules=Rules())
+        first_stage = ApiFirstStage(row=row(service, tmp_path), rules=Rules())
 
         def prepare() -> tuple[StageReport, StageReport]:
-            corpora = prepare_shards(store, [(task, stage)], Computing(), SMALL, no_progress_timeout_s=120)
-            queries = prepare_queries(store, [(task, stage, task.queries)], Computing(), SMALL)
+            corpora = prepare_shards(store, [(task, first_stage)], Computing(), SMALL, no_progress_timeout_s=120)
+            queries = prepare_queries(store, [(task, first_stage, task.queries)], Computing(), SMALL)
             assert queries is not None
             return corpora, queries
 
@@ -86,7 +86,7 @@ def test_a_failed_stage_keeps_its_answers_and_the_next_run_pays_for_the_rest_alo
 
         service.forget()
         assert [report.cost for report in prepare()] == ["", ""]
-        retriever = open_index(store, task, stage, "cpu", SMALL)
+        retriever = open_index(store, task, first_stage, "cpu", SMALL)
         run = retriever.retrieve(task.queries, k=80)
         retriever.close()
         assert service.requests == []

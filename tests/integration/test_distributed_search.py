@@ -17,10 +17,10 @@ from r2med_ray.distributed.progress import StageReport
 from r2med_ray.distributed.searching import ShardedRetriever, open_index
 from r2med_ray.distributed.shard_stream import stream_shards
 from r2med_ray.errors import StageError, StoppedError
-from r2med_ray.first_stage import Computing, ShardedStage
-from r2med_ray.first_stages.lexical import LexicalStage
+from r2med_ray.first_stage import Computing, ShardedFirstStage
+from r2med_ray.first_stages.lexical import LexicalFirstStage
 from r2med_ray.first_stages.preparation import ShardWork, shards_left
-from r2med_ray.first_stages.vectors import DenseStage
+from r2med_ray.first_stages.vectors import DenseFirstStage
 from r2med_ray.indexing.bm25 import BM25_ROWS, BM25Index
 from r2med_ray.indexing.dense import DenseIndex
 from r2med_ray.indexing.embedding import embed_documents, read_vectors
@@ -52,9 +52,9 @@ pytestmark = pytest.mark.ray
 SMALL = Pool(actors=2, cpus=0.25)
 ONE = Pool(actors=1, cpus=1)
 COMPUTING = Computing(device="cpu", threads=1, token_budget=2048)
-BM25 = LexicalStage(row=BM25_ROWS["bm25"], rules=Rules())
-PUBLISHED_BM25 = LexicalStage(row=BM25_ROWS["bm25-r2med"], rules=Rules.of("r2med"))
-MINILM = DenseStage(
+BM25 = LexicalFirstStage(row=BM25_ROWS["bm25"], rules=Rules())
+PUBLISHED_BM25 = LexicalFirstStage(row=BM25_ROWS["bm25-r2med"], rules=Rules.of("r2med"))
+MINILM = DenseFirstStage(
     row=load_catalog().encoders["all-MiniLM-L6-v2"].model_copy(update={"dtype": "float32"}), rules=Rules()
 )
 
@@ -68,8 +68,8 @@ def whole(store: ArtifactStore, task: Task) -> list[Document]:
     return [document for shard in task.corpus.shards for document in read_shard(store, shard).documents]
 
 
-def prepare(store: ArtifactStore, stage: ShardedStage, *tasks: Task) -> StageReport:
-    return prepare_shards(store, [(task, stage) for task in tasks], COMPUTING, ONE, no_progress_timeout_s=60)
+def prepare(store: ArtifactStore, first_stage: ShardedFirstStage, *tasks: Task) -> StageReport:
+    return prepare_shards(store, [(task, first_stage) for task in tasks], COMPUTING, ONE, no_progress_timeout_s=60)
 
 
 @pytest.fixture(scope="module")
@@ -200,7 +200,7 @@ def test_r08_only_the_shard_whose_text_changed_is_encoded_again(
     assert (report.documents, report.stored_before) == (27, 2)
 
 
-def instructed() -> DenseStage:
+def instructed() -> DenseFirstStage:
     """Return MiniLM with an instruction for documents. One task has another instruction."""
     row = MINILM.row.model_copy(
         update={
@@ -208,11 +208,11 @@ def instructed() -> DenseStage:
             "document_instructions": {"default": "Remember", "Twin": "Find the illness"},
         }
     )
-    return DenseStage(row=row, rules=Rules())
+    return DenseFirstStage(row=row, rules=Rules())
 
 
 @pytest.mark.parametrize(
-    ("stage", "made"),
+    ("first_stage", "made"),
     [
         # The terms of a shard are the same for both tasks.
         pytest.param(BM25, 80, id="terms"),
@@ -221,19 +221,19 @@ def instructed() -> DenseStage:
     ],
 )
 def test_two_tasks_over_one_corpus_are_prepared_together(
-    cluster: ClusterCapacity, tmp_path: Path, stage: ShardedStage, made: int
+    cluster: ClusterCapacity, tmp_path: Path, first_stage: ShardedFirstStage, made: int
 ) -> None:
     store = ArtifactStore(str(tmp_path))
     task = demo_task(store, 27)
     twin = replace(task, name="Twin")
-    report = prepare(store, stage, task, twin)
+    report = prepare(store, first_stage, task, twin)
 
     assert (report.documents, report.stored_before) == (made, 0)
-    assert prepare(store, stage, task, twin).documents == 0
-    prepare_queries(store, [(one, stage, one.queries) for one in (task, twin)], COMPUTING, ONE)
+    assert prepare(store, first_stage, task, twin).documents == 0
+    prepare_queries(store, [(one, first_stage, one.queries) for one in (task, twin)], COMPUTING, ONE)
     runs = []
     for one in (task, twin):
-        retriever = open_index(store, one, stage, "cpu", SMALL)
+        retriever = open_index(store, one, first_stage, "cpu", SMALL)
         runs.append(retriever.retrieve(one.queries, k=10).rankings)
         retriever.close()
     assert (runs[0] == runs[1]) is (made == 80)

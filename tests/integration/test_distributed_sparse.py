@@ -12,7 +12,7 @@ from r2med_ray.distributed.preparing import prepare_queries, prepare_shards
 from r2med_ray.distributed.searching import open_index
 from r2med_ray.first_stage import Computing
 from r2med_ray.first_stages.checkpoint_making import CheckpointMaker, VectorFormat
-from r2med_ray.first_stages.checkpoints import LateInteractionStage, SparseStage
+from r2med_ray.first_stages.checkpoints import LateInteractionFirstStage, SparseFirstStage
 from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, VECTORS_FILE
 from r2med_ray.models.catalog.checkpoints import SparseRow
 from r2med_ray.models.catalog.load import load_catalog
@@ -31,7 +31,7 @@ K = 20
 
 
 @pytest.fixture(scope="module")
-def stages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, SparseStage | LateInteractionStage]:
+def first_stages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, SparseFirstStage | LateInteractionFirstStage]:
     """A SPLADE with random weights, and the real token vectors of MiniLM."""
     folder = tmp_path_factory.mktemp("splade")
     config = transformers.BertConfig(**SMALL, max_position_embeddings=512)
@@ -39,8 +39,8 @@ def stages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, SparseStage | 
     splade = SparseRow(name="splade", model=str(folder), max_length=256, max_active_dims=60, dtype="float32")
     tokens = load_catalog().late_interaction["minilm-tokens"].model_copy(update={"dtype": "float32"})
     return {
-        "splade": SparseStage(row=splade, rules=Rules()),
-        "minilm-tokens": LateInteractionStage(row=tokens, rules=Rules()),
+        "splade": SparseFirstStage(row=splade, rules=Rules()),
+        "minilm-tokens": LateInteractionFirstStage(row=tokens, rules=Rules()),
     }
 
 
@@ -76,18 +76,18 @@ def one_index(store: ArtifactStore, task: Task, form: VectorFormat, maker: Check
 @pytest.mark.parametrize("name", ["splade", "minilm-tokens"])
 def test_bm05_one_shard_and_three_in_actors_give_the_ranking_of_one_index(
     cluster: ClusterCapacity,
-    stages: dict[str, SparseStage | LateInteractionStage],
+    first_stages: dict[str, SparseFirstStage | LateInteractionFirstStage],
     store: ArtifactStore,
     name: str,
     tmp_path: Path,
 ) -> None:
-    stage = stages[name]
-    maker = stage.load(ArtifactStore(str(tmp_path)), COMPUTING)
+    first_stage = first_stages[name]
+    maker = first_stage.load(ArtifactStore(str(tmp_path)), COMPUTING)
     assert isinstance(maker, CheckpointMaker)
 
     def prepare(task: Task) -> list[int]:
-        corpora = prepare_shards(store, [(task, stage)], COMPUTING, ONE, no_progress_timeout_s=120)
-        queries = prepare_queries(store, [(task, stage, rewritten(task.queries))], COMPUTING, ONE)
+        corpora = prepare_shards(store, [(task, first_stage)], COMPUTING, ONE, no_progress_timeout_s=120)
+        queries = prepare_queries(store, [(task, first_stage, rewritten(task.queries))], COMPUTING, ONE)
         assert queries is not None
         return [corpora.documents, queries.documents]
 
@@ -95,14 +95,14 @@ def test_bm05_one_shard_and_three_in_actors_give_the_ranking_of_one_index(
     for shards in (1, 3):
         task = demo_task(store, shards)
         done = prepare(task)
-        retriever = open_index(store, task, stage, "cpu", TWO)
+        retriever = open_index(store, task, first_stage, "cpu", TWO)
         run = retriever.retrieve(rewritten(task.queries), k=K)
         retriever.close()
 
         assert len(task.corpus.shards) == shards
         # The queries don't depend on the shards, so their vectors are made once.
         assert done == [80, len(task.queries) if shards == 1 else 0]
-        assert run.rankings == one_index(store, task, stage.form, maker).rankings
+        assert run.rankings == one_index(store, task, first_stage.form, maker).rankings
         assert {len(ranking) for ranking in run.rankings.values()} == {K}
         orders.append({query_id: [hit.doc_id for hit in found] for query_id, found in run.rankings.items()})
         assert prepare(task) == [0, 0]

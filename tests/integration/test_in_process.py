@@ -9,10 +9,10 @@ from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task
 from r2med_ray.distributed.preparing import prepare_queries, prepare_shards
 from r2med_ray.distributed.searching import open_index
-from r2med_ray.first_stage import Computing, ShardedStage
-from r2med_ray.first_stages.checkpoints import LateInteractionStage
-from r2med_ray.first_stages.lexical import LexicalStage
-from r2med_ray.first_stages.vectors import DenseStage
+from r2med_ray.first_stage import Computing, ShardedFirstStage
+from r2med_ray.first_stages.checkpoints import LateInteractionFirstStage
+from r2med_ray.first_stages.lexical import LexicalFirstStage
+from r2med_ray.first_stages.vectors import DenseFirstStage
 from r2med_ray.indexing.bm25 import BM25_ROWS
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.settings.compat import Rules
@@ -20,7 +20,7 @@ from r2med_ray.settings.pools import ClusterCapacity, Pool
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Run, Task
 from r2med_ray.workbench.in_process import InProcess
-from tests.word_overlap import OverlapRow, OverlapStage
+from tests.word_overlap import OverlapFirstStage, OverlapRow
 
 pytestmark = pytest.mark.ray
 
@@ -30,14 +30,14 @@ TWO = Pool(actors=2, cpus=0.25)
 CATALOG = load_catalog()
 FLOAT32 = {"dtype": "float32"}
 
-STAGES: Mapping[str, ShardedStage] = {
-    "bm25": LexicalStage(row=BM25_ROWS["bm25"], rules=Rules()),
-    "bm25-r2med": LexicalStage(row=BM25_ROWS["bm25-r2med"], rules=Rules.of("r2med")),
-    "dense": DenseStage(row=CATALOG.encoders["all-MiniLM-L6-v2"].model_copy(update=FLOAT32), rules=Rules()),
-    "token vectors": LateInteractionStage(
+STAGES: Mapping[str, ShardedFirstStage] = {
+    "bm25": LexicalFirstStage(row=BM25_ROWS["bm25"], rules=Rules()),
+    "bm25-r2med": LexicalFirstStage(row=BM25_ROWS["bm25-r2med"], rules=Rules.of("r2med")),
+    "dense": DenseFirstStage(row=CATALOG.encoders["all-MiniLM-L6-v2"].model_copy(update=FLOAT32), rules=Rules()),
+    "token vectors": LateInteractionFirstStage(
         row=CATALOG.late_interaction["minilm-tokens"].model_copy(update=FLOAT32), rules=Rules()
     ),
-    "a kind from outside the package": OverlapStage(row=OverlapRow(name="words"), rules=Rules()),
+    "a kind from outside the package": OverlapFirstStage(row=OverlapRow(name="words"), rules=Rules()),
 }
 
 
@@ -47,10 +47,10 @@ def demo_tasks(store: ArtifactStore) -> list[Task]:
     return [load_task(source, store, documents_per_shard=100, shards=shards) for shards in (1, 3)]
 
 
-def on_the_cluster(store: ArtifactStore, tasks: Sequence[Task], stage: ShardedStage) -> list[Run]:
-    made = prepare_shards(store, [(task, stage) for task in tasks], COMPUTING, ONE, no_progress_timeout_s=120)
-    prepare_queries(store, [(task, stage, task.queries) for task in tasks], COMPUTING, ONE)
-    indexes = [open_index(store, task, stage, "cpu", TWO) for task in tasks]
+def on_the_cluster(store: ArtifactStore, tasks: Sequence[Task], first_stage: ShardedFirstStage) -> list[Run]:
+    made = prepare_shards(store, [(task, first_stage) for task in tasks], COMPUTING, ONE, no_progress_timeout_s=120)
+    prepare_queries(store, [(task, first_stage, task.queries) for task in tasks], COMPUTING, ONE)
+    indexes = [open_index(store, task, first_stage, "cpu", TWO) for task in tasks]
     runs = [index.retrieve(task.queries, k=50) for task, index in zip(tasks, indexes, strict=True)]
     for index in indexes:
         index.close()
@@ -58,11 +58,11 @@ def on_the_cluster(store: ArtifactStore, tasks: Sequence[Task], stage: ShardedSt
     return runs
 
 
-def in_this_process(store: ArtifactStore, tasks: Sequence[Task], stage: ShardedStage) -> list[Run]:
+def in_this_process(store: ArtifactStore, tasks: Sequence[Task], first_stage: ShardedFirstStage) -> list[Run]:
     work = InProcess(store, COMPUTING)
-    made = work.prepare_shards([(task, stage) for task in tasks])
-    work.prepare_queries([(task, stage, task.queries) for task in tasks])
-    indexes = [work.open_index(task, stage) for task in tasks]
+    made = work.prepare_shards([(task, first_stage) for task in tasks])
+    work.prepare_queries([(task, first_stage, task.queries) for task in tasks])
+    indexes = [work.open_index(task, first_stage) for task in tasks]
     runs = [index.retrieve(task.queries, k=50) for task, index in zip(tasks, indexes, strict=True)]
     assert (made.documents, made.stored_before) == (160, 0)
     return runs

@@ -20,7 +20,7 @@ from r2med_ray.errors import ConfigError, NotAtHand
 from r2med_ray.evaluation.evaluate import evaluate
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.first_stage import FirstStage
-from r2med_ray.first_stages.vectors import DenseStage
+from r2med_ray.first_stages.vectors import DenseFirstStage
 from r2med_ray.indexing.dense import DenseIndex
 from r2med_ray.interop.mteb_encoder import MtebCrossEncoder, MtebEncoder
 from r2med_ray.interop.mteb_import import read_mteb_results
@@ -68,11 +68,11 @@ def bench(tmp_path: Path) -> Iterator[Workbench]:
         yield opened
 
 
-def our_run(bench: Workbench, stage: FirstStage) -> Run:
+def our_run(bench: Workbench, first_stage: FirstStage) -> Run:
     """Return our run on the tiny task, made without mteb."""
     split = TinyRetrieval().split()
     task = bench.task("any", documents=read_corpus(split["corpus"]))
-    return bench.find(task, stage, read_queries(split["queries"]), k=1000)
+    return bench.find(task, first_stage, read_queries(split["queries"]), k=1000)
 
 
 def scores(model: Any, task: Any, **settings: Any) -> dict[str, Any]:
@@ -81,11 +81,11 @@ def scores(model: Any, task: Any, **settings: Any) -> dict[str, Any]:
     return of_subset
 
 
-@pytest.mark.parametrize("stage", [BM25, MINILM], ids=["bm25", "minilm"])
-def test_mteb_measures_our_run_as_we_do(bench: Workbench, stage: FirstStage) -> None:
-    theirs = scores(MtebSearch(bench, stage), TinyRetrieval())
+@pytest.mark.parametrize("first_stage", [BM25, MINILM], ids=["bm25", "minilm"])
+def test_mteb_measures_our_run_as_we_do(bench: Workbench, first_stage: FirstStage) -> None:
+    theirs = scores(MtebSearch(bench, first_stage), TinyRetrieval())
 
-    run = our_run(bench, stage)
+    run = our_run(bench, first_stage)
     names = {f"{key}_at_{k}": Measure(name, k) for key, name in MEASURE_OF_KEY.items() for k in (1, 3, 5, 10, 1000)}
     ours = evaluate(run, QRELS, list(names.values())).means
     assert {key: theirs[key] for key in names} == pytest.approx(
@@ -113,12 +113,31 @@ def test_a_retriever_may_be_named_as_in_a_benchmark_file(bench: Workbench) -> No
 def test_mtebs_cache_keeps_settings_apart_and_revisions_visible(bench: Workbench) -> None:
     cut = {"model": "bge-large-en-v1.5", "max_length": 128}
     steep = {"model": "bm25", "k1": 1.2}
-    stages = benchmark(bge="bge-large-en-v1.5", cut=cut, bm25="bm25", steep=steep).systems
-    metas = [MtebSearch(bench, system.first_stages[0]).mteb_model_meta for system in stages]
+    first_stages = benchmark(bge="bge-large-en-v1.5", cut=cut, bm25="bm25", steep=steep).systems
+    metas = [MtebSearch(bench, system.first_stages[0]).mteb_model_meta for system in first_stages]
 
     assert [meta.name.removeprefix("r2med-ray/") for meta in metas] == ["bge-large-en-v1.5"] * 2 + ["bm25"] * 2
     assert len({meta.revision for meta in metas}) == 4
     assert all(meta.revision.startswith("d4aa6901d3a41ba39fb536a557fa166f842b0e09-") for meta in metas[:2])
+
+
+@pytest.mark.parametrize(
+    ("retriever", "model_type", "max_tokens"),
+    [
+        ("bm25", ["sparse"], None),
+        ("bge-large-en-v1.5", ["dense"], 512),
+        ("splade-v3", ["sparse"], 512),
+        ("colbertv2", ["late-interaction"], 180),
+        ("voyage-3", ["dense"], 16_000),
+        ({"candidates": "bm25"}, [], None),
+    ],
+)
+def test_mteb_is_told_what_a_first_stage_of_any_kind_is(
+    bench: Workbench, retriever: Any, model_type: list[str], max_tokens: int | None
+) -> None:
+    meta = MtebSearch(bench, retriever).mteb_model_meta
+
+    assert (meta.model_type, meta.max_tokens) == (model_type, max_tokens)
 
 
 def test_a_document_is_the_text_that_mteb_makes_of_it() -> None:
@@ -174,7 +193,7 @@ def test_mtebs_own_model_in_our_pipeline_ranks_as_our_row_of_the_same_checkpoint
     documents, queries = read_corpus(split["corpus"]), read_queries(split["queries"])
     shards = [documents[:7], documents[7:]]
 
-    assert isinstance(MINILM, DenseStage)
+    assert isinstance(MINILM, DenseFirstStage)
     our_encoder = TaskEncoders(MINILM.row, device="cpu", token_budget=2048).for_task("Tiny")
 
     theirs = over_vectors(MtebEncoder(wrapped_minilm, "Tiny"), shards).retrieve(queries, k=12).rankings
@@ -335,10 +354,10 @@ PUBLISHED = resolve(parse_config({**VALUES, "compat": "r2med"})).systems[0].firs
 def test_the_published_protocol_runs_in_this_process_too(bench: Workbench) -> None:
     asked = table(("id", "text"), [("q1", "glucose")])
     found = {}
-    for stage in (BM25, PUBLISHED):
-        search = MtebSearch(bench, stage)
+    for first_stage in (BM25, PUBLISHED):
+        search = MtebSearch(bench, first_stage)
         search.index(table(("id", "title", "text"), CORPUS), task_metadata=TinyRetrieval().metadata)
-        found[stage.rules.compat] = search.search(asked, top_k=3)["q1"]
+        found[first_stage.rules.compat] = search.search(asked, top_k=3)["q1"]
 
     # Only c1 has the word. The published protocol fills the ranking with the first rows, which have a score of 0.
     assert list(found["none"]) == ["c1"]
@@ -347,14 +366,14 @@ def test_the_published_protocol_runs_in_this_process_too(bench: Workbench) -> No
 
 
 @pytest.mark.ray
-@pytest.mark.parametrize("stage", [BM25, MINILM, PUBLISHED], ids=["bm25", "minilm", "published"])
+@pytest.mark.parametrize("first_stage", [BM25, MINILM, PUBLISHED], ids=["bm25", "minilm", "published"])
 def test_shard_actors_give_mteb_what_this_process_gives_it(
-    bench: Workbench, address: str, tmp_path: Path, stage: FirstStage
+    bench: Workbench, address: str, tmp_path: Path, first_stage: FirstStage
 ) -> None:
     on_a_cluster = open_workbench(
         tmp_path / "on a cluster", address=address, names=BENCHMARK.names, resources=IN_SHARDS
     )
     with on_a_cluster as workbench:
-        theirs = scores(MtebSearch(workbench, stage), TinyRetrieval())
+        theirs = scores(MtebSearch(workbench, first_stage), TinyRetrieval())
 
-    assert theirs == scores(MtebSearch(bench, stage), TinyRetrieval())
+    assert theirs == scores(MtebSearch(bench, first_stage), TinyRetrieval())

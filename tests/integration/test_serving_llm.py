@@ -127,7 +127,7 @@ def lamer(server: LanguageServer, bench: Workbench, too_long: str) -> LiveRewrit
         method=METHODS["lamer"],
         model=row_of(server),
         prompt=Template(version="1", text="Correct{candidates}\nfor {query}"),
-        tool=bench.stage("bm25"),
+        tool=bench.first_stage("bm25"),
         rules=Rules(),
     )
 

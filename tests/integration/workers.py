@@ -10,7 +10,7 @@ import psutil
 import pyarrow as pa
 
 from r2med_ray.distributed.preparing import ShardWorker
-from r2med_ray.first_stage import Computing, ShardedStage
+from r2med_ray.first_stage import Computing, ShardedFirstStage
 from r2med_ray.first_stages.preparation import ShardWork
 from r2med_ray.storage.artifacts import ArtifactStore
 
@@ -71,8 +71,10 @@ class DiesOnce(CountsRows):
 class EncoderKilledOnce(ShardWorker):
     """A real encoder whose process ends in the middle of the second shard, but only once."""
 
-    def __init__(self, store: ArtifactStore, stage: ShardedStage, computing: Computing, marker: Path) -> None:
-        super().__init__(store, stage, computing)
+    def __init__(
+        self, store: ArtifactStore, first_stage: ShardedFirstStage, computing: Computing, marker: Path
+    ) -> None:
+        super().__init__(store, first_stage, computing)
         self._marker = marker
 
     def __call__(self, work: ShardWork, table: pa.Table) -> Mapping[str, float]:

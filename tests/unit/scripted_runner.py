@@ -7,7 +7,7 @@ from typing import Any
 
 from r2med_ray.chat import LanguageModel, TextGenerator
 from r2med_ray.errors import NotAtHand
-from r2med_ray.first_stage import ShardedStage
+from r2med_ray.first_stage import ShardedFirstStage
 from r2med_ray.first_stages.preparation import Corpora, QuerySet
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.protocols import Scorer
@@ -89,10 +89,10 @@ class ScriptedRunner(LocalRunner):
         self._not_at_hand = not_at_hand
         self._preparing_begins = preparing_begins or threading.Event()
 
-    def preparing(self, stage: ShardedStage) -> Need:
+    def preparing(self, first_stage: ShardedFirstStage) -> Need:
         return self._need("preparing")
 
-    def searching(self, task: Task, stage: ShardedStage) -> Need:
+    def searching(self, task: Task, first_stage: ShardedFirstStage) -> Need:
         return self._need("searching")
 
     def scoring(self, scorer: Scorer) -> Need:
@@ -120,9 +120,9 @@ class ScriptedRunner(LocalRunner):
     def prepare_queries(self, sets: Sequence[QuerySet]) -> None:
         super().prepare_queries(sets)
 
-    def open_index(self, task: Task, stage: ShardedStage) -> PlainIndex:
+    def open_index(self, task: Task, first_stage: ShardedFirstStage) -> PlainIndex:
         self._note(f"open {task.name}")
-        index = super().open_index(task, stage)
+        index = super().open_index(task, first_stage)
         index.close = partial(self.closed.append, f"open {task.name}")  # type: ignore[method-assign]
         return index
 

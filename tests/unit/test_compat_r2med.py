@@ -18,7 +18,7 @@ from r2med_ray.errors import DataError
 from r2med_ray.evaluation.evaluate import evaluate
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.first_stages.common import WantedRetriever
-from r2med_ray.first_stages.kinds import resolve_stage
+from r2med_ray.first_stages.kinds import resolve_first_stage
 from r2med_ray.indexing.bm25 import BM25_ROWS, BM25Index
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
 from r2med_ray.models.catalog.encoders import prompts_for
@@ -47,9 +47,9 @@ CATALOG = load_catalog()
 DEFAULT, R2MED = Rules.of("none"), Rules.of("r2med")
 
 
-def stage(model, compat, *, ignore=None):
+def first_stage(model, compat, *, ignore=None):
     retriever = RetrieverConfig(model=model)
-    return resolve_stage(WantedRetriever(retriever=retriever, rules=Rules.of(compat, ignore)), CATALOG)
+    return resolve_first_stage(WantedRetriever(retriever=retriever, rules=Rules.of(compat, ignore)), CATALOG)
 
 
 def run_of(**rankings):
@@ -204,8 +204,8 @@ def published_search(rows, queries, k, *, num_shards, hidden=()):
 def test_bm25_query_weights_are_chosen_by_name():
     # eval_BM25.py:75; test_indexing_bm25.py has scores that are worked out by hand
     for compat in ("none", "r2med"):
-        assert not stage("bm25", compat).row.weighted_queries
-        assert stage("bm25-r2med", compat).row.weighted_queries
+        assert not first_stage("bm25", compat).row.weighted_queries
+        assert first_stage("bm25-r2med", compat).row.weighted_queries
 
 
 @pytest.mark.parametrize("num_shards", [1, 2, 3, 7])
@@ -250,8 +250,8 @@ def test_bm25_duplicate_rows_count_in_the_statistics_and_are_ranked_once(tmp_pat
 
     # eval_BM25.py:105-112 reads every row. The third row repeats the first.
     assert corpus.duplicate_rows == (2,)
-    assert [stage("bm25", "r2med").skip_rows(corpus, shard) for shard in corpus.shards] == [(), ()]
-    assert [stage("bm25", "none").skip_rows(corpus, shard) for shard in corpus.shards] == [(), (2,)]
+    assert [first_stage("bm25", "r2med").skip_rows(corpus, shard) for shard in corpus.shards] == [(), ()]
+    assert [first_stage("bm25", "none").skip_rows(corpus, shard) for shard in corpus.shards] == [(), (2,)]
 
     rows = [("d1", "fever"), ("d2", "rash"), ("d1", "fever")]
     [ranking] = published_search(rows, ["fever"], 5, num_shards=2, hidden={2}).values()
@@ -289,7 +289,7 @@ def test_conflicting_texts_end_with_the_last_one(tmp_path):
 )
 def test_identical_ids_are_dropped_by_vectors_only(model, compat, ignore, dropped):
     # eval_retrieval.py:110; eval_BM25.py has no such step
-    assert stage(model, compat, ignore=ignore).drop_identical_ids is dropped
+    assert first_stage(model, compat, ignore=ignore).drop_identical_ids is dropped
 
 
 @pytest.mark.parametrize("ties", ["doc id", "file row"])

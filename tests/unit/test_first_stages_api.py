@@ -6,22 +6,22 @@ import pytest
 
 from r2med_ray.errors import ConfigError
 from r2med_ray.first_stage import FirstStage
-from r2med_ray.first_stages.vectors import ApiStage
+from r2med_ray.first_stages.vectors import ApiFirstStage
 from r2med_ray.settings.config_files import parse_config
 from r2med_ray.systems import resolve
 
 OPENAI = "text-embedding-3-large"
 
 
-def stage(retriever: Any, **changes: object) -> FirstStage:
+def first_stage(retriever: Any, **changes: object) -> FirstStage:
     system = {"name": "s", "retriever": retriever}
     config = parse_config({"name": "x", "tasks": ["Demo-Posts"], "systems": [system], **changes})
     return resolve(config).systems[0].first_stages[0]
 
 
 def document_inputs(**changes: object) -> dict[str, Any]:
-    resolved = stage(OPENAI, **changes)
-    assert isinstance(resolved, ApiStage)
+    resolved = first_stage(OPENAI, **changes)
+    assert isinstance(resolved, ApiFirstStage)
     return resolved.row.encoding_inputs("Demo-Posts", side="document")
 
 
@@ -33,15 +33,15 @@ def test_texts_are_quoted_under_compat_r2med_and_the_key_says_so() -> None:
 
 
 def test_length_and_index_may_be_chosen() -> None:
-    resolved = stage({"model": OPENAI, "max_length": 512, "index": "HNSW32"})
+    resolved = first_stage({"model": OPENAI, "max_length": 512, "index": "HNSW32"})
 
-    assert isinstance(resolved, ApiStage)
+    assert isinstance(resolved, ApiFirstStage)
     assert (resolved.row.max_length, resolved.label) == (512, "text-embedding-3-large[HNSW32]")
 
 
 def test_a_dtype_has_no_meaning_for_a_service() -> None:
     with pytest.raises(ConfigError, match="`dtype` has no meaning here"):
-        stage({"model": OPENAI, "dtype": "float16"})
+        first_stage({"model": OPENAI, "dtype": "float16"})
 
 
 def test_the_dtype_of_all_encoders_leaves_a_service_as_it_is() -> None:

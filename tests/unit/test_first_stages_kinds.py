@@ -9,14 +9,14 @@ from r2med_ray.errors import ConfigError
 from r2med_ray.first_stage import FirstStage
 from r2med_ray.first_stages import kinds
 from r2med_ray.first_stages.common import WantedRetriever
-from r2med_ray.first_stages.kinds import FirstStageKind, register, resolve_stage
+from r2med_ray.first_stages.kinds import FirstStageKind, register, resolve_first_stage
 from r2med_ray.first_stages.own_kinds import load_kinds
 from r2med_ray.indexing.bm25 import BM25_ROWS
 from r2med_ray.models.catalog import load
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.retriever import RetrieverConfig
-from tests.word_overlap import WORD_OVERLAP, OverlapRow, OverlapStage
+from tests.word_overlap import WORD_OVERLAP, OverlapFirstStage, OverlapRow
 
 
 @pytest.fixture(autouse=True)
@@ -32,10 +32,10 @@ def models_file(folder: Path, *lines: str) -> Path:
     return path
 
 
-def stage(models: Path, **retriever: object) -> FirstStage:
+def first_stage(models: Path, **retriever: object) -> FirstStage:
     load_kinds(models)
     wanted = WantedRetriever(retriever=RetrieverConfig.model_validate(retriever), rules=Rules())
-    return resolve_stage(wanted, load_catalog(models))
+    return resolve_first_stage(wanted, load_catalog(models))
 
 
 NAMED = "kinds: [tests.word_overlap.WORD_OVERLAP]"
@@ -43,16 +43,16 @@ ROWS = "word_overlap: [{name: words}, {name: any-case, ignore_case: true}]"
 
 
 def test_a_kind_that_a_file_names_finds_its_rows_in_the_file(tmp_path: Path) -> None:
-    found = stage(models_file(tmp_path, NAMED, ROWS), model="any-case")
+    found = first_stage(models_file(tmp_path, NAMED, ROWS), model="any-case")
 
-    assert isinstance(found, OverlapStage)
+    assert isinstance(found, OverlapFirstStage)
     assert (found.label, found.row.ignore_case) == ("any-case", True)
 
 
 def test_a_file_that_is_read_twice_registers_its_kinds_once(tmp_path: Path) -> None:
     models = models_file(tmp_path, NAMED, ROWS)
 
-    assert stage(models, model="words") == stage(models, model="words")
+    assert first_stage(models, model="words") == first_stage(models, model="words")
 
 
 def test_a_file_without_kinds_registers_none(tmp_path: Path) -> None:
@@ -64,12 +64,12 @@ def test_a_file_without_kinds_registers_none(tmp_path: Path) -> None:
 
 def test_settings_that_a_kind_does_not_name_are_refused_for_its_rows(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="`k1` has no meaning here, for 'words' is word overlap"):
-        stage(models_file(tmp_path, NAMED, ROWS), model="words", k1=1)
+        first_stage(models_file(tmp_path, NAMED, ROWS), model="words", k1=1)
 
 
 def test_without_its_kind_a_section_is_unknown(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="unknown key 'word_overlap'"):
-        stage(models_file(tmp_path, ROWS), model="words")
+        first_stage(models_file(tmp_path, ROWS), model="words")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_name_that_leads_to_no_kind_is_refused_with_its_file(tmp_path: Path, n
     assert message in str(raised.value)
 
 
-OWN = FirstStageKind(noun="my kind", rows={"mine": "mine"}, resolve=OverlapStage.resolve)
+OWN = FirstStageKind(noun="my kind", rows={"mine": "mine"}, resolve=OverlapFirstStage.resolve)
 
 
 @pytest.mark.parametrize(
@@ -134,4 +134,4 @@ def test_a_kind_without_a_section_brings_its_rows() -> None:
     register(replace(OWN, rows={"mine": OverlapRow(name="mine")}))
     wanted = WantedRetriever(retriever=RetrieverConfig(model="mine"), rules=Rules())
 
-    assert resolve_stage(wanted, load_catalog()).row == OverlapRow(name="mine")
+    assert resolve_first_stage(wanted, load_catalog()).row == OverlapRow(name="mine")

@@ -7,8 +7,8 @@ import pytest
 from r2med_ray.corpus.loading import load_task
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.evaluation.trec import write_run
-from r2med_ray.first_stages.lexical import LexicalStage
-from r2med_ray.first_stages.ranked_lists import ListStage
+from r2med_ray.first_stages.lexical import LexicalFirstStage
+from r2med_ray.first_stages.ranked_lists import ListFirstStage
 from r2med_ray.retrieval.ranked_lists import in_order
 from r2med_ray.settings.config_files import parse_config
 from r2med_ray.storage.artifacts import ArtifactStore
@@ -17,10 +17,10 @@ from r2med_ray.types import Run, Task
 from tests.unit.nano_files import DENSE, write_nano
 
 
-def stage(retriever: object, **changes: object) -> ListStage:
+def first_stage(retriever: object, **changes: object) -> ListFirstStage:
     values = {"name": "b", "tasks": ["Demo-Posts"], "systems": [{"name": "s", "retriever": retriever}], "depth": 101}
     [found] = resolve(parse_config({**values, **changes})).systems[0].first_stages
-    assert isinstance(found, ListStage)
+    assert isinstance(found, ListFirstStage)
     return found
 
 
@@ -30,18 +30,18 @@ def task(tmp_path: Path) -> Task:
     return load_task(source, ArtifactStore(str(tmp_path / "store")), documents_per_shard=3)
 
 
-def ranked(found: ListStage, task: Task) -> dict[str, list[str]]:
+def ranked(found: ListFirstStage, task: Task) -> dict[str, list[str]]:
     run = found.find(task, task.queries, 10)
     return {query_id: [hit.doc_id for hit in ranking] for query_id, ranking in run.rankings.items()}
 
 
 def test_lists_that_came_with_the_task_are_kept_in_their_order(task: Task) -> None:
-    assert ranked(stage({"candidates": "dense"}), task) == DENSE
+    assert ranked(first_stage({"candidates": "dense"}), task) == DENSE
 
 
 def test_lists_that_did_not_come_are_named_with_those_that_did(task: Task) -> None:
     with pytest.raises(DataError, match=r"task 'NanoTiny' in .* has no candidates 'bm25'; it has dense"):
-        stage({"candidates": "bm25"}).inputs(task, "cpu")
+        first_stage({"candidates": "bm25"}).inputs(task, "cpu")
 
 
 def test_a_path_may_name_the_task_and_may_be_a_trec_run(task: Task, tmp_path: Path) -> None:
@@ -49,9 +49,9 @@ def test_a_path_may_name_the_task_and_may_be_a_trec_run(task: Task, tmp_path: Pa
         tmp_path / "NanoTiny.trec", Run(tag="t", rankings={query: in_order(ids) for query, ids in DENSE.items()})
     )
 
-    assert ranked(stage({"candidates": f"{tmp_path}/{{task}}.trec"}), task) == DENSE
+    assert ranked(first_stage({"candidates": f"{tmp_path}/{{task}}.trec"}), task) == DENSE
     with pytest.raises(DataError, match=r"candidates of task 'NanoTiny': .*other\.parquet is no file"):
-        stage({"candidates": f"{tmp_path}/other.parquet"}).inputs(task, "cpu")
+        first_stage({"candidates": f"{tmp_path}/other.parquet"}).inputs(task, "cpu")
 
 
 @pytest.mark.parametrize(("ignore", "kept"), [(None, ["q1", "d2"]), (False, ["q1", "d2"]), (True, ["d2"])])
@@ -63,7 +63,9 @@ def test_ignore_identical_ids_holds_for_lists_too(tmp_path: Path, ignore: bool |
         qrels=[("q1", "d2"), ("q2", "d2"), ("q3", "d4")],
     )
     task = load_task(source, ArtifactStore(str(tmp_path / "store")), documents_per_shard=3)
-    found, default = (stage({"candidates": "dense"}, ignore_identical_ids=setting) for setting in (ignore, None))
+    found, default = (
+        first_stage({"candidates": "dense"}, ignore_identical_ids=setting) for setting in (ignore, None)
+    )
 
     assert ranked(found, task)["q1"] == kept
     assert (found.inputs(task, "cpu") == default.inputs(task, "cpu")) is (ignore is not True)
@@ -71,7 +73,7 @@ def test_ignore_identical_ids_holds_for_lists_too(tmp_path: Path, ignore: bool |
 
 
 def test_other_lists_are_another_run(task: Task, tmp_path: Path) -> None:
-    kept, dropped = (stage({"candidates": "dense", "safeguard": choice}) for choice in ("keep", "drop"))
+    kept, dropped = (first_stage({"candidates": "dense", "safeguard": choice}) for choice in ("keep", "drop"))
 
     before = kept.inputs(task, "cpu")
     assert before != dropped.inputs(task, "cpu")
@@ -90,18 +92,18 @@ def test_other_lists_are_another_run(task: Task, tmp_path: Path) -> None:
 )
 def test_wrong_settings_are_refused(retriever: object, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        stage(retriever)
+        first_stage(retriever)
 
 
 def test_a_depth_that_cuts_off_kept_safeguards_is_refused() -> None:
     keep, drop = ({"candidates": "reranking_hybrid", "safeguard": choice} for choice in ("keep", "drop"))
     shallow = {"name": "s", "retriever": keep, "reranker": {"model": "maxsim-minilm", "depth": 100}}
 
-    assert stage(drop, depth=100).keep == 100
+    assert first_stage(drop, depth=100).keep == 100
     with pytest.raises(ConfigError, match="system 's': depth 100 cuts off the safeguards at rank 101"):
-        stage(keep, depth=100)
+        first_stage(keep, depth=100)
     with pytest.raises(ConfigError, match="give `depth: 101` there, or `safeguard: drop`"):
-        stage(keep, systems=[shallow])
+        first_stage(keep, systems=[shallow])
 
 
 def test_bm25_stages_with_other_analyzers_share_no_terms(task: Task) -> None:
@@ -115,7 +117,7 @@ def test_bm25_stages_with_other_analyzers_share_no_terms(task: Task) -> None:
     keys = [
         {found.shard_key(task.name, task.corpus, shard, "cpu").name for shard in task.corpus.shards}
         for found in (lucene, nano)
-        if isinstance(found, LexicalStage)
+        if isinstance(found, LexicalFirstStage)
     ]
     assert len(keys) == 2
     assert keys[0].isdisjoint(keys[1])

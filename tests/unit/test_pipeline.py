@@ -53,7 +53,7 @@ def fixed(**scores: float) -> Callable[[Find], Run]:
 
     def found(find: Find) -> Run:
         rankings = {query.query_id: () if query.text == "zzz" else best(hits, find.k) for query in find.queries}
-        return Run(tag=find.stage.label, rankings=rankings)
+        return Run(tag=find.first_stage.label, rankings=rankings)
 
     return found
 
@@ -90,7 +90,7 @@ def test_a_first_stage_alone_is_evaluated_over_every_judged_query() -> None:
 def test_fusion_and_reranking_come_in_this_order() -> None:
     parts = system(retrievers=["bm25", "bm25-r2med"], fusion={}, reranker={"model": "maxsim-minilm", "depth": 3})
     searches = {"bm25": fixed(d4=3, d1=2), "bm25-r2med": fixed(d4=3, d2=2)}
-    result, demands = ranked(parts, lambda find: searches[find.stage.label](find))
+    result, demands = ranked(parts, lambda find: searches[find.first_stage.label](find))
 
     # RRF gives 2/61 to d4, and 1/62 to d1 and to d2; d2 is before d1 by its id. Reranking counts shared words: for
     # q1, d1 has 2, then come d4 and d2 with 0 by id; for q2, d2 has 1, then come d4 and d1.
@@ -107,7 +107,7 @@ def test_a_part_says_what_it_is_going_to_need_before_it_asks_for_anything() -> N
 
     assert isinstance(first, Expect)
     # What LameR shows its model is searched for at once, so only the retriever of the system is still to come.
-    assert [stage.label for _, stage in first.searches] == ["bm25"]
+    assert [first_stage.label for _, first_stage in first.searches] == ["bm25"]
     assert [model.name for model in first.models] == ["qwen-7b", "qwen-7b"]
     assert first.scorers == ()
 

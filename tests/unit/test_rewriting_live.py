@@ -179,7 +179,7 @@ def test_a_model_that_fails_ends_the_rewriting_with_its_error() -> None:
 def test_lamer_shows_the_best_candidates() -> None:
     rewriting, [find, read, ask] = corrected(lamer(), {"7": ["one two", "three", "four"], "8": []})
 
-    assert find == Find(task=task(), stage=TOOL, queries=QUERIES, k=2)
+    assert find == Find(task=task(), first_stage=TOOL, queries=QUERIES, k=2)
     assert read == Read(task=task(), doc_ids=frozenset({"7: document 0", "7: document 1"}))
     assert isinstance(ask, Ask)
     assert [told(prompt) for prompt in ask.prompts] == [

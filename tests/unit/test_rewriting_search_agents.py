@@ -615,7 +615,7 @@ def test_a_turn_searches_reads_and_keeps_what_has_ended(desk: Desk) -> None:
         ["query '1', turn 2"],
     ]
     request = Query(query_id="request 0", text="rash")
-    assert find == Find(task=task(), stage=TOOL, queries=(request,), k=5)
+    assert find == Find(task=task(), first_stage=TOOL, queries=(request,), k=5)
     assert read == Read(task=task(), doc_ids=frozenset({"request 0: document 0", "request 0: document 1"}))
     assert isinstance(kept, Keep)
     assert isinstance(kept_later, Keep)

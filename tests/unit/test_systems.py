@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.first_stages.lexical import LexicalStage
-from r2med_ray.first_stages.vectors import DenseStage
+from r2med_ray.first_stages.lexical import LexicalFirstStage
+from r2med_ray.first_stages.vectors import DenseFirstStage
 from r2med_ray.settings.config_files import parse_config
 from r2med_ray.systems import resolve
 from r2med_ray.types import Corpus, Task
@@ -65,10 +65,10 @@ def test_what_does_not_fit_is_refused_with_the_nearest_name(wrong: Any, message:
 
 def test_a_setting_beside_a_name_overrides_its_row() -> None:
     retriever = {"model": "bm25", "k1": 1.5, "b": 0.75}
-    stage = resolve(config({**BM25, "retriever": retriever})).systems[0].first_stages[0]
+    first_stage = resolve(config({**BM25, "retriever": retriever})).systems[0].first_stages[0]
 
-    assert isinstance(stage, LexicalStage)
-    assert (stage.row.k1, stage.row.b) == (1.5, 0.75)
+    assert isinstance(first_stage, LexicalFirstStage)
+    assert (first_stage.row.k1, first_stage.row.b) == (1.5, 0.75)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_stages_that_need_the_same_vectors_share_them() -> None:
     one, other = resolve(config(MINILM, {**MINILM, "name": "n", "compat": "r2med"})).systems
     first, second = one.first_stages[0], other.first_stages[0]
 
-    assert isinstance(first, DenseStage)
+    assert isinstance(first, DenseFirstStage)
     assert first.artifact_group == second.artifact_group
 
 

@@ -12,7 +12,7 @@ from r2med_ray.corpus.convert import convert_documents, load_corpus
 from r2med_ray.demands import Ask, Expect, Find, Read, Score, Steps
 from r2med_ray.errors import ContextError, DataError, NotAtHand, StageError
 from r2med_ray.first_stage import FirstStage
-from r2med_ray.first_stages.lexical import LexicalStage
+from r2med_ray.first_stages.lexical import LexicalFirstStage
 from r2med_ray.indexing.bm25 import BM25_ROWS
 from r2med_ray.protocols import Candidates
 from r2med_ray.settings.compat import Rules
@@ -29,7 +29,7 @@ QUERIES = (Query(query_id="q1", text="fever"), Query(query_id="q2", text="airway
 MODEL, SCORER = ScriptedModel(), ScriptedScorer()
 
 
-BM25 = LexicalStage(row=BM25_ROWS["bm25"], rules=Rules())
+BM25 = LexicalFirstStage(row=BM25_ROWS["bm25"], rules=Rules())
 
 
 def fetch(task: Task, file: str) -> Path:
@@ -51,8 +51,8 @@ def prompt(text: str) -> ChatPrompt:
     return ChatPrompt(unit=f"query {text!r}", messages=({"role": "user", "content": text},), seed=1)
 
 
-def finding(task: Task, queries: Sequence[Query] = QUERIES, stage: FirstStage = BM25) -> Steps[Run]:
-    run: Run = yield Find(task=task, stage=stage, queries=tuple(queries), k=2)
+def finding(task: Task, queries: Sequence[Query] = QUERIES, first_stage: FirstStage = BM25) -> Steps[Run]:
+    run: Run = yield Find(task=task, first_stage=first_stage, queries=tuple(queries), k=2)
     return run
 
 
@@ -73,7 +73,7 @@ def conversation(task: Task, turns: int) -> Steps[int]:
     yield Expect(searches=((task, BM25),), models=(MODEL,))
     for turn in range(turns):
         [request] = yield from asking(f"{task.name} turn {turn}")
-        yield Find(task=task, stage=BM25, queries=(Query(query_id="request", text=request or ""),), k=1)
+        yield Find(task=task, first_stage=BM25, queries=(Query(query_id="request", text=request or ""),), k=1)
     yield from asking(f"{task.name} answer")
     yield Expect()
     return turns
@@ -132,7 +132,7 @@ def test_two_parts_that_search_alike_are_one_search(store: ArtifactStore, task: 
 
 def test_a_run_that_is_not_to_be_kept_is_not_stored(store: ArtifactStore, task: Task) -> None:
     def steps() -> Steps[Run]:
-        found: Run = yield Find(task=task, stage=BM25, queries=QUERIES, k=2, keep=False)
+        found: Run = yield Find(task=task, first_stage=BM25, queries=QUERIES, k=2, keep=False)
         return found
 
     results, _, _ = run(store, {"a": steps()})
@@ -143,7 +143,7 @@ def test_a_run_that_is_not_to_be_kept_is_not_stored(store: ArtifactStore, task: 
 
 def test_a_run_is_stored_if_one_of_those_who_ask_wants_to_keep_it(store: ArtifactStore, task: Task) -> None:
     def passing() -> Steps[Run]:
-        found: Run = yield Find(task=task, stage=BM25, queries=QUERIES, k=2, keep=False)
+        found: Run = yield Find(task=task, first_stage=BM25, queries=QUERIES, k=2, keep=False)
         return found
 
     results, _, _ = run(store, {"a": passing(), "b": finding(task)})
@@ -156,7 +156,7 @@ def test_what_a_part_was_given_is_named_in_the_order_of_its_demands(store: Artif
     one, two = task_of(store, "one"), task_of(store, "two")
 
     def both() -> Steps[None]:
-        yield tuple(Find(task=task, stage=BM25, queries=QUERIES, k=2) for task in (one, two))
+        yield tuple(Find(task=task, first_stage=BM25, queries=QUERIES, k=2) for task in (one, two))
 
     def names() -> tuple[str, ...]:
         runner = ScriptedRunner(store, Worklog())
@@ -172,7 +172,7 @@ def test_what_a_part_was_given_is_named_in_the_order_of_its_demands(store: Artif
 def test_several_demands_at_once_are_answered_in_their_order(store: ArtifactStore, task: Task) -> None:
     def steps() -> Steps[tuple[Run, list[Completion], Mapping[str, Document]]]:
         found, texts, documents = yield (
-            Find(task=task, stage=BM25, queries=QUERIES, k=2),
+            Find(task=task, first_stage=BM25, queries=QUERIES, k=2),
             Ask(model=MODEL, prompts=(prompt("x"),)),
             Read(task=task, doc_ids=frozenset({"d3"})),
         )
@@ -329,7 +329,7 @@ def test_a_consumer_that_stops_early_leaves_nothing_running(store: ArtifactStore
 def test_a_part_that_does_not_let_go_keeps_nothing_else_running(store: ArtifactStore, task: Task) -> None:
     def clings() -> Steps[None]:
         try:
-            yield Find(task=task, stage=BM25, queries=QUERIES, k=2)
+            yield Find(task=task, first_stage=BM25, queries=QUERIES, k=2)
             yield from asking("x")
         finally:
             yield from asking("y")

@@ -12,22 +12,22 @@ from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task
 from r2med_ray.errors import DataError, StageError, StoppedError
 from r2med_ray.first_stage import Computing, Maker
-from r2med_ray.first_stages.lexical import LexicalStage
+from r2med_ray.first_stages.lexical import LexicalFirstStage
 from r2med_ray.first_stages.preparation import queries_left, shards_left
-from r2med_ray.first_stages.vectors import DenseStage
+from r2med_ray.first_stages.vectors import DenseFirstStage
 from r2med_ray.indexing.bm25 import BM25_ROWS
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.settings.compat import Rules
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Document, Expansion, Task
 from r2med_ray.workbench.in_process import InProcess
-from tests.word_overlap import OverlapRow, OverlapStage, WordsMaker
+from tests.word_overlap import OverlapFirstStage, OverlapRow, WordsMaker
 
-BM25 = LexicalStage(row=BM25_ROWS["bm25"], rules=Rules())
-MINILM = DenseStage(
+BM25 = LexicalFirstStage(row=BM25_ROWS["bm25"], rules=Rules())
+MINILM = DenseFirstStage(
     row=load_catalog().encoders["all-MiniLM-L6-v2"].model_copy(update={"dtype": "float32"}), rules=Rules()
 )
-OVERLAP = OverlapStage(row=OverlapRow(name="words"), rules=Rules())
+OVERLAP = OverlapFirstStage(row=OverlapRow(name="words"), rules=Rules())
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ class FailsOnShard(WordsMaker):
         return super().make_shard(task, documents, rows)
 
 
-class FailingStage(OverlapStage):
+class FailingFirstStage(OverlapFirstStage):
     __slots__ = ()
 
     def load(self, store: ArtifactStore, computing: Computing) -> Maker:
@@ -101,7 +101,7 @@ class FailingStage(OverlapStage):
 
 def test_a_shard_that_fails_is_named_and_those_before_it_stay(work: InProcess, task: Task) -> None:
     with pytest.raises(StageError, match=r"tokenize failed on Demo-Cases, shard 1: document '.*' is no text"):
-        work.prepare_shards([(task, FailingStage(row=OVERLAP.row, rules=Rules()))])
+        work.prepare_shards([(task, FailingFirstStage(row=OVERLAP.row, rules=Rules()))])
 
     assert work.prepare_shards([(task, OVERLAP)]).stored_before == 1
 

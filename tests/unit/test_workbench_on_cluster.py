@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from r2med_ray.errors import NotAtHand
-from r2med_ray.first_stage import ShardedStage
+from r2med_ray.first_stage import ShardedFirstStage
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.models.services.chat import ChatModel
@@ -80,7 +80,7 @@ def test_two_rows_of_one_model_share_an_engine_unless_they_start_it_otherwise(tm
     assert asked.engine(first) != asked.engine(shorter)
 
 
-def stage(name: str) -> ShardedStage:
+def first_stage(name: str) -> ShardedFirstStage:
     config = parse_config({"name": "x", "tasks": ["Demo-Posts"], "systems": [{"name": "s", "retriever": name}]})
     found = resolve(config).systems[0].first_stages[0]
     assert found.work != "nothing"
@@ -90,9 +90,9 @@ def stage(name: str) -> ShardedStage:
 def test_an_embedding_service_leaves_the_gpu_to_the_models_that_need_it(tmp_path: Path) -> None:
     asked = runner(tmp_path, ONE_GPU)
 
-    assert asked.preparing(stage("all-MiniLM-L6-v2")).gpus == 1
-    assert asked.preparing(stage("voyage-3")).gpus == 0
-    assert has_room(asked, row(tmp_path), asked.preparing(stage("voyage-3")))
+    assert asked.preparing(first_stage("all-MiniLM-L6-v2")).gpus == 1
+    assert asked.preparing(first_stage("voyage-3")).gpus == 0
+    assert has_room(asked, row(tmp_path), asked.preparing(first_stage("voyage-3")))
 
 
 @pytest.mark.parametrize(("shards", "cpus"), [(1, 0.25), (3, 0.75), (100, 4.0)])
@@ -102,4 +102,4 @@ def test_an_index_reserves_what_the_actors_that_hold_its_shards_do(tmp_path: Pat
     task = Task(name="x", suite="x", revision="", corpus=corpus, queries=(), qrels={}, folder="")
 
     # One actor per CPU at most, of 16, and none without a shard; each reserves a quarter of a CPU.
-    assert runner(tmp_path, ONE_GPU).searching(task, stage("bm25")) == Need(cpus=cpus)
+    assert runner(tmp_path, ONE_GPU).searching(task, first_stage("bm25")) == Need(cpus=cpus)

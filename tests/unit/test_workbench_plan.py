@@ -9,7 +9,7 @@ import pytest
 from r2med_ray.chat import LanguageModel
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task, read_task_queries
-from r2med_ray.first_stage import ShardedStage
+from r2med_ray.first_stage import ShardedFirstStage
 from r2med_ray.first_stages.preparation import Corpora, QuerySet
 from r2med_ray.protocols import Scorer
 from r2med_ray.settings.config_files import parse_config
@@ -46,7 +46,7 @@ class OnlyCounts(ClusterRunner):
     def prepare_queries(self, sets: Sequence[QuerySet]) -> None:
         raise AssertionError("a plan encodes nothing")
 
-    def open_index(self, task: Task, stage: ShardedStage) -> Any:
+    def open_index(self, task: Task, first_stage: ShardedFirstStage) -> Any:
         raise AssertionError("a plan searches nothing")
 
     def start_scorer(self, scorer: Scorer) -> Any:
