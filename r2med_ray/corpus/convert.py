@@ -196,7 +196,7 @@ def _checked(documents: Iterable[Document], name: str) -> list[Document]:
         where = f"corpus {name!r}, document {position}"
         doc_id = ids.read(document.doc_id, where=where)
         if doc_id in positions:
-            raise DataError(f"{where}: id {doc_id!r} is that of document {positions[doc_id]} too; ids must be unique")
+            raise DataError(f"{where}: document {positions[doc_id]} has the id {doc_id!r} too; ids must be unique")
         positions[doc_id] = position
         for text in (document.title, document.text):
             encodable(text, where=f"{where}, id {doc_id!r}")

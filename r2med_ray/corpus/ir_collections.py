@@ -58,7 +58,7 @@ def read_entries(path: Path) -> Iterator[Record]:
     except (OSError, RuntimeError, ValueError) as error:
         raise DataError(
             f"{path}: ir_datasets can't give these records: {error}. `ir_datasets export {dataset_id} {kind}` shows "
-            "what it lacks; fetched files lie in $IR_DATASETS_HOME"
+            "what is missing; files that were fetched are in $IR_DATASETS_HOME"
         ) from error
 
 

@@ -183,7 +183,7 @@ def _find(folder: Path, patterns: Sequence[str]) -> Path | None:
         found = sorted(folder.glob(pattern))
         if len(found) > 1:
             names = ", ".join(path.name for path in found)
-            raise DataError(f"{folder}: {pattern!r} matches {names}; keep the one that is meant")
+            raise DataError(f"{folder}: {pattern!r} matches several files: {names}; keep one of them")
         if found:
             return found[0]
     return None

@@ -55,9 +55,7 @@ def read_queries(path: Path, layout: Layout, ids: IdReader) -> list[Query]:
         where = f"{path}:{line}"
         query_id = ids.read(raw_id, where=where)
         if query_id in queries:
-            raise DataError(
-                f"{where}: query id {query_id!r} stands in line {lines[query_id]} too; ids must be unique"
-            )
+            raise DataError(f"{where}: query id {query_id!r} is in line {lines[query_id]} too; ids must be unique")
         if not text.strip():
             raise DataError(f"{where}: query {query_id!r} has no text")
         queries[query_id] = Query(

@@ -110,7 +110,7 @@ def register(kind: FirstStageKind) -> None:
         if key not in known:
             raise ConfigError(
                 f"{kind.noun}: a retriever has no setting {key!r}.{nearest(key, known)} Known: {', '.join(known)}. "
-                "What else a kind needs is a key of its rows"
+                "Other settings of a kind are keys of its rows"
             )
     taken = {name: other.noun for other in KINDS.values() for name in other.rows}
     for name in kind.rows:
@@ -141,7 +141,7 @@ def resolve_first_stage(wanted: WantedRetriever, catalog: Catalog) -> FirstStage
     for key in wanted.retriever.model_dump(exclude={"model"}, exclude_none=True):
         if key not in kind.settings:
             raise ConfigError(
-                f"retriever {name!r}: `{key}` has no meaning here, for {name!r} is {kind.noun}, which takes "
+                f"retriever {name!r}: leave out `{key}`. {name!r} is {kind.noun}, which takes "
                 f"{', '.join(kind.settings) or 'no settings'}"
             )
     return kind.resolve(kind.rows_in(catalog)[name], wanted)

@@ -101,7 +101,9 @@ def _read(path: Path, tasks: Mapping[str, str], split: str, hint: str) -> MtebRe
     if not isinstance(task, str):
         raise DataError(f"{path}: no result of mteb; expected `task_name` (or `mteb_dataset_name` before mteb 1.11)")
     if task not in tasks:
-        raise DataError(f"{path}: is of the task {task!r}, wanted {', '.join(tasks)}.{nearest(task, tasks)}{hint}")
+        raise DataError(
+            f"{path}: it is a result of task {task!r}; expected {' or '.join(tasks)}.{nearest(task, tasks)}{hint}"
+        )
     model, revision = _model(path)
     return MtebResult(
         path=path,

@@ -60,15 +60,15 @@ def _export(bench: Workbench, task: Task, system: ResolvedSystem, folder: Path, 
     config, method = system.config.rewriter, system.method
     if config is None or system.language_model is None or method is None or method.kind != "live" or method.build:
         raise ConfigError(
-            f"system {system.name!r} is {system.describe()}: no language model writes one text per query for it, as "
-            "`rewriter: {method: hyde, llm: ...}` does"
+            f"system {system.name!r} is {system.describe()}: it has no texts that a language model writes, one per "
+            "query, as with `rewriter: {method: hyde, llm: ...}`"
         )
     if sample >= config.samples:
-        raise ConfigError(f"sample {sample} of system {system.name!r}: it has {config.samples}, counted from 0")
+        raise ConfigError(f"sample {sample}: system {system.name!r} has {config.samples} samples, counted from 0")
     rewriter = cast(LiveRewriter, rewriter_of(task, system, device=bench.runner.device))
     written = bench.stored(f"{system.name} on {task.name}", rewriter.write(task.queries))
     if written is None:
-        raise DataError(f"{system.name} on {task.name}: texts are yet to be written; run the benchmark first")
+        raise DataError(f"{system.name} on {task.name}: its texts are not written yet; run the benchmark first")
     texts = {query_id: of_query[sample] for query_id, of_query in written.items()}
     rows = written_rows(task.queries, texts, FORMATS[system.language_model.answer_format])
     return write_generations(rows, folder, f"{spelled(config.method)}/{config.writer}")

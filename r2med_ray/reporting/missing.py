@@ -45,7 +45,10 @@ class Missing:
         """
         if num_results == 0 and self.records:
             lines = "".join(f"\n  {line}" for line in needs(self.records))
-            raise NotAtHand("all results", f"nothing could be computed, for all of it needs what is not here:{lines}")
+            raise NotAtHand(
+                "all results",
+                f"nothing could be computed, because every system needs something that is not here:{lines}",
+            )
         for line in needs(self.records):
             logger.warning("left out: %s", line)
 

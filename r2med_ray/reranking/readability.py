@@ -26,8 +26,8 @@ def require_readable(reranking: Reranking, *, max_unusable: float, unit: str) ->
     reasons = ", ".join(f"{reason}: {number}" for reason, number in answers.most_common())
     smaller = "a smaller `window` or `passage_words`, or " if CONTEXT_LIMIT in answers else ""
     raise DataError(
-        f"{unit}: {len(unreadable)} of {asked} queries have answers of the reranker that nothing can be read from "
-        f"({reasons}), {max_unusable:.0%} may: {named([*unreadable])}. Answers are kept, so the "
-        f"same settings give the same ones: set {smaller}another `seed` in the reranker's row, a larger `max_tokens` "
+        f"{unit}: the reranker's answers to {len(unreadable)} of {asked} queries can't be read ({reasons}); at most "
+        f"{max_unusable:.0%} are allowed: {named([*unreadable])}. Answers are stored, so the same settings give the "
+        f"same answers again. Set {smaller}another `seed` in the reranker's row, a larger `max_tokens` "
         "in its language model's, or a larger `max_unusable` of the reranker"
     )

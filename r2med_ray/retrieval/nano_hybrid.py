@@ -88,12 +88,12 @@ def audit(lists: Lists, qrels: Qrels) -> None:
     for query_id, ranked in lists.items():
         where = f"candidates of query {query_id!r}"
         if len(set(ranked)) < len(ranked):
-            raise DataError(f"{where}: a document stands there twice")
+            raise DataError(f"{where}: a document is in the list twice")
         if len(ranked) > NUM_CANDIDATES + 1:
             raise DataError(f"{where}: {len(ranked)} documents, at most {NUM_CANDIDATES + 1} expected")
         positives = positives_of(qrels, query_id)
         if positives and positives.isdisjoint(ranked):
-            raise DataError(f"{where}: none of its {len(positives)} positives is there")
+            raise DataError(f"{where}: none of its {len(positives)} positives is in the list")
 
 
 def positives_of(qrels: Qrels, query_id: QueryId) -> set[DocId]:

@@ -119,8 +119,8 @@ def _combined(query_id: QueryId, fused: Sequence[Ranking], subtracted: Sequence[
         return fused[0] if len(fused) == 1 else _fused(query_id, fused, k)
     if len(fused) > 1:
         raise DataError(
-            f"query {query_id!r}: a text can't be subtracted where {len(fused)} searches are fused, for fused scores "
-            "only tell ranks; set `combine: mean`, and let no text of the query be `alone`"
+            f"query {query_id!r}: a text can't be subtracted where {len(fused)} searches are fused, because fused "
+            "scores only say ranks. Set `combine: mean`, and let no text of the query have the use `alone`"
         )
     for ranking in (*fused, *subtracted):
         require_finite(ranking, stage="subtract", query_id=query_id)

@@ -75,6 +75,6 @@ def _require_few(rewriting: Rewriting, config: RewriterConfig, task: str) -> Non
     more = "`on_unusable: original`" if config.on_unusable == "error" else "a larger `max_unusable`"
     raise DataError(
         f"{f'{task}: ' if task else ''}rewriter {config.method}/{config.writer}: {len(unusable)} of {total} queries "
-        f"have no usable text ({counted}), {allowed:.0%} may: {named(unusable)}. Texts are kept, "
-        f"so the same settings give the same ones: set {room}{other_texts}, or {more}"
+        f"have no usable text ({counted}); at most {allowed:.0%} are allowed: {named(unusable)}. Texts are stored, "
+        f"so the same settings give the same texts again. Set {room}{other_texts}, or {more}"
     )

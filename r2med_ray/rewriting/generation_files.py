@@ -21,7 +21,7 @@ def read_generations(path: Path, queries: Sequence[Query]) -> dict[QueryId, Reco
     for row in read_jsonl(path):
         query_id = _id(row)
         if query_id in rows:
-            raise DataError(f"{row.where}: query {query_id!r} stands in line {rows[query_id].line} already")
+            raise DataError(f"{row.where}: query {query_id!r} is in line {rows[query_id].line} too")
         rows[query_id] = row
     if numbers := sum(isinstance(row.values["id"], int) for row in rows.values()):
         logger.warning("%s: %d ids are JSON numbers and were read as text", path, numbers)

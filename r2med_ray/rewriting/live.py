@@ -57,7 +57,7 @@ class LiveRewriter:
             needs = "needs" if method.needs_candidates else "has no use for"
             raise ConfigError(f"rewriter {self.method}: it {needs} `candidates: {{retriever: bm25, depth: 10}}`")
         if config.agent is not None:
-            raise ConfigError(f"rewriter {self.method}: it has no use for `agent`, for it does not search by itself")
+            raise ConfigError(f"rewriter {self.method}: leave out `agent`: the method does not search by itself")
         require_one_text(self.method, config.samples, rules)
         self.config = config
         self._task = task

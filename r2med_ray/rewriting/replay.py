@@ -55,7 +55,7 @@ class ReplayRewriter:
         self.method = spelled(config.method)
         if config.generations is None:
             raise ConfigError(
-                f"rewriter {self.method}/{config.llm}: its texts are yet to be written; there is nothing to replay"
+                f"rewriter {self.method}/{config.llm}: its texts are not written yet, so there is nothing to replay"
             )
         self.config = config
         self.source = _find(Path(task.folder), self.method, config.generations, can_fetch)

@@ -115,7 +115,7 @@ def _application(engine: Engine) -> serve.Application:
             from ray.serve.llm import LLMConfig, build_openai_app
     except ImportError as error:
         raise ConfigError(
-            f"language model {engine.name!r} is to be served, which needs vLLM ({error}): {HOW_TO_GET_VLLM}"
+            f"language model {engine.name!r} has to be served by vLLM ({error}): {HOW_TO_GET_VLLM}"
         ) from error
     try:
         config = LLMConfig(

@@ -80,8 +80,8 @@ def start_serve(*, http: bool, host: str = LOOPBACK, port: int | None = None) ->
         running = serve.status()
     if not running.proxies:
         raise ConfigError(
-            "Ray Serve runs applications on this cluster without an HTTP proxy, which served language models are "
-            f"spoken to through ({', '.join(running.applications)}): wait until they have ended, end Serve "
+            "a served language model needs Ray Serve's HTTP proxy, and Ray Serve has none on this cluster, for "
+            f"{', '.join(running.applications)}. Wait until these applications have ended, end Ray Serve "
             "(`serve shutdown`), or give the language model a `base_url`"
         )
     client = _get_global_client()

@@ -26,8 +26,8 @@ def require_plain_address(address: str | None) -> None:
     """
     if address is not None and not re.fullmatch(r"https?://[^@?#\s]+", address):
         raise ValueError(
-            "`base_url` should be scheme, host, port and path alone, e.g. https://host:8000/v1: a key belongs in the "
-            "environment variable that `key_variable` names, what else requests carry in the row's `body`"
+            "`base_url` should be scheme, host, port and path alone, e.g. https://host:8000/v1. A key belongs in the "
+            "environment variable that `key_variable` names; other fields of a request belong in the row's `body`"
         )
 
 
@@ -144,7 +144,9 @@ class RewriterConfig(Frozen):
         require_plain_address(self.base_url)
         replayed = {"method", "generations", "on_unusable", "max_unusable"}
         if self.generations and (given := sorted(self.model_dump(exclude_defaults=True).keys() - replayed)):
-            raise ValueError(f"`{given[0]}` is for texts yet to be written, not for `generations`")
+            raise ValueError(
+                f"`{given[0]}` is a setting for texts that a model has to write; leave it out with `generations`"
+            )
         return self
 
     @property
@@ -184,7 +186,7 @@ class SystemConfig(Frozen):
         if len(self.retrievers) == 1:
             raise ValueError("`retrievers` needs two or more; for one, write `retriever: NAME`")
         if bool(self.retrievers) != (self.fusion is not None):
-            raise ValueError("`fusion` goes with `retrievers`, and `retrievers` need `fusion`")
+            raise ValueError("give `retrievers` and `fusion` together")
         if self.fusion and self.fusion.weights and len(self.fusion.weights) != len(self.retrievers):
             raise ValueError(f"fusion has {len(self.fusion.weights)} weights for {len(self.retrievers)} retrievers")
         return self
@@ -266,7 +268,7 @@ class BenchmarkConfig(Frozen):
             reach = min(self.depth, system.reranker.depth if system.reranker else self.depth)
             if keeps and reach <= 100:
                 raise ValueError(
-                    f"system {system.name!r}: depth {reach} cuts off the safeguards at rank 101; "
-                    "give `depth: 101` there, or `safeguard: drop`"
+                    f"system {system.name!r}: depth {reach} cuts off the safeguards, which are at rank 101; "
+                    "set `depth: 101`, or `safeguard: drop`"
                 )
         return self

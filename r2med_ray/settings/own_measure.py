@@ -37,5 +37,5 @@ class OwnMeasureConfig(Frozen):
     def _hold_zero(cls, bounds: tuple[float | None, float | None]) -> tuple[float | None, float | None]:
         low, high = bounds
         if (low is not None and low > 0) or (high is not None and high < 0):
-            raise ValueError("should hold 0, which a query without an answer counts")
+            raise ValueError("should include 0, the value of a query without an answer")
         return bounds

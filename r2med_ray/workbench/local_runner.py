@@ -88,8 +88,8 @@ class LocalRunner:
         if isinstance(row, LanguageModelRow) and row.is_served:
             raise NotAtHand(
                 f"a cluster for {row.name}",
-                f"language model {row.name!r} is to be served, which a cluster does: open the workbench with an "
-                "`address`, e.g. `local`, or give the model the `base_url` of a service",
+                f"language model {row.name!r} has to be served on a cluster, and this workbench has none: open "
+                "it with an `address`, e.g. `local`, or give the model the `base_url` of a service",
             )
 
     def prepare_corpora(self, corpora: Corpora) -> None:

@@ -108,8 +108,8 @@ def _warn_of_short_lists(lists: Lists, depth: int, run_file: Path) -> None:
     short = [len(ranked) for ranked in lists.values() if len(ranked) < depth]
     if short:
         logger.warning(
-            "%s: for %d of %d queries it ranks fewer than %d documents of the pool, down to %d; give a run that "
-            "ranks all documents, or the pool alone to depth %d",
+            "%s: %d of %d queries have fewer than %d documents of the pool, one has %d. Give a run that ranks all "
+            "documents of the corpus, or a run over the pool with depth %d",
             run_file,
             len(short),
             len(lists),

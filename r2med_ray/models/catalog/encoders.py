@@ -110,7 +110,7 @@ class EncoderRow(OwnClassRow):
         if self.pooling == "encode" and not self.trust_remote_code:
             raise ValueError("`pooling: encode` needs `trust_remote_code: true`")
         if self.append_eos and (self.document_as_pair or self.document_model):
-            raise ValueError("`append_eos` goes with neither `document_as_pair` nor `document_model`")
+            raise ValueError("`append_eos` can not be combined with `document_as_pair` or `document_model`")
         return self
 
     def needs(self) -> Needs:

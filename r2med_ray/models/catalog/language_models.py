@@ -122,7 +122,9 @@ class LanguageModelRow(Row):
     def _kind_fits(self) -> Self:
         require_plain_address(self.base_url)
         if self.kind == "openai" and self.engine:
-            raise ValueError("`engine` is for kind 'vllm'; a service of kind 'openai' is started by somebody else")
+            raise ValueError(
+                "leave out `engine`: it is a setting of kind 'vllm'; others start a service of kind 'openai'"
+            )
         if self.max_replicas < self.min_replicas:
             raise ValueError(f"max_replicas {self.max_replicas} is below min_replicas {self.min_replicas}")
         return self
@@ -135,7 +137,7 @@ class LanguageModelRow(Row):
         keys = (self.key_variable,) if self.key_variable else ()
         if not self.is_served:
             return Needs(key_variables=keys)
-        how = f"language model {self.name!r} is to be served: {HOW_TO_GET_VLLM}"
+        how = f"language model {self.name!r} has to be served: {HOW_TO_GET_VLLM}"
         return Needs(
             key_variables=keys,
             modules=(PythonModule("vllm", "vLLM", how),),

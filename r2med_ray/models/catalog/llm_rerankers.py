@@ -44,7 +44,9 @@ class LlmRerankerRow(Row):
     @model_validator(mode="after")
     def _windows_overlap(self) -> Self:
         if self.step > self.window:
-            raise ValueError(f"step {self.step} would jump over candidates: at most the window, {self.window}")
+            raise ValueError(
+                f"step {self.step} is larger than the window, {self.window}: candidates would be skipped"
+            )
         return self
 
     @property
@@ -90,6 +92,6 @@ def require_heeded(config: RerankerConfig, row: RerankerRow | LlmRerankerRow) ->
     """
     if "max_unusable" in config.model_dump(exclude_defaults=True) and not row.writes_answers:
         raise ConfigError(
-            f"reranker {row.name!r} scores pairs and writes no answers that could be unusable: leave out "
-            f"`max_unusable: {config.max_unusable:g}`, which is for `llm_rerankers`"
+            f"reranker {row.name!r} scores pairs, so it has no answers that could be unusable: leave out "
+            f"`max_unusable: {config.max_unusable:g}`, a setting of `llm_rerankers`"
         )

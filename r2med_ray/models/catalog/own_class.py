@@ -23,7 +23,7 @@ class OwnClassRow(Row):
     @model_validator(mode="after")
     def _version_has_its_class(self) -> Self:
         if self.version and not self.class_:
-            raise ValueError("`version` is for a row with a `class`, whose code it stands for")
+            raise ValueError("`version` is the version of a row's `class`; this row has no `class`")
         return self
 
     def class_inputs(self) -> dict[str, Any]:

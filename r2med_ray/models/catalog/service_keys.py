@@ -24,5 +24,7 @@ def api_key(variable: str | None) -> str:
         return NO_KEY
     key = find_key(variable)
     if not key:
-        raise NotAtHand(variable, f"the environment variable {variable} must hold the service's key; it holds none")
+        raise NotAtHand(
+            variable, f"the environment variable {variable} must hold the service's key; it is empty or not set"
+        )
     return key

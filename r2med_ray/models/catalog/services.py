@@ -83,7 +83,7 @@ class ApiEncoderRow(Row):
     def _a_text_fits(self) -> Self:
         require_plain_address(self.base_url)
         if not self.max_length <= self.max_input_tokens <= self.batch_tokens:
-            raise ValueError("`max_length` must not exceed `max_input_tokens`, nor that `batch_tokens`")
+            raise ValueError("`max_length` must not exceed `max_input_tokens`, which must not exceed `batch_tokens`")
         return self
 
     def needs(self) -> Needs:

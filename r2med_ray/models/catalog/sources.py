@@ -37,7 +37,7 @@ def locate(model: str, revision: str | None) -> Path:
         return _snapshot(model, revision)
     folder = _package_folder(model) if model.startswith(PACKAGE) else Path(model).expanduser()
     if not any((folder / name).is_file() for name in CONFIGURATIONS):
-        raise ConfigError(f"model {model!r}: {folder} holds no checkpoint, for it has no config.json")
+        raise ConfigError(f"model {model!r}: {folder} holds no checkpoint, because it has no config.json")
     return folder
 
 

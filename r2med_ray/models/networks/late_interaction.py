@@ -78,8 +78,8 @@ def _load(row: LateInteractionRow, folder: Path, device: str) -> Any:
         return MultiVectorEncoder(modules=modules, device=device).eval()
     if not _is_late_interaction(folder):
         raise ConfigError(
-            f"model {row.name!r}: {folder} was not trained for late interaction, for it has no projection; "
-            f"`projection: none` takes the last states of its tokens"
+            f"model {row.name!r}: {folder} has no projection layer, so it was not trained for late interaction. "
+            "With `projection: none` the last hidden states of its tokens are the vectors"
         )
     return MultiVectorEncoder(
         str(folder), device=device, trust_remote_code=trust, model_kwargs=dtype, local_files_only=True

@@ -85,5 +85,5 @@ def missing_end(row: EncoderRow, network: Network) -> list[int]:
     if not row.append_eos:
         return []
     if end is None:
-        raise ConfigError(f"encoder {row.name!r}: `append_eos`, and its tokenizer has no end token")
+        raise ConfigError(f"encoder {row.name!r}: `append_eos` needs an end token, and the tokenizer has none")
     return [] if network.tokenizer("a")["input_ids"][-1] == end else [end]

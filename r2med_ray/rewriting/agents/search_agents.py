@@ -77,7 +77,7 @@ class SearchAgent:
         if config.agent is None:
             raise ConfigError(f"rewriter {config.method}: a search agent needs `agent: {{retriever: bm25}}`")
         if config.candidates is not None:
-            raise ConfigError(f"rewriter {config.method}: it has no use for `candidates`, for it searches by itself")
+            raise ConfigError(f"rewriter {config.method}: leave out `candidates`: a search agent searches by itself")
         self.config = config
         self.name = f"{system} on {task.name}"
         self._method = spelled(config.method)
