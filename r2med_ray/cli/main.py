@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -20,12 +21,7 @@ from r2med_ray.errors import R2MedError
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.garbage import collect_garbage
 
-app = typer.Typer(
-    help="Reasoning-driven medical retrieval benchmarks on Ray.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 artifacts_app = typer.Typer(help="The store: what is in it, whether it is whole, what can go.", no_args_is_help=True)
 app.add_typer(artifacts_app, name="artifacts")
 explain_app = typer.Typer(help="What the settings mean.", no_args_is_help=True)
@@ -35,11 +31,29 @@ app.add_typer(mteb_app, name="mteb")
 app.add_typer(nano_app, name="nano")
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"r2med_ray {version('r2med-ray')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    _: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop."),
+    ] = False,
+) -> None:
+    """Reasoning-driven medical retrieval benchmarks on Ray."""
+
+
 @app.command()
 def run(
     config: ConfigArgument,
     store: StoreOption = None,
-    output: Annotated[Path | None, typer.Option(help="Folder of the results. [default: ./results/NAME]")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Folder of the results; ./results/NAME if it is left out.")
+    ] = None,
     address: AddressOption = "auto",
     overrides: SetOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
@@ -189,7 +203,10 @@ def explain_compat() -> None:
 
 
 def _store(uri: str | None) -> ArtifactStore:
-    return ArtifactStore(uri or "store")
+    """Open a store that is there already: an empty answer about a mistyped one would look like good news."""
+    store = ArtifactStore(uri or "store")
+    store.require_folder()
+    return store
 
 
 @artifacts_app.command("ls")

@@ -7,7 +7,7 @@ import typer
 
 ConfigArgument = Annotated[Path, typer.Argument(help="A benchmark file, e.g. jobs/full_benchmark.yaml.")]
 StoreOption = Annotated[
-    str | None, typer.Option("--store", help="Folder or URI of the artefacts. [default: ./store]")
+    str | None, typer.Option("--store", help="Folder or URI of the artefacts; ./store if it is left out.")
 ]
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", help="key=value over the file, e.g. resources.encode.actors=2.")

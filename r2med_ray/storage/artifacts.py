@@ -115,6 +115,15 @@ class ArtifactStore:
     def __reduce__(self) -> tuple[type["ArtifactStore"], tuple[str]]:
         return type(self), (self.uri,)
 
+    def require_folder(self) -> None:
+        """Raise unless the folder of the store exists. The first artefact makes the folder.
+
+        Raises:
+            ArtifactError: there is no such folder.
+        """
+        if self.filesystem.get_file_info(self.root).type != fs.FileType.Directory:
+            raise ArtifactError(f"store {self.uri!r}: there is no such folder")
+
     def find(self, key: ArtifactKey) -> Artifact | None:
         """Return the artefact of this key, or None if it was never finished.
 

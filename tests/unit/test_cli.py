@@ -3,14 +3,18 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
+import click
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from r2med_ray.chat import ChatPrompt
 from r2med_ray.cli.main import app, exit_on_user_error
-from r2med_ray.errors import ConfigError
+from r2med_ray.errors import ArtifactError, ConfigError
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.workbench.texts import Texts
@@ -116,6 +120,15 @@ def test_a_changed_byte_is_found_and_removed_by_hand(tmp_path: Path) -> None:
     assert store.names() == []
 
 
+@pytest.mark.parametrize("command", ["ls", "verify", "gc"])
+def test_a_store_that_is_not_there_is_an_error_and_no_empty_list(command: str, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["artifacts", command, "--store", str(tmp_path / "stor")])
+
+    assert isinstance(result.exception, ArtifactError)
+    assert str(result.exception) == f"store '{tmp_path / 'stor'}': there is no such folder"
+    assert not (tmp_path / "stor").exists()
+
+
 def test_a_generated_text_is_listed_with_its_model_and_what_it_is_about(tmp_path: Path) -> None:
     asked = ChatPrompt(unit="Demo-Posts, query 'q7'", messages=({"role": "user", "content": "a"},), seed=1)
     texts, model = Texts(ArtifactStore(str(tmp_path))), ScriptedModel("qwen-7b")
@@ -163,6 +176,29 @@ def test_what_the_user_can_mend_is_said_without_a_traceback(capsys: pytest.Captu
     assert capsys.readouterr().err == "error: unknown task 'x'\n"
 
 
-def test_r01_every_command_shows_its_help() -> None:
-    for command in ("run", "plan", "tasks", "models", "evaluate", "compare", "report", "artifacts"):
-        assert CliRunner().invoke(app, [command, "--help"]).exit_code == 0
+def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command below a group, and the words that call it."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+@pytest.mark.parametrize(
+    ("path", "command"), [pytest.param(*item, id=" ".join(item[0])) for item in commands(get_command(app))]
+)
+def test_r01_every_command_shows_its_help_with_every_word_of_it(
+    path: tuple[str, ...], command: click.Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What is in brackets in a help text may be taken for markup and vanish.
+    monkeypatch.setenv("COLUMNS", "400")
+    shown = CliRunner().invoke(app, [*path, "--help"])
+
+    assert shown.exit_code == 0
+    for parameter in command.params:
+        assert (getattr(parameter, "help", None) or "") in shown.stdout
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert CliRunner().invoke(app, ["--version"]).stdout == f"r2med_ray {version('r2med-ray')}\n"
