@@ -30,7 +30,7 @@ def test_en13_rate_and_time_left_are_known_after_the_first_shard(
             clock.now += seconds
             shown.add(documents)
 
-    # 500 documents took 5 s, so 1,500 more take 15 s. The second shard comes 1 s after the first line and says nothing.
+    # 500 documents took 5 s, so 1,500 more take 15 s. The second shard comes 1 s later and says nothing.
     # 1,500 took 15 s, so the last 500 take 5 s. The last shard is always told: 2,000 documents in 16 s.
     assert [record.getMessage() for record in caplog.records] == [
         "encode for m: 1 of 4, 500 of 2000 documents, 100 docs/s, 15 s left",
