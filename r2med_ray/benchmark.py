@@ -71,6 +71,7 @@ def run_job(
         resources=config.resources,
         name=config.name,
         ask_for_models=config.when_missing == "skip",
+        only_to_plan=dry_run,
     ) as bench:
         print(make_plan(benchmark, bench.store, bench.runner).text())  # noqa: T201
         if dry_run:

@@ -6,10 +6,11 @@ import os
 import re
 import secrets
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import urlsplit
 
 import ray
+from ray._private.resource_and_label_spec import ResourceAndLabelSpec
 from ray._private.services import canonicalize_bootstrap_address
 from ray.exceptions import AuthenticationError
 
@@ -48,8 +49,8 @@ def connect(address: str = "auto", *, num_cpus: int | None = None) -> Iterator[C
     for name, level in SHOWN.items():
         logging.getLogger(name).setLevel(level)
     already_connected = ray.is_initialized()
-    target = address if address != "auto" else os.environ.get("RAY_ADDRESS") or "local"
-    started_here = not already_connected and target == "local"
+    target = _target(address)
+    started_here = starts_here(address)
     if started_here:
         # A token of its own: Ray would otherwise create or reuse the one that all clusters of this user share.
         if "RAY_AUTH_TOKEN_PATH" not in os.environ:
@@ -68,6 +69,21 @@ def connect(address: str = "auto", *, num_cpus: int | None = None) -> Iterator[C
     finally:
         if not already_connected:
             ray.shutdown()
+
+
+def starts_here(address: str) -> bool:
+    """Say whether `connect` would start a cluster on this machine."""
+    return not ray.is_initialized() and _target(address) == "local"
+
+
+def capacity_of_this_machine() -> ClusterCapacity:
+    """Return what a cluster that starts here would have, as Ray counts it, without starting one."""
+    node = ResourceAndLabelSpec().resolve(is_head=True).to_resource_dict()
+    return _capacity_of([node])
+
+
+def _target(address: str) -> str:
+    return address if address != "auto" else os.environ.get("RAY_ADDRESS") or "local"
 
 
 @contextlib.contextmanager
@@ -130,21 +146,20 @@ def _no_cluster(address: str | None, error: Exception) -> CapacityError | Config
 
 
 def _capacity() -> ClusterCapacity:
-    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    nodes = [
-        node["Resources"]
-        for node in ray.nodes()  # type: ignore[no-untyped-call]
-        if node["Alive"]
-    ]
+    nodes = ray.nodes()  # type: ignore[no-untyped-call]
+    return _capacity_of([node["Resources"] for node in nodes if node["Alive"]])
+
+
+def _capacity_of(nodes: Sequence[Mapping[str, float]]) -> ClusterCapacity:
     return ClusterCapacity(
         num_nodes=len(nodes),
-        cpus=resources.get("CPU", 0.0),
-        gpus=resources.get("GPU", 0.0),
+        cpus=sum(node.get("CPU", 0.0) for node in nodes),
+        gpus=sum(node.get("GPU", 0.0) for node in nodes),
         cpus_of_largest_node=max(node.get("CPU", 0.0) for node in nodes),
         memory_gb_of_largest_node=max(_memory_gb(node) for node in nodes),
     )
 
 
-def _memory_gb(node: dict[str, float]) -> float:
+def _memory_gb(node: Mapping[str, float]) -> float:
     """Return what a node had free when it joined: Ray splits it into memory of workers and of its object store."""
     return (node.get("memory", 0.0) + node.get("object_store_memory", 0.0)) / 2**30

@@ -9,7 +9,7 @@ The jobs, the command line and the adapter to mteb use nothing else. What was ma
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -230,6 +230,7 @@ def open_workbench(
     resources: ResourcesConfig | None = None,
     name: str = "workbench",
     ask_for_models: bool = False,
+    only_to_plan: bool = False,
 ) -> Iterator[Workbench]:
     """Open a workbench for the length of a `with` block.
 
@@ -243,6 +244,7 @@ def open_workbench(
         name: is part of the names of the applications that it serves.
         ask_for_models: whether each model is checked before it has to work, so that a part that can't have it ends
             alone. Without that, a worker finds out what a model lacks, which ends all parts.
+        only_to_plan: whether nothing will have to work. A cluster that would start here isn't started then.
 
     Raises:
         CapacityError: a stage asks for more than the cluster has.
@@ -257,10 +259,11 @@ def open_workbench(
 
         yield Workbench(kept, LocalRunner(names.catalog, kept, resources, worklog), names, worklog, resources)
         return
-    from r2med_ray.distributed.session import connect
+    from r2med_ray.distributed.session import capacity_of_this_machine, connect, starts_here
     from r2med_ray.workbench.on_cluster import ClusterRunner
 
-    with connect(address) as capacity:
+    is_imagined = only_to_plan and starts_here(address)
+    with nullcontext(capacity_of_this_machine()) if is_imagined else connect(address) as capacity:
         runner = ClusterRunner(name, names.catalog, kept, resources, capacity, worklog, ask_for_models=ask_for_models)
         yield Workbench(kept, runner, names, worklog, resources)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 import pytest
+from ray._private.utils import get_num_cpus
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -198,6 +199,21 @@ def test_r01_every_command_shows_its_help_with_every_word_of_it(
     assert shown.exit_code == 0
     for parameter in command.params:
         assert (getattr(parameter, "help", None) or "") in shown.stdout
+
+
+def test_a_plan_starts_no_cluster_and_counts_what_one_here_would_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def started(*_: object, **__: object) -> None:
+        raise AssertionError("a plan started Ray")
+
+    monkeypatch.setattr("ray.init", started)
+    demo = str(Path(__file__).parents[2] / "jobs" / "full_benchmark.yaml")
+    planned = CliRunner().invoke(app, ["plan", demo, "--store", str(tmp_path), "--address", "local"])
+
+    assert planned.exit_code == 0, planned.exception
+    assert f"cluster: 1 node(s), {get_num_cpus()} CPUs" in planned.stdout
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_version_is_that_of_the_package() -> None:
