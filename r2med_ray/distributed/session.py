@@ -78,7 +78,7 @@ def starts_here(address: str) -> bool:
 
 def capacity_of_this_machine() -> ClusterCapacity:
     """Return what a cluster that starts here would have, as Ray counts it, without starting one."""
-    node = ResourceAndLabelSpec().resolve(is_head=True).to_resource_dict()
+    node = ResourceAndLabelSpec().resolve(is_head=True).to_resource_dict()  # type: ignore[no-untyped-call]
     return _capacity_of([node])
 
 
