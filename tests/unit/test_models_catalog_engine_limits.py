@@ -99,6 +99,8 @@ def weights(folder: Path, gib: float) -> None:
     [
         ({"dtype": "bfloat16"}, {}, 16.0),
         ({"torch_dtype": "bfloat16"}, {"dtype": "float32"}, 32.0),
+        # the files of a quantized model have the size that it has in memory
+        ({"dtype": "bfloat16", "quantization_config": {"bits": 4}}, {"dtype": "float32"}, 16.0),
         # vLLM computes with half precision, so 16 GiB of float32 are 8
         ({"torch_dtype": "float32"}, {}, 8.0),
         ({"dtype": "bfloat16", "num_attention_heads": 8}, {"engine": {"tensor_parallel_size": 2}}, 8.0),
@@ -115,6 +117,16 @@ def test_weights_have_to_fit_on_the_device(
         ConfigError, match=rf"would take {share_gb} GB of weights, and the device has {share_gb - 0.1}"
     ):
         check(tmp_path, config, share_gb - 0.1, **values)
+
+
+@pytest.mark.parametrize("content", ["{", "[1]"])
+def test_a_damaged_file_of_a_checkpoint_is_named(tmp_path: Path, content: str) -> None:
+    model = row(tmp_path, {})
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(
+        ConfigError, match=r"config\.json: (?:the file of a checkpoint should be JSON|expected an object)"
+    ):
+        require_fit(model, memory_gb=None)
 
 
 def test_a_model_that_is_not_on_this_machine_is_left_to_vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

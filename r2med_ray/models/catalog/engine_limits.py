@@ -44,7 +44,7 @@ def require_fit(row: LanguageModelRow, *, memory_gb: float | None) -> None:
     if folder is None or not (folder / "config.json").is_file() or _UNREADABLE & row.engine.keys():
         return
     where = f"language model {row.name!r}: engine:"
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config = _read(folder / "config.json")
     config = config.get("text_config") or config
     asked, most = row.engine.get("max_model_len"), _most_tokens(config)
     if isinstance(asked, int) and most is not None and asked > most and not os.environ.get(_LONGER):
@@ -65,6 +65,16 @@ def require_fit(row: LanguageModelRow, *, memory_gb: float | None) -> None:
             f"{where} each of {row.workers} workers would take {share_gb:.1f} GB of weights, and the device has "
             f"{memory_gb:.1f} GB. Set a larger tensor_parallel_size, or take a smaller model"
         )
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:  # no JSON, or no UTF-8
+        raise ConfigError(f"{file}: the file of a checkpoint should be JSON: {error}") from None
+    if not isinstance(values, dict):
+        raise ConfigError(f"{file}: expected an object, got {values!r:.80}")
+    return values
 
 
 def _most_tokens(text: Mapping[str, Any]) -> int | None:
@@ -97,12 +107,14 @@ def _weights_gb(folder: Path, config: Mapping[str, Any], row: LanguageModelRow) 
     """Return the memory of the weights in the engine's dtype, in GB; 0 if the files don't say it."""
     index, whole = folder / "model.safetensors.index.json", folder / "model.safetensors"
     if index.is_file():
-        size = json.loads(index.read_text(encoding="utf-8")).get("metadata", {}).get("total_size", 0)
+        size = _read(index).get("metadata", {}).get("total_size", 0)
     else:
         size = whole.stat().st_size if whole.is_file() else 0
     stored = config.get("dtype") or config.get("torch_dtype")
     wanted = str(row.engine.get("dtype", row.dtype))
-    if stored == "float32" and wanted != "float32":
+    if "quantization_config" in config:
+        pass  # the files have the size that the weights have in memory
+    elif stored == "float32" and wanted != "float32":
         size /= 2  # vLLM computes with half precision unless it is told not to
     elif stored in ("bfloat16", "float16") and wanted == "float32":
         size *= 2
