@@ -2,10 +2,44 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 Message: TypeAlias = Mapping[str, str]
 """`role` and `content`, as in OpenAI's chat interface."""
+
+Ending: TypeAlias = Literal["whole", "limit", "filter", "failure", "not said", "other"]
+"""What the end of an answer means.
+
+- `whole`: the model ended the answer, or a text of `ChatPrompt.stop` did.
+- `limit`: a limit on tokens cut the answer.
+- `filter`: the service withheld the answer because of what it says.
+- `failure`: the service broke the answer off. Another attempt may bring a whole one.
+- `not said`: nobody knows, as in published files.
+- `other`: the word is none of `_ENDINGS`, e.g. `repetition`, with which vLLM stops a text that goes in circles.
+"""
+
+_ENDINGS: Mapping[Ending, tuple[str, ...]] = {
+    # OpenAI; Together; TGI; Anthropic; Cohere
+    "whole": ("stop", "eos", "eos_token", "stop_sequence", "end_turn", "complete"),
+    # OpenAI; Anthropic and Gemini; Mistral
+    "limit": ("length", "max_tokens", "model_length"),
+    # OpenAI; Anthropic; Zhipu; Gemini
+    "filter": ("content_filter", "refusal", "sensitive", "safety", "prohibited_content", "blocklist", "recitation"),
+    # Mistral and OpenRouter; vLLM and SGLang; DeepSeek; Zhipu
+    "failure": (
+        *("error", "abort", "aborted", "cancelled", "canceled"),
+        *("insufficient_system_resource", "network_error"),
+    ),
+    "not said": ("", "none", "null"),
+}
+"""What an end means → the words of services for it, in lower case."""
+
+_ENDING_OF: Mapping[str, Ending] = {word: ending for ending, words in _ENDINGS.items() for word in words}
+
+
+def ending_of(finish_reason: str | None) -> Ending:
+    """Return what a service's word for the end of an answer means; None if there is no word."""
+    return _ENDING_OF.get((finish_reason or "").strip().lower(), "other")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +69,7 @@ class Completion:
     """The reasoning as the server marked it; empty if the server doesn't separate reasoning and text."""
 
     finish_reason: str
-    """Why the text ended, as the server said it: `stop`, `length`, ..."""
+    """Why the text ended, as the server said it: `stop`, `length`, ...; see `ending_of`."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None

@@ -1,6 +1,21 @@
 """The marks that families of language models put around their reasoning and their answer."""
 
+import re
 from dataclasses import dataclass
+from functools import cache
+
+_THINK = r"(?:think(?:ing)?|thoughts?|reasoning)"
+_SPELLINGS = {
+    "<think>": rf"<\s*{_THINK}\s*>|\[THINK\]",
+    "</think>": rf"<\s*/\s*{_THINK}\s*>|\[/THINK\]",
+}
+"""Marks that models spell in several ways → the pattern of all spellings. `[THINK]` is Magistral's."""
+
+
+@cache
+def pattern_of(mark: str) -> re.Pattern[str]:
+    """Return a pattern that finds a mark in all its spellings, in upper and lower case if it has several."""
+    return re.compile(_SPELLINGS.get(mark, re.escape(mark)), re.IGNORECASE if mark in _SPELLINGS else 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,15 +42,25 @@ class AnswerFormat:
 
     def has_open_thought(self, text: str) -> bool:
         """Say whether reasoning has begun in a text and hasn't ended."""
-        return text.rfind(self.thought_start) > max(text.rfind(end) for end in self._thought_ends)
+        return _last(self.thought_start, text) > max(_last(end, text) for end in self._thought_ends)
 
     def has_ended_thought(self, text: str) -> bool:
         """Say whether reasoning has ended in a text."""
-        return any(end in text for end in self._thought_ends)
+        return any(pattern_of(end).search(text) for end in self._thought_ends)
+
+    @property
+    def nests(self) -> bool:
+        """Whether a mark that starts reasoning has a mark of its own that ends it, so that one may hold another."""
+        return bool(self.thought_end) or self.answer_start.startswith("</")
 
     @property
     def _thought_ends(self) -> tuple[str, str]:
         return self.thought_end or self.answer_start, self.answer_start
+
+
+def _last(mark: str, text: str) -> int:
+    """Return where a mark begins for the last time; -1 if it is not there."""
+    return max((found.start() for found in pattern_of(mark).finditer(text)), default=-1)
 
 
 SHIPPED_FORMATS = (

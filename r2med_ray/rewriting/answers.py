@@ -1,39 +1,58 @@
 """Cuts the answer out of what a language model wrote.
 
-The answer depends on the marker that ends the reasoning, and on the reason why generation ended:
+**Which mark counts.** A text fits if it is reasoning, one mark, and the answer. The reasoning begins with its own
+mark or with none, because chat templates open it in the prompt. If there are more marks, nobody can know which one is
+real and which one is only talked about. So the text is flagged `unclear marks`, and is read in the way that lets no
+reasoning through:
 
-| output                     | stop   | length  | unknown |
+| marks                                             | answer                                                        |
+|---------------------------------------------------|---------------------------------------------------------------|
+| several that end reasoning (blocks that are       | the text after the last one, as in the chat templates of      |
+| nested or repeated, or a mark talked about)       | DeepSeek-R1 and Qwen3                                         |
+| one starts reasoning after the last end           | none: the text ended in its reasoning                         |
+| several start reasoning, or one within the text   | the text after the end                                        |
+
+If an answer has a mark at its end (`</answer>`), the first whole answer counts that follows an end of reasoning, as
+late an end as possible. What follows that answer is not read. Marks of answers within reasoning are talked about.
+`<think>` may be spelled `<THINK>`, `<thinking>`, ...; see `answer_formats`.
+
+**What is an answer.** That depends also on the reason why generation ended (`chat.ending_of`):
+
+| output                     | whole  | limit   | unknown |
 |----------------------------|--------|---------|---------|
-| reasoning, marker, answer  | answer | answer  | answer  |
-| opened reasoning, no marker| none   | none    | none    |
+| reasoning, mark, answer    | answer | answer  | answer  |
+| opened reasoning, no mark  | none   | none    | none    |
 | neither, reasoning writer  | whole  | none    | none    |
 | neither, plain writer      | whole  | whole   | whole   |
 
-A reasoning writer's text without any tag may be an answer, or reasoning that was cut, because chat templates open the
-reasoning in the prompt. If the end is unknown, such a text counts as cut reasoning. White space, stop tokens and
-refusals are no answer.
+A reasoning writer's text without any mark may be an answer, or reasoning that was cut. If the end is unknown, such a
+text counts as cut reasoning. White space, stop tokens and refusals are no answer. A text that goes on after an
+apology or a refusal is an answer, and is flagged. If the reason is a word that is not known, the flag is that word.
 
-The published protocol of R2MED (`src/base.py` of its repository, 62b7074) takes the whole text if the marker is
-missing (`Rules.missing_marker`), and uses empty texts and refusals (`Rules.unusable_texts`). All these texts are
-flagged under either protocol.
+The published protocol of R2MED (`src/base.py` of its repository, 62b7074) splits at the first mark and takes the
+whole text if the mark is missing (`Rules.missing_marker`), and it uses empty texts and refusals
+(`Rules.unusable_texts`). All these texts are flagged under either protocol.
 
-A server that separates reasoning and answer leaves no markers. `joined` puts the markers back, so that one rule is
+A server that separates reasoning and answer leaves no marks. `joined` puts the marks back, so that one rule is
 enough.
 """
 
 import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
-from r2med_ray.chat import Completion
+from r2med_ray.chat import Completion, Ending, ending_of
 from r2med_ray.rewriting.answer_formats import SHIPPED_FORMATS, AnswerFormat
+from r2med_ray.rewriting.answer_marks import Parts, part, reasoning_within
 from r2med_ray.rewriting.methods import spelled
+from r2med_ray.rewriting.refusals import Refusal, refusal_in
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.registry import Registry
 
-Flag: TypeAlias = Literal["none", "empty", "refusal", "no closing tag", "cut at limit", "context limit"]
-
+Flag: TypeAlias = str
+"""What is wrong with an answer: `none`, `empty`, `refusal`, `refusal before a text`, `unclear marks`,
+`no closing tag`, `cut at limit`, `context limit`, or a service's own word for an unusual end."""
 
 FORMATS: Registry[AnswerFormat] = Registry("answer format", SHIPPED_FORMATS)
 
@@ -47,11 +66,6 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 _STOP_TOKENS = re.compile(
     r"(?:\s|</s>|<\|im_end\|>|<\|return\|>|<\|endoftext\|>|<\|eot_id\|>|<\|end_of_text\|>|<｜end▁of▁sentence｜>)+\Z"
-)
-_REFUSAL = re.compile(
-    r"(?:I(?:['’]m| am) sorry,? (?:but )?)?I(?:['’]m| am)? (?:cannot|can['’]t|unable to|not able to) "
-    r"(?:answer|assist|comply|fulfil|help|provide).{0,200}",
-    re.IGNORECASE,
 )
 
 
@@ -104,42 +118,54 @@ def read_answer(
     Args:
         raw: the output; None for an output without text.
         writer: name of the model, e.g. "r1-qwen-32b", with dashes or underscores; or the model's format.
-        finish_reason: "stop", "length" or "content_filter" as the server said it; None if it is unknown, as in
-            published files.
+        finish_reason: the service's word for the end of the text; None if it is unknown, as in published files.
         rules: whether the published way is used for a missing marker and for unusable texts.
     """
     output = _LONE_SURROGATE.sub("\ufffd", raw or "")
     row = writer if isinstance(writer, AnswerFormat) else format_of(writer)
-    before, start, after = output.partition(row.answer_start)
-    body, end, _ = after.partition(row.answer_end) if row.answer_end else (after, "", "")
-    closed = bool(start) and (bool(end) or not row.answer_end)
-    opened = output.lstrip().startswith(row.thought_start)
-
+    parts, ending = part(output, row), ending_of(finish_reason)
     if rules.missing_marker:
-        text = body.strip() if row.reasoning and closed else output
-    elif start:
-        text = _trim(body)
-    elif opened or (row.reasoning and finish_reason != "stop"):
+        text = _as_published(output, row)
+    elif parts.answer is not None:
+        text = _trim(parts.answer)
+    elif parts.opened or (row.reasoning and ending != "whole"):
         text = ""
     else:
         text = _trim(output)
-    refused = finish_reason == "content_filter" or _REFUSAL.fullmatch(_trim(text)) is not None
-
-    flag: Flag = "none"
-    if finish_reason == "length":
-        flag = "cut at limit"
-    elif _trim(output) and not closed and (opened or row.reasoning):
-        flag = "no closing tag"
-    elif refused:
-        flag = "refusal"
-    elif not _trim(text):
-        flag = "empty"
-    reasoning = before if start or not text else ""
+    refusal: Refusal = "whole" if ending == "filter" else refusal_in(_trim(text))
     return Answer(
-        text="" if refused and not rules.unusable_texts else text,
-        reasoning_text=reasoning.strip().removeprefix(row.thought_start).strip(),
-        flag=flag,
+        text="" if refusal == "whole" and not rules.unusable_texts else text,
+        reasoning_text=reasoning_within(parts.reasoning if parts.answer is not None or not text else "", row),
+        flag=_ended(finish_reason, ending) or _flaw(output, text, parts, refusal, row),
     )
+
+
+def _ended(finish_reason: str | None, ending: Ending) -> Flag:
+    """Return the flag of a text that was not ended as usual; "" for a text that was, or whose end is not known."""
+    if ending == "limit":
+        return "cut at limit"
+    return " ".join((finish_reason or "").split()) if ending in ("failure", "other") else ""
+
+
+def _flaw(output: str, text: str, parts: Parts, refusal: Refusal, row: AnswerFormat) -> Flag:
+    """Return what is wrong with the marks or the words of a text; "none" if nothing is."""
+    if _trim(output) and not parts.closed and (parts.opened or row.reasoning):
+        return "no closing tag"
+    if refusal == "whole":
+        return "refusal"
+    if not parts.clear:
+        return "unclear marks"
+    if not _trim(text):
+        return "empty"
+    return "refusal before a text" if refusal == "beginning" else "none"
+
+
+def _as_published(output: str, row: AnswerFormat) -> str:
+    """Return the text between the first marks of the answer; the whole output if a mark is missing."""
+    _, start, after = output.partition(row.answer_start)
+    body, end, _ = after.partition(row.answer_end) if row.answer_end else (after, "", "")
+    is_marked = bool(start) and (bool(end) or not row.answer_end)
+    return body.strip() if row.reasoning and is_marked else output
 
 
 def read_completion(completion: Completion, form: AnswerFormat, rules: Rules = _DEFAULT) -> Answer:

@@ -47,6 +47,18 @@ def text_of(row: Record) -> str | None:
     return text
 
 
+def end_of(row: Record) -> str | None:
+    """Return the reason why the text of a row ended; None if the file doesn't say it.
+
+    Raises:
+        DataError: the value is no text.
+    """
+    reason = row.values.get("finish_reason")
+    if not isinstance(reason, str | None):
+        raise DataError(f'{row.where}: expected a word such as "stop" under `finish_reason`, got {reason!r}')
+    return reason
+
+
 def _require_same_ids(path: Path, queries: Sequence[Query], rows: Mapping[QueryId, Record]) -> None:
     known = {query.query_id for query in queries}
     if missing := [query_id for query_id in known if query_id not in rows]:

@@ -16,7 +16,7 @@ from r2med_ray.demands import Fetch, Steps
 from r2med_ray.errors import ConfigError, NotAtHand
 from r2med_ray.rewriting.answers import Answer, format_of, read_answer
 from r2med_ray.rewriting.expanding import expand
-from r2med_ray.rewriting.generation_files import read_generations, text_of
+from r2med_ray.rewriting.generation_files import end_of, read_generations, text_of
 from r2med_ray.rewriting.methods import Method, spelled
 from r2med_ray.rewriting.published_generations import FILE_NAME, GENERATIONS, local_generations
 from r2med_ray.settings.compat import Rules
@@ -93,8 +93,7 @@ class ReplayRewriter:
         return replace(rewriting, flagged={**rewriting.flagged, OTHER_TEXT: other})
 
     def _answer(self, row: Record) -> Answer:
-        finish_reason = row.values.get("finish_reason")
-        return read_answer(text_of(row), self.source.writer, finish_reason=finish_reason, rules=self._rules)
+        return read_answer(text_of(row), self.source.writer, finish_reason=end_of(row), rules=self._rules)
 
 
 class Source(NamedTuple):

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ray import serve
-from ray.exceptions import RayError
 
-from r2med_ray.errors import ConfigError, StageError
+from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.language_models import HOW_TO_GET_VLLM, REASONING_PARSER
 from r2med_ray.serving.serve_session import HttpAddress
+from r2med_ray.serving.start_failures import run_application
 from r2med_ray.settings.pools import CPUS_OF_AN_INGRESS
 from r2med_ray.storage.keys import Json
 
@@ -94,16 +94,14 @@ def serve_language_model(name: str, engine: Engine, address: HttpAddress) -> Ite
 
     Raises:
         ConfigError: vLLM isn't installed, or an engine argument is wrong.
-        StageError: the engine didn't start. The message names the model.
+        StageError: the engine didn't start. The message names the model and the cause.
     """
     route = f"/{name}"
     application = _application(engine)
     logger.info("starting %s behind Ray Serve", engine.name)
+    what = f"language model {engine.name!r}"
     try:
-        try:
-            serve.run(application, name=name, route_prefix=route, logging_config=QUIET)
-        except (RayError, RuntimeError) as error:
-            raise StageError("serve", f"language model {engine.name!r}", str(error)) from error
+        run_application(application, what=what, name=name, route_prefix=route, logging_config=QUIET)
         yield f"{address.url(route)}/v1"
     finally:
         serve.delete(name)

@@ -18,6 +18,7 @@ from ray.serve.handle import DeploymentHandle
 from r2med_ray.errors import DataError
 from r2med_ray.protocols import PairScorer
 from r2med_ray.serving.serve_session import start_serve
+from r2med_ray.serving.start_failures import run_application
 from r2med_ray.settings.resources import RerankResources
 
 Pair: TypeAlias = tuple[str, str]
@@ -60,6 +61,9 @@ def serve_pair_scorer(
 
     Yields:
         The handle that `clients.ServedReranker` sends its requests to.
+
+    Raises:
+        StageError: a replica can't build its scorer. The message is the replica's own exception.
     """
     deployment = serve.deployment(
         name="pair-scorer",
@@ -73,6 +77,6 @@ def serve_pair_scorer(
     )(PairScorerDeployment)
     start_serve(http=False)
     try:
-        yield serve.run(deployment.bind(build_scorer), name=name, route_prefix=None)
+        yield run_application(deployment.bind(build_scorer), what=f"reranker {name!r}", name=name, route_prefix=None)
     finally:
         serve.delete(name)

@@ -15,6 +15,7 @@ from r2med_ray.first_stage import Computing, ShardedFirstStage
 from r2med_ray.first_stages.preparation import STAGES, Corpora, Questions
 from r2med_ray.models.at_hand import ModelsAtHand, gpu_memory_gb
 from r2med_ray.models.catalog.devices import prepare_worker
+from r2med_ray.models.catalog.engine_limits import require_fit
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.catalog.load import Catalog
 from r2med_ray.models.catalog.rerankers import RerankerRow
@@ -128,6 +129,7 @@ class ClusterRunner:
         if self._models:
             self._models.require(row)
         if isinstance(row, LanguageModelRow) and row.is_served:
+            require_fit(row, memory_gb=self._memory_gb_of_engine)
             self._require_room(row)
 
     def prepare_corpora(self, corpora: Corpora) -> None:
@@ -178,6 +180,13 @@ class ClusterRunner:
         """Return what checks models before they have to work, for `when_missing: skip`."""
         memory_gb = gpu_memory_gb() if self.device == "cuda" else self._cluster.memory_gb_of_largest_node
         return ModelsAtHand(self._catalog, memory_gb=memory_gb, device=self.device, ask_hub=hub_answers())
+
+    @property
+    def _memory_gb_of_engine(self) -> float | None:
+        """The memory of the device that an engine's worker gets, in GB; None if the device is on another machine."""
+        if not self.pools.language_model.gpus:
+            return self._cluster.memory_gb_of_largest_node
+        return gpu_memory_gb() if self._cluster.num_nodes == 1 else None
 
     @property
     def _host(self) -> str:

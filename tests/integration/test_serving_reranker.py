@@ -72,6 +72,10 @@ class DiesOnce(SharedWords):
         return super().score_pairs(pairs)
 
 
+def cannot_be_built() -> SharedWords:
+    raise ValueError("the weights are torn")
+
+
 class LosesOne(SharedWords):
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         return super().score_pairs(pairs)[:-1]
@@ -159,6 +163,14 @@ def test_a_replica_that_dies_loses_no_query(cluster: ClusterCapacity, tmp_path: 
     with serve_pair_scorer("dies-once", partial(DiesOnce, tmp_path / "calls"), SMALL, cpus=0.5, gpus=0) as handle:
         assert ServedReranker(handle, SMALL).score_all(WORK).scores == directly(WORK, tmp_path)
     assert (tmp_path / "calls.died").exists()
+
+
+def test_a_scorer_that_cannot_be_built_fails_with_its_own_words(cluster: ClusterCapacity) -> None:
+    served = serve_pair_scorer("torn", cannot_be_built, SMALL, cpus=0.5, gpus=0)
+    with pytest.raises(StageError) as raised, served:
+        pass
+
+    assert str(raised.value) == "serve failed on reranker 'torn': ValueError: the weights are torn"
 
 
 def test_ry07_a_scorer_that_loses_a_score_fails_every_caller_and_the_server_lives(

@@ -598,9 +598,9 @@ def test_reasoning_writers_are_those_of_the_published_list():
     ("writer", "raw", "text", "flag"),
     [
         ("r1-qwen-32b", " <think>a\nb ", " <think>a\nb ", "no closing tag"),
-        ("r1-qwen-32b", "<think>a</think>b\n</think> c ", "b\n</think> c", "none"),
+        ("r1-qwen-32b", "<think>a</think>b\n</think> c ", "b\n</think> c", "unclear marks"),
         ("huatuo-o1-8b", "a", "a", "no closing tag"),
-        ("huatuo-o1-8b", "a Final Response b Final Response c", "b Final Response c", "none"),
+        ("huatuo-o1-8b", "a Final Response b Final Response c", "b Final Response c", "unclear marks"),
         ("sky-32b", "<|begin_of_solution|> b", "<|begin_of_solution|> b", "no closing tag"),
         ("qwen-7b-ins", "<answer>b", "<answer>b", "no closing tag"),
         ("qwen-7b-ins", "<answer>b\nc</answer><answer>d</answer>", "b\nc", "none"),

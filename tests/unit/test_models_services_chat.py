@@ -329,3 +329,156 @@ def test_an_interrupt_ends_the_requests() -> None:
 
 def test_no_prompts_need_no_service() -> None:
     assert ChatModel(row(), base_url="http://127.0.0.1:9/v1").generate([]) == []
+
+
+def error_in_stream(reason: str, **more: Any) -> Answer:
+    end = json.dumps({"choices": [{"index": 0, "delta": {}, "finish_reason": reason, **more}]})
+    return stream(chunk(content="half an an"), end)
+
+
+FAILURES = ["error", "abort", "aborted", "cancelled", "canceled", "insufficient_system_resource", "network_error"]
+
+
+@pytest.mark.parametrize("reason", FAILURES)
+def test_an_answer_that_the_service_broke_off_is_asked_for_again(reason: str) -> None:
+    with Service(shout) as service:
+        service.trouble(error_in_stream(reason))
+        (streamed,) = ask(service)
+        service.trouble(completions(str.upper, reason))
+        (whole,) = ask(service, stream=False)
+
+    assert [completion.text for completion in (streamed, whole)] == ["HELLO", "HELLO"]
+    assert len(service.requests) == 4
+
+
+def test_a_service_that_breaks_off_every_answer_fails_by_name_and_in_its_own_words() -> None:
+    broken = error_in_stream("error", error={"code": 502, "message": "the GPU fell off the bus"})
+    with Service(broken) as service, pytest.raises(StageError) as raised:
+        ask(service)
+
+    assert "generate with m failed on query 'hello', after 3 attempts: http" in str(raised.value)
+    assert "broke the answer off, with the finish_reason 'error': the GPU fell off the bus" in str(raised.value)
+    assert len(service.requests) == 3
+
+
+@pytest.mark.parametrize("reason", ["repetition", "tool_calls"])
+def test_an_end_that_is_no_failure_of_the_service_is_kept_with_its_word(reason: str) -> None:
+    with Service(completions(str.upper, reason)) as service:
+        (completion,) = ask(service)
+
+    assert (completion.finish_reason, len(service.requests)) == (reason, 1)
+
+
+@pytest.mark.parametrize("reason", ["none", "null", ""])
+def test_a_word_that_gives_no_reason_is_none(reason: str) -> None:
+    with (
+        Service(completions(str.upper, reason)) as service,
+        pytest.raises(StageError, match="without a finish_reason"),
+    ):
+        ask(service)
+
+
+WORDS = "The engine has no room for your request. " + "Wait, and ask again. " * 10
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda request: as_json({"error": {"message": WORDS, "code": 503}}),
+        lambda request: as_json({"object": "error", "message": WORDS}),
+        lambda request: as_json({"detail": WORDS}),
+        lambda request: as_json({"error": WORDS}),
+        garbage(f"<!DOCTYPE html><html><head><title>Sorry</title></head><body><h1>{WORDS}</h1></body></html>"),
+        garbage(WORDS, "text/plain"),
+        garbage(json.dumps({"error": {"message": WORDS}}, indent=2), "text/event-stream"),
+    ],
+)
+def test_what_a_service_says_in_place_of_an_answer_is_quoted(answer: Answer, streamed: bool) -> None:
+    with Service(answer) as service, pytest.raises(StageError, match=r"after 3 attempts") as raised:
+        ask(service, stream=streamed)
+
+    # 41 + 10 × 21 characters, of which the last is a blank
+    assert len(WORDS) == 251
+    assert WORDS.strip() in str(raised.value)
+    assert "<" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        json.dumps({"error": {"message": WORDS}}),
+        json.dumps({"error": WORDS}),
+        json.dumps({"object": "error", "message": WORDS}),
+        json.dumps({"error": {"message": "Provider returned error", "metadata": {"raw": WORDS}}}),
+        WORDS,
+    ],
+)
+def test_what_a_service_says_within_a_stream_is_quoted(data: str) -> None:
+    with Service(stream(chunk(content="half"), data)) as service, pytest.raises(StageError) as raised:
+        ask(service)
+
+    assert WORDS.strip() in str(raised.value)
+
+
+def test_words_after_a_stream_was_begun_are_quoted() -> None:
+    body = f"data: {chunk(content='half')}\n\n" + json.dumps({"error": {"message": WORDS}})
+    with Service(garbage(body, "text/event-stream")) as service, pytest.raises(StageError) as raised:
+        ask(service)
+
+    assert f"no stream came; the service sent: {WORDS.strip()}" in str(raised.value)
+
+
+def test_a_whole_answer_in_place_of_a_stream_is_asked_for_once_and_names_the_setting() -> None:
+    whole = {"choices": [{"message": {"content": "HELLO"}, "finish_reason": "stop"}]}
+    with Service(lambda request: as_json(whole)) as service:
+        with pytest.raises(StageError, match=r"a whole answer came in place of a stream; set `stream: false`.*HELLO"):
+            ask(service)
+        assert len(service.requests) == 1
+        assert [completion.text for completion in ask(service, stream=False)] == ["HELLO"]
+
+
+def test_a_stream_in_place_of_a_whole_answer_is_asked_for_once_and_names_the_setting() -> None:
+    with Service(stream(chunk(content="HELLO"), chunk("stop"))) as service:
+        with pytest.raises(StageError, match=r"a stream came in place of a whole answer; set `stream: true`.*HELLO"):
+            ask(service, stream=False)
+        assert len(service.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "System role not supported",
+        "Conversation roles must alternate user/assistant/user/assistant/...",
+        "Only user and assistant roles are supported!",
+        "Unsupported value: 'messages[0].role' does not support 'system' with this model.",
+        "Developer instruction is not enabled for models/gemma-3-27b-it",
+    ],
+)
+def test_a_template_without_a_system_role_names_the_setting(words: str) -> None:
+    with Service(refuse(400, words)) as service:
+        with pytest.raises(StageError) as raised:
+            ask(service)
+        assert f"HTTP 400: {words}. Set `system_prompt: null` in the row of m" in str(raised.value)
+        with pytest.raises(StageError) as without:
+            ask(service, system_prompt=None)
+
+    assert "Set `" not in str(without.value)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Your organization must be verified to stream this model.",
+        "Unrecognized request argument supplied: stream_options",
+        "stream is not supported by this endpoint",
+    ],
+)
+def test_a_service_without_streams_names_the_setting(words: str) -> None:
+    with Service(refuse(400, words)) as service:
+        with pytest.raises(StageError, match="Set `stream: false` in the row of m"):
+            ask(service)
+        with pytest.raises(StageError) as without:
+            ask(service, stream=False)
+
+    assert "Set `" not in str(without.value)

@@ -271,6 +271,21 @@ def test_a_service_with_another_number_of_vectors_for_ever_is_an_error_with_both
         build(service).encode_documents(documents("a", "b"))
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda request: as_json({"error": {"message": f"no room {'for this ' * 20}request"}}),
+        garbage(f"<html>no room {'for this ' * 20}request</html>"),
+        garbage(f"no room {'for this ' * 20}request", "application/json"),
+    ],
+)
+def test_what_a_service_says_in_place_of_vectors_is_quoted(build: Build, answer: Answer) -> None:
+    with Service(answer) as service, pytest.raises(StageError) as raised:
+        build(service).encode_queries(["a"])
+
+    assert f"the service sent: no room {'for this ' * 20}request" in str(raised.value)
+
+
 def test_another_dimension_is_an_error_with_both_numbers_and_not_asked_for_again(build: Build):
     with Service(SERVING) as service:
         with pytest.raises(DataError, match=r"document 'd0': m answered with .* 3 dimensions; its row says 4"):

@@ -20,7 +20,6 @@ THINKER = "r1-qwen-32b"
         ("a", "length", "", "cut at limit"),
         ("a", None, "", "no closing tag"),
         ("<think>a</think>b", "length", "b", "cut at limit"),
-        ("<think>a</think>b</think>c", None, "b</think>c", "none"),
     ],
 )
 def test_lm01_marker_and_finish_reason_decide_what_is_the_answer(raw, finish_reason, text, flag):
@@ -44,6 +43,117 @@ def test_lm01_a_plain_writer_that_thinks_all_the_same_is_understood(raw, finish_
     assert (answer.text, answer.flag) == (text, flag)
 
 
+# a is reasoning, b is the answer, c is either
+@pytest.mark.parametrize("writer", ["my-own-model", THINKER])
+@pytest.mark.parametrize(
+    ("raw", "text", "flag"),
+    [
+        pytest.param("<think>a<think>a</think>a</think>b", "b", "unclear marks", id="nested"),
+        pytest.param("<think>a<think>a</think>b", "b", "unclear marks", id="nested, one end"),
+        pytest.param("<think>a</think>c<think>a</think>b", "b", "unclear marks", id="repeated"),
+        pytest.param("<think></think><think>a</think>b", "b", "unclear marks", id="an empty block first"),
+        pytest.param("<think>\n\n</think>\n\nb", "b", "none", id="an empty block alone"),
+        pytest.param("<think>after </think> I answer</think>b", "b", "unclear marks", id="the end talked about"),
+        pytest.param("after </think> I answer</think>b", "b", "unclear marks", id="so too in reasoning begun before"),
+        pytest.param("<think>a</think>c</think>", "", "unclear marks", id="an end at the end"),
+        pytest.param("<think>a</think>c<think>a", "", "no closing tag", id="reasoning begun again"),
+        pytest.param("c<think>a</think>b", "b", "unclear marks", id="a text first"),
+        pytest.param("c<think>a", "", "no closing tag", id="a text first, reasoning cut"),
+        pytest.param("<THINK>a</THINK>b", "b", "none", id="upper case"),
+        pytest.param("<thinking>a</thinking>b", "b", "none", id="thinking"),
+        pytest.param("<Thinking>a</think>b", "b", "none", id="two spellings"),
+        pytest.param("< think >a< /think >b", "b", "none", id="blanks"),
+        pytest.param("[THINK]a[/THINK]b", "b", "none", id="Magistral"),
+        pytest.param("<thought>a</thought>b", "b", "none", id="thought"),
+        pytest.param("<reasoning>a</reasoning>b", "b", "none", id="reasoning"),
+        pytest.param("<THINKING>a", "", "no closing tag", id="upper case, cut"),
+        pytest.param("<think>a</think>what one [thinks] is < b", "what one [thinks] is < b", "none", id="no marks"),
+    ],
+)
+def test_no_reasoning_gets_through_and_what_fits_no_rule_is_flagged(
+    writer: str, raw: str, text: str, flag: str
+) -> None:
+    answer = read_answer(raw, writer, finish_reason="stop")
+
+    assert (answer.text, answer.flag) == (text, flag)
+
+
+@pytest.mark.parametrize(
+    ("writer", "raw", "text", "flag"),
+    [
+        ("huatuo-o1-8b", "## Thinking\na, then my Final Response\n## Final Response\nb", "b", "unclear marks"),
+        ("huatuo-o1-8b", "## Thinking\na\n## Final Response\nb", "b", "none"),
+        ("qwen-7b-ins", "<think>an <answer> tag</think><answer>b</answer>", "b", "none"),
+        ("qwen-7b-ins", "<think>as <answer>x</answer></think><answer>b</answer>", "b", "none"),
+        ("qwen-7b-ins", "<think>as <answer>x</answer></think>nothing", "", "no closing tag"),
+        ("qwen-7b-ins", "<think>so I write <answer>", "", "no closing tag"),
+        ("qwen-7b-ins", "<think>as <answer>x</answer> or not", "x", "unclear marks"),
+        ("qwen-7b-ins", "<think>a</think><think>a</think><answer>b</answer>", "b", "unclear marks"),
+        ("qwen-7b-ins", "<think>a</think><answer>c <answer>b</answer>", "b", "unclear marks"),
+        ("qwen-7b-ins", "<think>a</think><answer>b</answer><think>a</think>", "b", "none"),
+        ("qwen-7b-ins", "<think>a</think>b", "", "no closing tag"),
+        (
+            "sky-32b",
+            "<|begin_of_thought|>a<|end_of_thought|>a<|end_of_thought|><|begin_of_solution|>b<|end_of_solution|>",
+            "b",
+            "unclear marks",
+        ),
+        (
+            "gpt-oss-20b",
+            "<|channel|>analysis<|message|>a<|channel|>analysis<|message|>a<|channel|>final<|message|>b",
+            "b",
+            "none",
+        ),
+    ],
+)
+def test_marks_of_other_families_are_told_from_those_that_are_talked_about(
+    writer: str, raw: str, text: str, flag: str
+) -> None:
+    answer = read_answer(raw, writer, finish_reason="stop")
+
+    assert (answer.text, answer.flag) == (text, flag)
+
+
+@pytest.mark.parametrize(
+    "raw", ["<think>a<think>a</think>b</think>c", "<think></think>b</think>c", "<think>a</think>b</think>c"]
+)
+def test_r06_the_published_way_splits_at_the_first_mark_and_flags_too(raw: str) -> None:
+    # base.py: text.split("</think>")[1:] joined again, so the text after the first mark
+    answer = read_answer(raw, THINKER, rules=Rules.of("r2med"))
+
+    assert (answer.text, answer.flag) == ("b</think>c", "unclear marks")
+
+
+@pytest.mark.parametrize(
+    ("reason", "flag"),
+    [
+        ("stop", "none"),
+        ("eos", "none"),
+        ("STOP", "none"),
+        (None, "none"),
+        ("none", "none"),
+        ("max_tokens", "cut at limit"),
+        ("repetition", "repetition"),
+        ("tool_calls", "tool_calls"),
+        # a stored text or a file may hold what the client would ask for again
+        ("error", "error"),
+        ("abort", "abort"),
+        ("cancelled", "cancelled"),
+        ("insufficient_system_resource", "insufficient_system_resource"),
+    ],
+)
+def test_an_end_that_is_not_known_is_the_flag_in_the_services_own_word(reason: str | None, flag: str) -> None:
+    answer = read_answer("<think>a</think>b", THINKER, finish_reason=reason)
+
+    assert (answer.text, answer.flag) == ("b", flag)
+
+
+def test_reasoning_that_a_service_broke_off_is_no_answer() -> None:
+    answer = read_answer("so first", THINKER, finish_reason="repetition")
+
+    assert (answer.text, answer.flag) == ("", "repetition")
+
+
 @pytest.mark.parametrize("writer", ["qwen-7b", THINKER])
 @pytest.mark.parametrize(
     ("raw", "flag"),
@@ -62,15 +172,12 @@ def test_lm03_nothing_usable_leaves_no_text(writer, raw, flag):
     assert (answer.text, answer.flag) == ("", flag)
 
 
-@pytest.mark.parametrize(
-    "passage",
-    [
-        "I am unable to find a single cause; insects that circle a lamp keep their backs to the light.",
-        "I am sorry, but I cannot provide a diagnosis.\nMoths that circle a lamp keep their backs to the light.",
-    ],
-)
-def test_a_passage_is_no_refusal(passage):
-    assert read_answer(passage, "gpt4").text == passage
+def test_a_passage_is_no_refusal() -> None:
+    passage = "I am unable to find a single cause; insects that circle a lamp keep their backs to the light."
+
+    answer = read_answer(passage, "gpt4")
+
+    assert (answer.text, answer.flag) == (passage, "none")
 
 
 def test_a_stop_token_after_the_answer_is_removed():

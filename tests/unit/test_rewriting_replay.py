@@ -130,6 +130,22 @@ def test_lm01_a_finish_reason_in_the_file_is_used(tmp_path):
     assert rewriting.unchanged == ("8",)
 
 
+def test_the_reason_why_a_text_ended_is_a_word(tmp_path):
+    write_generations(tmp_path, [row("7", "injury"), row("8", "nerves", finish_reason=["stop"])])
+
+    with pytest.raises(DataError, match=r"jsonl:2: expected a word such as \"stop\" .*got \['stop'\]"):
+        replayed(tmp_path)
+
+
+def test_a_text_that_a_service_broke_off_is_used_and_counted_by_the_services_word(tmp_path):
+    write_generations(tmp_path, [row("7", "injury"), row("8", "nerves", finish_reason="repetition")])
+
+    rewriting = replayed(tmp_path)
+
+    assert rewriting.queries[1].expansions[0].text == "nerves"
+    assert (rewriting.flagged, rewriting.unchanged) == ({"repetition": ("8",)}, ())
+
+
 def test_r06_compat_uses_every_text_and_still_counts(tmp_path):
     write_generations(tmp_path, [row("7", "<think>a</think>"), row("8", "<think>so")], writer="qwq-32b")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from r2med_ray.errors import NotAtHand
+from r2med_ray.errors import ConfigError, NotAtHand
 from r2med_ray.first_stage import ShardedFirstStage
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.catalog.load import load_catalog
@@ -59,6 +59,13 @@ def test_a_model_that_the_cluster_can_never_hold_is_not_at_hand(tmp_path: Path) 
         asked.require(row(tmp_path, engine={"tensor_parallel_size": 2}))
 
     assert failure.value.what == "2 × 1 GPU for m"
+
+
+def test_an_engine_that_cannot_start_is_refused_before_it_starts(tmp_path: Path) -> None:
+    asked, model = runner(tmp_path, LAPTOP), row(tmp_path, engine={"max_model_len": 4096})
+    (tmp_path / "config.json").write_text('{"max_position_embeddings": 512}')
+    with pytest.raises(ConfigError, match="max_model_len 4096 is more than the 512 positions"):
+        asked.require(model)
 
 
 def test_a_model_with_an_address_reserves_nothing(tmp_path: Path) -> None:

@@ -65,6 +65,24 @@ def require_at_hand(model: str, revision: str | None, *, ask_hub: bool) -> None:
             raise NotAtHand(f"{model} at {revision[:12]}", _how_to_get(model, revision)) from problem
 
 
+def cached(model: str, revision: str | None) -> Path | None:
+    """Return the folder of a checkpoint that is on this machine; None if it isn't, or if its commit is not known.
+
+    Raises:
+        ConfigError: a package or a folder has no checkpoint.
+    """
+    if model.startswith(PACKAGE) or is_folder(model):
+        return locate(model, revision)
+    if revision is None:
+        return None
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(model, revision=revision, local_files_only=True))
+    except OSError:  # every error of the Hub is an OSError
+        return None
+
+
 def hub_answers() -> bool:
     """Ask once whether the Hub can be reached. If not, this process looks in the cache only.
 

@@ -4,8 +4,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from r2med_ray.chat import Completion
-from r2med_ray.models.services.retries import GarbageError
+from r2med_ray.chat import Completion, ending_of
+from r2med_ray.models.services.retries import GarbageError, WrongModeError
+from r2med_ray.models.services.service_words import words_of
 
 _REASONING_FIELDS = ("reasoning", "reasoning_content")
 """Keys under which servers put a model's reasoning: vLLM's key, and the older key that other servers use."""
@@ -21,6 +22,9 @@ class AnswerParts:
     text: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
     finish_reason: str | None = None
+    trouble: str = ""
+    """What the service says about an answer that it broke off."""
+
     usage: Any = None
     asked: float = field(default_factory=time.monotonic)
 
@@ -37,11 +41,17 @@ class AnswerParts:
             holder: the key that holds the text: "delta" in a piece of a stream, "message" in a whole answer.
 
         Raises:
-            GarbageError: the piece has no list of choices.
+            WrongModeError: the piece is a whole stream.
+            GarbageError: the piece has no list of choices; quotes the service.
         """
         choices = getattr(piece, "choices", None)
         if not isinstance(choices, list):
-            raise GarbageError(f"expected an object with `choices`, got {str(piece)[:80]!r}")
+            if isinstance(piece, str) and piece.startswith("data:"):
+                raise WrongModeError(
+                    "a stream came in place of a whole answer; set `stream: true` in the model's row. "
+                    f"The service sent: {words_of(piece)}"
+                )
+            raise GarbageError(f"expected an object with `choices`, the service sent: {words_of(piece)}")
         self.usage = getattr(piece, "usage", None) or self.usage
         for choice in choices[:1]:
             said = getattr(choice, holder, None)
@@ -50,19 +60,25 @@ class AnswerParts:
             if thought := next(filter(None, (_text(said, name) for name in _REASONING_FIELDS)), ""):
                 self.reasoning.append(thought)
             self.finish_reason = getattr(choice, "finish_reason", None) or self.finish_reason
+            if error := getattr(choice, "error", None):
+                self.trouble = words_of(error)
 
     def completion(self) -> Completion:
         """Return the whole answer.
 
         Raises:
-            GarbageError: the answer doesn't say why it ended, so it isn't whole.
+            GarbageError: the answer doesn't say why it ended, or the service broke it off; so it isn't whole.
         """
-        if not isinstance(self.finish_reason, str):
-            raise GarbageError("the answer ended without a finish_reason")
+        reason, trouble = self.finish_reason, f": {self.trouble}" if self.trouble else ""
+        if not isinstance(reason, str | None) or ending_of(reason) == "not said":
+            raise GarbageError(f"the answer ended without a finish_reason{trouble}")
+        assert reason is not None
+        if ending_of(reason) == "failure":
+            raise GarbageError(f"the service broke the answer off, with the finish_reason {reason!r}{trouble}")
         return Completion(
             text="".join(self.text),
             reasoning="".join(self.reasoning),
-            finish_reason=self.finish_reason,
+            finish_reason=reason,
             prompt_tokens=_count(self.usage, "prompt_tokens"),
             completion_tokens=_count(self.usage, "completion_tokens"),
             shortened=self.shortened,
@@ -73,7 +89,7 @@ class AnswerParts:
 def _text(said: Any, name: str) -> str:
     value = getattr(said, name, None)
     if not isinstance(value, str | None):
-        raise GarbageError(f"expected text under `{name}`, got {value!r}")
+        raise GarbageError(f"expected text under `{name}`, got {words_of(value)}")
     return value or ""
 
 

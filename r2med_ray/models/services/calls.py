@@ -21,6 +21,7 @@ from r2med_ray.errors import R2MedError, StageError, StoppedError
 from r2med_ray.models.catalog.call_policy import CallPolicy
 from r2med_ray.models.catalog.service_keys import api_key
 from r2med_ray.models.services.retries import GarbageError, RefusedError, reason_to_retry, refuses, retrying
+from r2med_ray.models.services.service_words import words_of
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -164,8 +165,18 @@ class ApiCalls:
         try:
             async with asyncio.timeout(min(self._policy.timeout_s, deadline - time.monotonic())):
                 return await request(self._client)
-        except (json.JSONDecodeError, UnicodeDecodeError, ValidationError) as error:
-            raise GarbageError(f"the answer can't be read: {error}") from None
+        except json.JSONDecodeError as error:
+            raise GarbageError(
+                f"the answer is no JSON ({error.msg}); the service sent: {words_of(error.doc)}"
+            ) from None
+        except UnicodeDecodeError as error:
+            raise GarbageError(
+                f"the answer is no UTF-8 ({error.reason}); the service sent: {words_of(error.object)}"
+            ) from None
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(["the answer", *map(str, first["loc"])])
+            raise GarbageError(f"{where}: {first['msg']}; the service sent: {words_of(first['input'])}") from None
 
     def _count(self, state: RetryCallState, unit: str) -> None:
         assert state.outcome is not None
@@ -177,12 +188,13 @@ class ApiCalls:
         )
 
     def _describe(self, error: BaseException) -> str:
-        from openai import APIStatusError
+        from openai import APIError, APIStatusError
 
         service, text = self._base_url, str(error) or "no answer in time"
+        if isinstance(error, APIError) and error.body:
+            text = words_of(error.body)
         if isinstance(error, APIStatusError):
-            said = error.body if isinstance(error.body, dict) else {}
-            text = f"HTTP {error.status_code}: {said.get('message') or said.get('detail') or text}"
+            text = f"HTTP {error.status_code}: {text}"
         if refuses(error):
             key = f"the key from the environment variable {self._key_variable}" if self._key_variable else "no key"
             service = f"{service}, asked for the model {self._model!r} with {key}"

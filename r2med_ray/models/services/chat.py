@@ -1,7 +1,8 @@
 """The client of a language model behind an OpenAI-compatible address: it turns messages into completions.
 
 Answers are streamed unless the row says otherwise, so that an answer that stalls is noticed long before its deadline.
-A stream that ends without a reason is no answer, and the request is sent again.
+A stream that ends without a reason is no answer, and neither is one that the service breaks off (`chat.ending_of`).
+Such a request is sent again. What a service sends in place of an answer is quoted.
 """
 
 import asyncio
@@ -17,12 +18,27 @@ from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.services.answer_parts import AnswerParts
 from r2med_ray.models.services.calls import ApiCalls
 from r2med_ray.models.services.retries import RefusedError
+from r2med_ray.models.services.streams import overhear, require_stream
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 _TOO_LONG = re.compile(r"context.{0,3}(?:length|window|size)|prompt is too long", re.IGNORECASE)
 """The words of OpenAI, vLLM, SGLang and llama.cpp for a conversation that is too long for the model."""
+
+_NO_SYSTEM_ROLE = re.compile(
+    r"system (?:role|message|prompt|instruction)s?\b.{0,40}\bnot\b.{0,20}\b(?:supported|allowed|enabled)"
+    r"|\bnot support.{0,20}\bsystem|roles must alternate|only user.{0,30}roles|developer instruction is not enabled",
+    re.IGNORECASE,
+)
+"""The words of chat templates (Gemma, Mistral), OpenAI and Gemini for a system role that they don't know."""
+
+_NO_STREAM = re.compile(
+    r"\bstream(?:ing|_options)?\b.{0,60}\b(?:not (?:supported|allowed|permitted|available)|unsupported|extra inputs)"
+    r"|\b(?:unsupported|unrecognized|unknown|unexpected|extra)\b.{0,60}\bstream|\bverified to stream",
+    re.IGNORECASE,
+)
+"""The words of OpenAI and of other servers for a stream that they don't give."""
 
 CONTINUED = {"continue_final_message": True, "add_generation_prompt": False}
 """The keys that tell vLLM to continue the last message, which is the model's own, in place of answering it."""
@@ -115,15 +131,30 @@ class ChatModel:
                 return await calls.call(request, unit=prompt.unit)
             except StageError as error:
                 if not _TOO_LONG.search(error.cause):
-                    raise
+                    raise self._advised(error, messages) from None
                 problem = error
         words = sum(len(message["content"].split()) for message in versions[-1])
         unit = f"{prompt.unit}, whose prompt of {words} words is too long for the model"
         raise ContextError(self._stage, unit, problem.cause, (prompt.unit,))
 
+    def _advised(self, error: StageError, messages: Sequence[Message]) -> StageError:
+        """Return an error with what to set in the model's row, if the service's words tell that."""
+        advice = ""
+        if self.row.stream and _NO_STREAM.search(error.cause):
+            advice = "stream: false"
+        elif self._system_prompt(messages) and _NO_SYSTEM_ROLE.search(error.cause):
+            advice = "system_prompt: null"
+        if not advice:
+            return error
+        return type(error)(error.stage, error.unit, f"{error.cause}. Set `{advice}` in the row of {self.row.name}")
+
+    def _system_prompt(self, messages: Sequence[Message]) -> str | None:
+        """Return the row's system prompt if these messages get it. A conversation may have its own."""
+        return self.row.system_prompt if messages[0]["role"] != "system" else None
+
     def _body(self, prompt: ChatPrompt, messages: Sequence[Message]) -> dict[str, Any]:
         row = self.row
-        system = row.system_prompt if messages[0]["role"] != "system" else None
+        system = self._system_prompt(messages)
         optional = {
             "temperature": row.sampling.temperature,
             "top_p": row.sampling.top_p,
@@ -145,9 +176,12 @@ class ChatModel:
             parts.add(await create(**body), "message")
             return parts.completion()
         async with await create(**body, stream=True, stream_options={"include_usage": True}) as stream:
+            heard = overhear(stream.response)
             while True:
                 async with asyncio.timeout(self.row.calls.idle_timeout_s if parts.begun else None):
                     piece = await anext(stream, None)
                 if piece is None:
+                    if parts.finish_reason is None:
+                        require_stream(heard)
                     return parts.completion()
                 parts.add(piece, "delta")

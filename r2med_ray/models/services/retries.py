@@ -1,7 +1,8 @@
 """Decides after which failures a request is sent again, and how long the wait is.
 
 A request is sent again after 408, 409, 425, 429 and 5xx, after a lost connection or a time-out, and after an answer
-that isn't what the API promises. Every other status is final. Waits grow exponentially with full jitter
+that isn't what the API promises. Every other status is final, and so is an answer in the other of the two modes,
+streamed or whole. Waits grow exponentially with full jitter
 (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/), and are added to the wait that
 `Retry-After` asks for.
 """
@@ -27,7 +28,11 @@ REFUSING = frozenset({401, 403, 404})
 
 
 class GarbageError(DataError):
-    """An answer isn't what the API promises. A request that raises this error is sent again."""
+    """An answer isn't what the API promises. A request that raises this error is sent again; see `WrongModeError`."""
+
+
+class WrongModeError(GarbageError):
+    """A whole answer came in place of a stream, or a stream in place of a whole answer. That stays so."""
 
 
 class RefusedError(StageError):
@@ -69,6 +74,8 @@ def reason_to_retry(error: BaseException) -> str | None:
         case openai.APIStatusError(status_code=status, code=code):
             curable = (status in SENT_AGAIN or status >= 500) and code != "insufficient_quota"
             return str(status) if curable else None
+        case WrongModeError():
+            return None
         case GarbageError() | openai.APIError():
             return "garbage"
     return None
