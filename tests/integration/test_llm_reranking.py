@@ -10,7 +10,7 @@ import yaml
 
 from r2med_ray.errors import NotAtHand
 from r2med_ray.models.catalog.language_models import LanguageModelRow
-from r2med_ray.reranking.permutations import VERSION
+from r2med_ray.reranking.shown_ids import VERSION
 from r2med_ray.settings.resources import ResourcesConfig
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import Names
