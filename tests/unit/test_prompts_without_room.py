@@ -9,7 +9,8 @@ import yaml
 
 from r2med_ray.chat import ChatPrompt
 from r2med_ray.demands import Ask, Steps
-from r2med_ray.errors import DataError
+from r2med_ray.errors import ContextError, DataError, StageError
+from r2med_ray.models.services.chat import ChatModel
 from r2med_ray.pipeline import Ranked
 from r2med_ray.rewriting.methods import METHODS
 from r2med_ray.settings.resources import ResourcesConfig
@@ -88,6 +89,47 @@ class Bench:
 @pytest.fixture
 def bench(names: Names, store: ArtifactStore) -> Bench:
     return Bench(names, store)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(TOO_LONG, id="OpenAI, vLLM"),
+        pytest.param(
+            "The decoder prompt (length 9) is longer than the maximum model length of 8.", id="vLLM's engine"
+        ),
+        pytest.param("Input prompt (9 tokens) is too long and exceeds limit of 8", id="vLLM's scheduler"),
+        pytest.param("The input (9 tokens) is longer than the model's context length (8 tokens).", id="SGLang"),
+        pytest.param("the request exceeds the available context size. try increasing it", id="llama.cpp"),
+        pytest.param("prompt is too long: 9 tokens > 8 maximum", id="Anthropic"),
+        pytest.param("Input is too long for requested model.", id="Bedrock"),
+        pytest.param("This model's maximum prompt length is 8 but the request contains 9 tokens.", id="xAI"),
+        pytest.param("The input token count (9) exceeds the maximum number of tokens allowed (8).", id="Gemini"),
+        pytest.param(
+            "too many tokens: total number of tokens in the prompt cannot exceed 8 - received 9", id="Cohere"
+        ),
+        pytest.param("Please reduce the length of the messages or completion.", id="Groq"),
+        pytest.param("Input validation error: `inputs` must have less than 8 tokens. Given: 9", id="TGI, the prompt"),
+        pytest.param("`inputs` tokens + `max_new_tokens` must be <= 8. Given: 7 and 2", id="TGI, with the answer"),
+    ],
+)
+def test_the_words_of_services_for_a_prompt_that_is_too_long_are_known(names: Names, words: str) -> None:
+    prompt = ChatPrompt(unit="query '7'", messages=({"role": "user", "content": "a b"},), seed=1)
+    with Service(refuse(400, words)) as service, pytest.raises(ContextError) as raised:
+        ChatModel(names.catalog.language_models["m"], base_url=service.url).generate([prompt])
+
+    assert raised.value.units == ("query '7'",)
+
+
+@pytest.mark.parametrize(
+    "words", ["max_tokens is too large: 50000. This model supports at most 16384 completion tokens", "invalid input"]
+)
+def test_another_refusal_is_no_prompt_that_is_too_long(names: Names, words: str) -> None:
+    prompt = ChatPrompt(unit="query '7'", messages=({"role": "user", "content": "a b"},), seed=1)
+    with Service(refuse(400, words)) as service, pytest.raises(StageError) as raised:
+        ChatModel(names.catalog.language_models["m"], base_url=service.url).generate([prompt])
+
+    assert not isinstance(raised.value, ContextError)
 
 
 def rewriter(method: str, **values: Any) -> dict[str, Any]:

@@ -21,8 +21,14 @@ from r2med_ray.models.services.retries import RefusedError
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-_TOO_LONG = re.compile(r"context.{0,3}(?:length|window|size)|prompt is too long", re.IGNORECASE)
-"""The words of OpenAI, vLLM, SGLang and llama.cpp for a conversation that is too long for the model."""
+_TOO_LONG = re.compile(
+    r"context.{0,3}(?:length|window|size)|maximum (?:model|prompt) length|(?:prompt|input)\b.{0,30} is too long"
+    r"|exceeds the maximum number of tokens|tokens in the prompt cannot exceed|reduce the length of the messages"
+    r"|inputs.{0,2} (?:must have less than|tokens \+)",
+    re.IGNORECASE,
+)
+"""The words for a conversation that is too long for the model: of OpenAI, vLLM, SGLang, llama.cpp, Anthropic,
+Bedrock, xAI, Gemini, Cohere, Groq and Text Generation Inference."""
 
 CONTINUED = {"continue_final_message": True, "add_generation_prompt": False}
 """The keys that tell vLLM to continue the last message, which is the model's own, in place of answering it."""
