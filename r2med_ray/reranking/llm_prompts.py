@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from r2med_ray.chat import ChatPrompt
 from r2med_ray.reranking.orderings import Ordering
+from r2med_ray.reranking.shown_ids import without_ids
 from r2med_ray.settings.templates import Template, load_template
 
 Strategy: TypeAlias = Literal["listwise", "groupwise"]
@@ -62,6 +63,8 @@ def window_prompt(
 ) -> ChatPrompt:
     """Return the question about some candidates of a query. The candidates are numbered from 1 in the shown order.
 
+    Numbers in brackets within the texts would look like these ids, and are shown in round brackets.
+
     Args:
         template: a prompt with `PLACES`.
         settings: what is shown of each candidate, and the seed. The number of the pass is added to the seed.
@@ -71,7 +74,7 @@ def window_prompt(
     """
     query = ordering.candidates.query
     passages = [_passage(settings, number, ordering, position) for number, position in enumerate(shown, start=1)]
-    text = template.fill(query=query.text, passages="\n".join(passages), count=str(len(shown)))
+    text = template.fill(query=without_ids(query.text), passages="\n".join(passages), count=str(len(shown)))
     return ChatPrompt(
         unit=f"query {query.query_id!r}, pass {ordering.number + 1}, window {turn + 1}",
         messages=({"role": "user", "content": text},),
@@ -80,6 +83,6 @@ def window_prompt(
 
 
 def _passage(settings: LlmReranking, number: int, ordering: Ordering, position: int) -> str:
-    words = ordering.candidates.documents[position].content.split()[: settings.passage_words]
+    words = without_ids(ordering.candidates.documents[position].content).split()[: settings.passage_words]
     score = f"(score {ordering.candidates.scores[position]:.4g}) " if settings.show_scores else ""
     return f"[{number}] {score}{' '.join(words)}"

@@ -7,11 +7,11 @@
 
 Both strategies may run in several passes over shuffled candidates. The orders of the passes are fused by reciprocal
 rank, which works against a model's preference for certain places. Both strategies may show the first stage's scores
-(InsertRank, 2025, arXiv 2506.14086).
+(InsertRank, 2025, arXiv 2506.14086). Candidates may be tied, as by Rank-K; see `orderings`.
 
-An answer may leave out, repeat or invent ids. It is then repaired by the rules of `permutations`, so the set of
-candidates never changes. Repairs are counted per query. `readability` refuses a run in which too many answers are
-unreadable.
+An answer may leave out, repeat or invent ids. It is then repaired by the rules of `permutations` or `grades`, so the
+set of candidates never changes. Repairs are counted per query. `readability` refuses a run in which too many answers
+are unreadable.
 
 Scores are made from ranks: the first of n candidates gets n, the last candidate gets 1. They can't be compared
 between queries.
@@ -26,8 +26,8 @@ from r2med_ray.demands import Ask, Keep, Recall, Steps
 from r2med_ray.protocols import Candidates
 from r2med_ray.reranking.llm_prompts import LlmReranking, load_llm_prompt, window_prompt
 from r2med_ray.reranking.orderings import Ordering, fused, passes_over, window_starts
-from r2med_ray.reranking.permutations import VERSION
 from r2med_ray.reranking.readability import CONTEXT_LIMIT
+from r2med_ray.reranking.shown_ids import VERSION
 from r2med_ray.reranking.stored_scores import read_reranking, reranking_files, scores_key
 from r2med_ray.settings.templates import Template
 from r2med_ray.storage.keys import Json

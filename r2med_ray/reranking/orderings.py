@@ -1,15 +1,22 @@
 """The order of a query's candidates in one pass, and how a language model's answers change it.
 
-Answers are read by the rules of `permutations`, so no candidate is lost and none comes twice.
+Answers are read by the rules of `permutations` and `grades`, so no candidate is lost and none comes twice.
+
+Candidates that an answer ties stay tied: they count the same in the fusion of the passes, and the first stage's order
+decides between them at the end. A tie ends if a later window shows one of the two without the other.
 """
 
+import math
 import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from r2med_ray.protocols import Candidates
-from r2med_ray.reranking.permutations import NO_LIST, read_grades, read_permutation
+from r2med_ray.reranking.grades import read_grades
+from r2med_ray.reranking.permutations import read_permutation
+from r2med_ray.reranking.shown_ids import NO_LIST
 from r2med_ray.types import Repairs, Reranking
 
 BEST_GRADE = 10.0
@@ -30,7 +37,7 @@ class RepairCounts:
         """Count the repairs of an answer, or the reason why the answer is unreadable.
 
         Args:
-            repairs: rule of `permutations` → how often it was applied.
+            repairs: rule of `permutations` or `grades` → how often it was applied.
             flaw: what is wrong with the answer as a text, e.g. `cut at limit`; empty if nothing is.
         """
         if NO_LIST in repairs:
@@ -56,12 +63,34 @@ class Ordering:
     grades: dict[int, float] = field(default_factory=dict)
     """Position → grade."""
 
+    tied: set[int] = field(default_factory=set)
+    """The positions that are tied with the next one in `order`."""
+
+    @property
+    def levels(self) -> list[list[int]]:
+        """All positions, the best first; those of one level are tied."""
+        levels: list[list[int]] = []
+        for place, position in enumerate(self.order):
+            if place and self.order[place - 1] in self.tied:
+                levels[-1].append(position)
+            else:
+                levels.append([position])
+        return levels
+
     def reorder(self, start: int, answer: str, flaw: str, *, window: int) -> None:
-        """Put the candidates of the window that begins at `start` into the order of an answer."""
+        """Put the candidates of the window that begins at `start` into the order of an answer.
+
+        The first stage's order is that of tied candidates. An unreadable answer changes nothing.
+        """
         shown = self.order[start : start + window]
         reordering = read_permutation(answer, len(shown))
         self.counts.note(reordering.repairs, flaw)
-        self.order[start : start + window] = [shown[i] for i in reordering.positions]
+        if NO_LIST in reordering.repairs:
+            return
+        levels = [sorted(shown[i] for i in level) for level in reordering.levels]
+        self.order[start : start + window] = [position for level in levels for position in level]
+        self.tied.difference_update(shown)
+        self.tied.update(position for level in levels for position in level[:-1])
 
     def grade(self, shown: Sequence[int], answer: str, flaw: str) -> None:
         """Take the grades of a group from an answer.
@@ -75,8 +104,9 @@ class Ordering:
             self.grades[position] = lowest if value is None else value
 
     def order_by_grades(self) -> None:
-        """Order all candidates by grade; equal grades keep the first stage's order."""
+        """Order all candidates by grade; equal grades are ties, which keep the first stage's order."""
         self.order = sorted(self.grades, key=lambda position: (-self.grades[position], position))
+        self.tied = {best for best, next_ in pairwise(self.order) if self.grades[best] == self.grades[next_]}
 
 
 def passes_over(candidates: Candidates, *, passes: int, seed: int) -> list[Ordering]:
@@ -105,7 +135,7 @@ def fused(queries: Sequence[Sequence[Ordering]]) -> Reranking:
     by_id = {passes[0].candidates.query.query_id: passes for passes in queries}
     counts = {query_id: by_id[query_id][0].counts for query_id in sorted(by_id)}
     return Reranking(
-        scores={query_id: rank_scores([each.order for each in passes]) for query_id, passes in by_id.items()},
+        scores={query_id: rank_scores([each.levels for each in passes]) for query_id, passes in by_id.items()},
         repairs=Repairs(
             rules={q: dict(sorted(noted.rules.items())) for q, noted in counts.items() if noted.rules},
             unreadable={q: dict(sorted(noted.unreadable.items())) for q, noted in counts.items() if noted.unreadable},
@@ -119,22 +149,28 @@ def window_starts(length: int, window: int, step: int) -> list[int]:
     return [*starts, 0] if length > 1 else []
 
 
-def rank_scores(orders: Sequence[Sequence[int]]) -> list[float]:
+def rank_scores(passes: Sequence[Sequence[Sequence[int]]]) -> list[float]:
     """Fuse the orders of all passes, and score n candidates from n (the first) down to 1 (the last).
 
-    If the sums of two candidates are equal, the first stage's order decides.
+    A candidate at rank r of a pass gets 1 / (RRF_K + r). Tied candidates share what their ranks get. If the sums of
+    two candidates are equal, the first stage's order decides.
 
     Args:
-        orders: for each pass, all positions in the order of that pass.
+        passes: for each pass, its levels: all positions, the best first, and those together that are tied.
 
     Returns:
         One score per position.
     """
-    count = len(orders[0])
-    sums = [0.0] * count
-    for order in orders:
-        for rank, position in enumerate(order, start=1):
-            sums[position] += 1 / (RRF_K + rank)
+    count = sum(map(len, passes[0]))
+    shares: list[list[float]] = [[] for _ in range(count)]
+    for levels in passes:
+        rank = 1
+        for level in levels:
+            share = math.fsum(1 / (RRF_K + rank + place) for place in range(len(level))) / len(level)
+            rank += len(level)
+            for position in level:
+                shares[position].append(share)
+    sums = [math.fsum(of_position) for of_position in shares]  # exact, so that the order of the passes is no matter
     ranked = sorted(range(count), key=lambda position: (-sums[position], position))
     scores = [0.0] * count
     for rank, position in enumerate(ranked):

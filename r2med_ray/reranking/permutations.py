@@ -1,62 +1,50 @@
-"""Reads an order or grades out of a language model's answer, and repairs them by stated rules.
+"""Reads an order out of a language model's answer, and repairs it by stated rules.
 
-Markdown's emphasis and escapes are removed from the answer first.
+A *list* is an unbroken chain of ids that are joined by `>`, `=`, commas, semicolons or spaces. Its ids are in
+brackets (`[2] > [1]`, `[2, 1]`). Bare ids count only if the answer has none of the shown ids in brackets. Bare ids
+that are joined by `>` may be anywhere (`2 > 1`). Bare ids that are joined by other signs need a line of their own;
+only a label and a colon may come before them (`Order: 2, 1`).
 
-A *list* is an unbroken chain of ids that are joined by `>`, commas, semicolons or spaces. Its ids are in brackets
-(`[2] > [1]`, `[2, 1]`). Bare ids count only if the answer has none of the shown ids in brackets. Bare ids that are
-joined by `>` may be anywhere (`2 > 1`). Bare ids that are joined by other signs need a line of their own; only a
-label and a colon may come before them (`Order: 2, 1`).
+Ids that are joined by `=` are tied, as Rank-K writes them (`[3] > [2] = [1]`).
 
 If there are several lists, a list with `>`, which the prompt asks for, is preferred to a list without. Among those,
-the list with the most shown ids is the order. Among equal lists, the last one is the order. If the ids in brackets
-come one by one, in prose or in numbered lines (`1. [2]`), all of them count, in the order in which they are first
-mentioned.
+the list with the most shown ids is the order. Among equal lists, the last one is the order.
+
+If there is no list, but each id that is mentioned has a grade (see `grades`), the grades are the order, and equal
+grades are ties. Grades that are the numbers from 1 on, each once, may also be ranks, and are no order. Other ids that
+come one by one, in prose or in numbered lines (`1. [2]`), count in the order in which they are first mentioned.
 
 The order is then repaired:
 
 1. an id that was not shown is dropped;
 2. an id that comes again is dropped, and its first place counts;
 3. missing ids follow in the order in which they were shown.
-
-Grades: every `[id]: number` of the answer counts. The colon may be `=`, or a dash and a space, and the word grade may
-follow it. In `7/10` the grade is 7. If an id has several grades, the last one counts. A number outside the scale is
-replaced by the nearest end of the scale.
 """
 
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
-_MARKUP = str.maketrans("", "", "*_`~\\")
-_ID = r"\d{1,9}"
-_JOIN = r"[\s>,;]"
-_GROUP = rf"\[\s*{_ID}(?:{_JOIN}+{_ID})*\s*\]"
+from r2med_ray.reranking.grades import graded
+from r2med_ray.reranking.shown_ids import ID, MISSING, NO_LIST, OUT_OF_RANGE, REPEATED, plain
+
+_JOIN = r"[\s>=,;]"
+_GROUP = rf"\[\s*{ID}(?:{_JOIN}+{ID})*\s*\]"
 _BRACKETED = re.compile(rf"{_GROUP}(?:{_JOIN}*{_GROUP})*")
-_OWN_LINES = rf"^(?:[^\d\n:]*:)?[ \t]*{_ID}(?:{_JOIN}+{_ID})+\.?[ \t]*$"
-_BARE = re.compile(rf"{_OWN_LINES}|(?<![\w.]){_ID}(?:\s*>\s*{_ID})+(?!\w|\.\d)", re.MULTILINE)
+_OWN_LINES = rf"^(?:[^\d\n:]*:)?[ \t]*{ID}(?:[\s>,;]+{ID})+\.?[ \t]*$"
+_TIED = rf"{ID}(?:\s*=\s*{ID})*"
+_BARE = re.compile(rf"{_OWN_LINES}|(?<![\w.]){_TIED}(?:\s*>\s*{_TIED})+(?!\w|\.\d)", re.MULTILINE)
 _NUMBER = re.compile(r"\d+")
-_GRADE = re.compile(
-    rf"\[({_ID})\]\s*(?:[:=]|[-–—]\s)\s*(?:grade\b[\s:=]*)?(-?\d+(?:\.\d+)?)",
-    re.IGNORECASE,
-)
-
-VERSION = 3
-"""The version of these rules and of their counts. It is part of artefact keys."""
-
-NO_LIST = "no list"
-OUT_OF_RANGE = "id out of range"
-REPEATED = "id repeated"
-MISSING = "id missing"
-OUT_OF_SCALE = "grade out of scale"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reordering:
     """An order that holds every shown document once."""
 
-    positions: tuple[int, ...]
-    """The positions of the shown documents, from 0, with the best document first."""
+    levels: tuple[tuple[int, ...], ...]
+    """The positions of the shown documents, from 0. The best documents come first; those of one level are tied."""
 
     repairs: Counter[str] = field(default_factory=Counter)
     """Rule → how often it was applied."""
@@ -64,63 +52,69 @@ class Reordering:
 
 def read_permutation(answer: str, shown: int) -> Reordering:
     """Read an order of the ids 1 to `shown` out of an answer. No id is lost, and none comes twice."""
+    ids = range(1, shown + 1)
+    said = next((levels for part in plain(answer) if (levels := _said(part, ids))), [])
+    if not said:
+        return Reordering(levels=tuple((position,) for position in range(shown)), repairs=Counter({NO_LIST: 1}))
     repairs: Counter[str] = Counter()
-    kept: dict[int, None] = {}
-    for number in _said(answer, frozenset(range(1, shown + 1))):
-        if not 1 <= number <= shown:
-            repairs[OUT_OF_RANGE] += 1
-        elif number - 1 in kept:
-            repairs[REPEATED] += 1
-        else:
-            kept[number - 1] = None
-    if not kept:
-        return Reordering(positions=tuple(range(shown)), repairs=Counter({NO_LIST: 1}))
-    missing = [position for position in range(shown) if position not in kept]
-    if missing:
-        repairs[MISSING] += len(missing)
-    return Reordering(positions=(*kept, *missing), repairs=repairs)
+    kept: set[int] = set()
+    order: list[tuple[int, ...]] = []
+    for level in said:
+        repairs[OUT_OF_RANGE] += sum(number not in ids for number in level)
+        positions = [number - 1 for number in level if number in ids]
+        new = [position for position in dict.fromkeys(positions) if position not in kept]
+        repairs[REPEATED] += len(positions) - len(new)
+        kept.update(new)
+        order += [tuple(new)] if new else []
+    missing = [(position,) for position in range(shown) if position not in kept]
+    repairs[MISSING] += len(missing)
+    return Reordering(levels=(*order, *missing), repairs=+repairs)
 
 
-def _said(answer: str, shown: frozenset[int]) -> Collection[int]:
-    """Return the ids of the list that counts, or all ids that come one by one. There are none if no id was shown."""
-    text = answer.translate(_MARKUP)
+def _said(text: str, shown: range) -> list[list[int]]:
+    """Return the ids of the order that a plain text gives, tied ids together; none if it gives no shown id."""
 
     def rank(chain: str) -> tuple[bool, int]:
-        return ">" in chain, len(shown.intersection(_ids(chain)))
+        return ">" in chain, len({*_ids(chain)}.intersection(shown))
 
     for pattern in (_BRACKETED, _BARE):
-        chains = [chain for chain in pattern.findall(text) if not shown.isdisjoint(_ids(chain))]
+        chains = [chain for chain in pattern.findall(text) if not {*_ids(chain)}.isdisjoint(shown)]
         if chains:
-            best = _ids(max(reversed(chains), key=rank))
-            return best if len(best) > 1 else dict.fromkeys(id_ for chain in chains for id_ in _ids(chain))
-    return ()
+            best = max(reversed(chains), key=rank)
+            return _levels(best) if len(_ids(best)) > 1 else _one_by_one(text, chains, shown)
+    return _by_grade(graded(text, shown))
+
+
+def _one_by_one(text: str, chains: Iterable[str], shown: range) -> list[list[int]]:
+    """Return the order of ids that come one by one: by their grades if each has one, or else as they come."""
+    mentioned = [id_ for chain in chains for id_ in _ids(chain)]
+    grades = graded(text, shown)
+    if len({*mentioned}) > 1 and {*mentioned} <= {id_ for id_, _ in grades}:
+        return _by_grade(grades)
+    return [[id_] for id_ in dict.fromkeys(mentioned)]
+
+
+def _by_grade(grades: Sequence[tuple[int, float]]) -> list[list[int]]:
+    """Return graded ids in the order of their last grades; none if the grades may be ranks."""
+    last = dict(grades)
+    if sorted(last.values()) == [*range(1, len(last) + 1)]:
+        return []
+    order = sorted(last, key=lambda id_: (-last[id_], id_))
+    return [[*level] for _, level in groupby(order, key=lambda id_: last[id_])]
+
+
+def _levels(chain: str) -> list[list[int]]:
+    """Return the ids of a chain, those together that are joined by `=`."""
+    levels: list[list[int]] = []
+    end = 0
+    for found in _NUMBER.finditer(chain):
+        join, end = chain[end : found.start()], found.end()
+        if levels and "=" in join and ">" not in join:
+            levels[-1].append(int(found[0]))
+        else:
+            levels.append([int(found[0])])
+    return levels
 
 
 def _ids(chain: str) -> list[int]:
     return [int(number) for number in _NUMBER.findall(chain)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grades:
-    """One grade per shown document; None for a document that the answer doesn't grade."""
-
-    values: tuple[float | None, ...]
-    repairs: Counter[str] = field(default_factory=Counter)
-    """Rule → how often it was applied."""
-
-
-def read_grades(answer: str, shown: int, *, best: float) -> Grades:
-    """Read a grade from 0 to `best` for each of the ids 1 to `shown` out of an answer."""
-    repairs: Counter[str] = Counter()
-    values: list[float | None] = [None] * shown
-    for number, text in _GRADE.findall(answer.translate(_MARKUP)):
-        grade = float(text)
-        if not 1 <= int(number) <= shown:
-            repairs[OUT_OF_RANGE] += 1
-            continue
-        if not 0 <= grade <= best:
-            repairs[OUT_OF_SCALE] += 1
-        values[int(number) - 1] = min(max(grade, 0.0), best)
-    if missing := values.count(None):
-        repairs[NO_LIST if missing == shown else MISSING] += 1 if missing == shown else missing
-    return Grades(values=tuple(values), repairs=repairs)

@@ -59,11 +59,21 @@ def expand(
         flagged={reason: tuple(ids) for reason, ids in (flagged | dict(noted or {})).items() if ids},
         unchanged=tuple(query.query_id for query, is_changed in rewritten if not is_changed),
     )
-    _require_few(rewriting, config, task)
+    require_few(rewriting, config, task)
     return rewriting
 
 
-def _require_few(rewriting: Rewriting, config: RewriterConfig, task: str) -> None:
+def require_few(rewriting: Rewriting, config: RewriterConfig, task: str) -> None:
+    """Check that few enough queries are left without a usable text.
+
+    Args:
+        rewriting: what a rewriter did; `unchanged` are the queries without a usable text.
+        config: how many there may be.
+        task: name of the task or the system, for errors.
+
+    Raises:
+        DataError: there are more; names them and the reasons.
+    """
     unusable, total = rewriting.unchanged, len(rewriting.queries)
     allowed = 0.0 if config.on_unusable == "error" else config.max_unusable
     if not unusable or len(unusable) / total <= allowed:
@@ -73,8 +83,9 @@ def _require_few(rewriting: Rewriting, config: RewriterConfig, task: str) -> Non
     room = "a language model with more room, " if reasons[NO_ROOM] else ""
     other_texts = "another `seed`, a larger `max_tokens` of the model" if config.llm else "other `generations`"
     more = "`on_unusable: original`" if config.on_unusable == "error" else "a larger `max_unusable`"
+    name = f"{config.method}/{config.writer}" if config.writer else config.method
     raise DataError(
-        f"{f'{task}: ' if task else ''}rewriter {config.method}/{config.writer}: {len(unusable)} of {total} queries "
+        f"{f'{task}: ' if task else ''}rewriter {name}: {len(unusable)} of {total} queries "
         f"have no usable text ({counted}); at most {allowed:.0%} are allowed: {named(unusable)}. Texts are stored, "
         f"so the same settings give the same texts again. Set {room}{other_texts}, or {more}"
     )

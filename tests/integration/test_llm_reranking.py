@@ -10,7 +10,7 @@ import yaml
 
 from r2med_ray.errors import NotAtHand
 from r2med_ray.models.catalog.language_models import LanguageModelRow
-from r2med_ray.reranking.permutations import VERSION
+from r2med_ray.reranking.shown_ids import VERSION
 from r2med_ray.settings.resources import ResourcesConfig
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import Names
@@ -96,8 +96,8 @@ def test_a_job_is_refused_above_the_limit_and_reports_what_it_kept(tmp_path: Pat
         run_job(config, "--set", "systems.0.reranker.max_unusable=0.1", cwd=tmp_path, address=address)
 
         assert refused.returncode != 0
-        assert "listwise on Demo-Posts: 1 of 15 queries have answers" in refused.stderr
-        assert "(no list: 1), 5% may: 1." in refused.stderr
+        assert "listwise on Demo-Posts: the reranker's answers to 1 of 15 queries can't be read" in refused.stderr
+        assert "(no list: 1); at most 5% are allowed: 1." in refused.stderr
         assert len(service.requests) == asked == 15
     results = tmp_path / "results" / "small"
     note = (

@@ -137,7 +137,9 @@ def test_a_prompt_beyond_the_context_names_query_and_length(
 ) -> None:
     with open_workbench(tmp_path) as bench:
         steps = lamer(served_llama, bench, "error").rewrite([QUERY])
-        with pytest.raises(DataError, match=r"long: .* no usable text \(context limit: 1\), 5% may: q7"):
+        with pytest.raises(
+            DataError, match=r"long: .* no usable text \(context limit: 1\); at most 5% are allowed: q7"
+        ):
             list(bench.run({"lamer": steps}))
 
     # The prompt has two passages of 400 words, their two marks, and three words around them.

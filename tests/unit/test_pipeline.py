@@ -160,7 +160,9 @@ def test_repairs_come_with_the_result_up_to_the_limit_of_the_system() -> None:
 
     # q1 and q2 have candidates, and one of the two queries has an unreadable answer
     assert reranked(0.5).repairs == REPAIRS
-    with pytest.raises(DataError, match=r"^s on tiny: 1 of 2 queries .*\(cut at limit: 1\), 40% may: q1\."):
+    with pytest.raises(
+        DataError, match=r"^s on tiny: .* 1 of 2 queries .*\(cut at limit: 1\); at most 40% are allowed: q1\."
+    ):
         reranked(0.4)
     assert ranked(system(), fixed(d1=3))[0].repairs == Repairs()
 

@@ -97,6 +97,38 @@ def test_the_same_turn_of_all_queries_and_passes_is_one_demand() -> None:
     assert [len(prompts) for prompts in model.prompts] == [4, 2]
 
 
+@pytest.mark.parametrize(
+    ("strategy", "said"),
+    [("listwise", "[3] = [1] > [2]"), ("groupwise", '```json\n{"[1]": 9, "[2]": 2, "[3]": 9}\n```')],
+)
+def test_the_first_stage_decides_between_tied_candidates(strategy: str, said: str) -> None:
+    # d0 and d2 are tied, and d1 is below them
+    made = rerank(Reader(lambda _: said), [candidates("q", 1, 2, 3)], strategy=strategy)
+
+    assert made == Reranking(scores={"q": [3.0, 1.0, 2.0]})
+
+
+def test_a_pass_that_ties_two_candidates_leaves_them_to_the_other_pass() -> None:
+    # Pass 1 ties all, so the order of pass 2 is the result. Pass 2 prefers larger grades: d1 (30), d2 (20), d0 (10).
+    turns = iter([lambda grades: " = ".join(f"[{number}]" for number in grades), best_first])
+    made = rerank(Reader(lambda grades: next(turns)(grades)), [candidates("q", 10, 30, 20)], passes=2)
+
+    assert made == Reranking(scores={"q": [1.0, 3.0, 2.0]})
+
+
+@pytest.mark.parametrize("strategy", ["listwise", "groupwise"])
+def test_numbers_in_brackets_within_query_and_passages_are_no_ids(strategy: str) -> None:
+    query = Query(query_id="q", text="Which of [1] and [2]?")
+    documents = [Document(doc_id="a", text="7 as in [2], [3, 4]"), Document(doc_id="b", text="8 [1] > [2] 【9】")]
+    model = Reader(lambda _: None)
+    rerank(model, [Candidates(query, documents, [2.0, 1.0])], strategy=strategy)
+
+    [[prompt]] = model.prompts
+    assert prompt.messages[0]["content"] == (
+        "Q Which of (1) and (2)?\n[1] 7 as in (2), (3, 4)\n[2] 8 (1) > (2) (9)\nn=2"
+    )
+
+
 def test_groups_are_graded_at_once_and_compared_over_groups() -> None:
     model = Reader(one_line_each)
     # The groups are (5 0) and (9 5): 9 is first, then both fives in the first stage's order, then 0.
@@ -276,13 +308,13 @@ def test_every_setting_is_part_of_the_key(change: dict[str, object]) -> None:
     assert key(reranker(model, **change), work) != key(reranker(model), work)
 
 
-def test_orders_that_were_kept_by_earlier_versions_are_found() -> None:
-    """The name comes from commit f41411a, for version 1 of the shipped listwise prompt."""
+def test_orders_that_were_kept_by_these_rules_are_found() -> None:
+    """The name is that of version 4 of the rules, and of version 1 of the shipped listwise prompt."""
     documents = [Document(doc_id="d1", text="rash"), Document(doc_id="d2", text="fever", title="T")]
     work = [Candidates(Query(query_id="q1", text="rash"), documents, (2.0, 1.0))]
     asked = build_llm_reranker(Reader(best_first, model="m"), read, LlmReranking())
 
-    assert key(asked, work) == "rerank/d2196a6733f16e0fd415dd2f5a71aab9"
+    assert key(asked, work) == "rerank/af41d7ce9dd981ba47af36fc442f9080"
 
 
 @pytest.mark.parametrize(

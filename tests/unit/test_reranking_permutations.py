@@ -1,10 +1,13 @@
+"""Orders are read out of answers as models write them, ties included, and repaired by the stated rules."""
+
 from collections import Counter
+from itertools import chain
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from r2med_ray.reranking.permutations import read_grades, read_permutation
+from r2med_ray.reranking.permutations import read_permutation
 
 
 @pytest.mark.parametrize(
@@ -68,19 +71,80 @@ def test_an_order_is_read_and_repaired_by_the_stated_rules(
 ) -> None:
     reordering = read_permutation(answer, 3)
 
-    assert reordering.positions == positions
+    assert reordering.levels == tuple((position,) for position in positions)
+    assert reordering.repairs == Counter(repairs)
+
+
+@pytest.mark.parametrize(
+    ("answer", "levels", "repairs"),
+    [
+        pytest.param("[3] = [1] > [2]", ((2, 0), (1,)), {}, id="Rank-K, the best are tied"),
+        pytest.param("[3] > [2] = [1]", ((2,), (1, 0)), {}, id="Rank-K, the worst are tied"),
+        pytest.param("[3] = [1] = [2]", ((2, 0, 1),), {}, id="all are tied"),
+        pytest.param("3 = 1 > 2", ((2, 0), (1,)), {}, id="without brackets"),
+        pytest.param("[3 = 1 > 2]", ((2, 0), (1,)), {}, id="one bracket"),
+        pytest.param("[3]=[1]>[2]", ((2, 0), (1,)), {}, id="without spaces"),
+        pytest.param("[3] >= [1] > [2]", ((2,), (0,), (1,)), {}, id="not below is above"),
+        pytest.param("[3] = [1]", ((2, 0), (1,)), {"id missing": 1}, id="a missing id is tied with none"),
+        pytest.param(
+            "[3] = [9] > [1] = [3]",
+            ((2,), (0,), (1,)),
+            {"id out of range": 1, "id repeated": 1, "id missing": 1},
+            id="repairs within ties",
+        ),
+        pytest.param("【3】＝【1】＞【2】", ((2, 0), (1,)), {}, id="full-width signs"),
+        pytest.param("［3］ > ［１］ > ［2］", ((2,), (0,), (1,)), {}, id="full-width brackets and digits"),
+        pytest.param("〔3〕、〔1〕，〔2〕", ((2,), (0,), (1,)), {}, id="full-width commas"),
+        pytest.param('["3", "1", "2"]', ((2,), (0,), (1,)), {}, id="JSON, texts"),
+        pytest.param('["[3]", "[1]", "[2]"]', ((2,), (0,), (1,)), {}, id="JSON, texts with brackets"),
+        pytest.param('```json\n[\n  "3",\n  "1",\n  "2"\n]\n```', ((2,), (0,), (1,)), {}, id="JSON in a code fence"),
+        pytest.param('{"ranking": [3, 1, 2]}', ((2,), (0,), (1,)), {}, id="JSON under a key"),
+        pytest.param("“[3]” > “[1]” > “[2]”", ((2,), (0,), (1,)), {}, id="typographic quotes"),
+        pytest.param(
+            "<think>[1] > [2] > [3]?</think>\n<answer>[3] > [1]</answer>",
+            ((2,), (0,), (1,)),
+            {"id missing": 1},
+            id="ReasonRank, the answer counts although the thoughts hold more ids",
+        ),
+        pytest.param(
+            "<answer>see below</answer> [3] > [1] > [2]", ((2,), (0,), (1,)), {}, id="answer tags without a list"
+        ),
+        pytest.param("<answer>[3] > [1] > [2]", ((2,), (0,), (1,)), {}, id="an answer tag that stays open"),
+        pytest.param('{"[1]": 2, "[2]": 9, "[3]": 2}', ((1,), (0, 2)), {}, id="grades in place of an order"),
+        pytest.param('```json\n{"1": 2, "2": 9, "3": 5}\n```', ((1,), (2,), (0,)), {}, id="grades in a code fence"),
+        pytest.param(
+            "Doc: 2, Relevance: 9\nDoc: 3, Relevance: 4", ((1,), (2,), (0,)), {"id missing": 1}, id="LlamaIndex"
+        ),
+        pytest.param('{"1": "[3]", "2": "[1]", "3": "[2]"}', ((2,), (0,), (1,)), {}, id="JSON, ids by rank"),
+        pytest.param("1: [3]\n2: [1]\n3: [2]", ((2,), (0,), (1,)), {}, id="lines, ids by rank"),
+        pytest.param("[3]: 1st, [1]: 2nd, [2]: 3rd", ((2,), (0,), (1,)), {}, id="places are no grades"),
+        pytest.param(
+            "<think>[2] > [1]</think><answer>[3]</answer>", ((2,), (0,), (1,)), {"id missing": 2}, id="Rank-R1"
+        ),
+        pytest.param("[1]: 2\n[2]: 3\n[3]: 1", ((0,), (1,), (2,)), {"no list": 1}, id="grades that may be ranks"),
+        pytest.param("[2]: 9, then [3]", ((1,), (2,), (0,)), {"id missing": 1}, id="not every id has a grade"),
+        pytest.param("1 = 7\n3 = 9\n", ((2,), (0,), (1,)), {"id missing": 1}, id="equations are grades"),
+        pytest.param("x = 1 = 2", ((0,), (1,), (2,)), {"no list": 1}, id="an equation is no order"),
+    ],
+)
+def test_ties_and_other_ways_of_writing_are_read_as_they_are_meant(
+    answer: str, levels: tuple[tuple[int, ...], ...], repairs: dict[str, int]
+) -> None:
+    reordering = read_permutation(answer, 3)
+
+    assert reordering.levels == levels
     assert reordering.repairs == Counter(repairs)
 
 
 @given(
-    answer=st.text() | st.text(alphabet="[]0123456789> ,.;:*\n-ab", max_size=60),
+    answer=st.text() | st.text(alphabet='[]{}【】0123456789>= ,.;:*"\n-ab', max_size=60),
     shown=st.integers(0, 12),
 )
 def test_whatever_is_answered_every_document_stays_once(answer: str, shown: int) -> None:
-    assert sorted(read_permutation(answer, shown).positions) == list(range(shown))
+    assert sorted(chain(*read_permutation(answer, shown).levels)) == list(range(shown))
 
 
-PROSE = st.text(alphabet=st.characters(exclude_characters="[]"), max_size=40)
+PROSE = st.text(alphabet=st.characters(exclude_characters="[]［］【】〔〕"), max_size=40)
 
 
 @given(order=st.integers(2, 20).flatmap(lambda shown: st.permutations(range(shown))), before=PROSE, after=PROSE)
@@ -91,29 +155,5 @@ def test_an_order_as_asked_for_is_read_exactly_whatever_prose_is_around_it(
 
     reordering = read_permutation(answer, len(order))
 
-    assert reordering.positions == tuple(order)
+    assert reordering.levels == tuple((position,) for position in order)
     assert not reordering.repairs
-
-
-@pytest.mark.parametrize(
-    ("answer", "values", "repairs"),
-    [
-        pytest.param("[1]: 7\n[2]: 0\n[3]: 10", (7, 0, 10), {}, id="as asked for"),
-        pytest.param("[2]: 3.5 because of the rash, [1]: 2, [3]: 1", (2, 3.5, 1), {}, id="any order"),
-        pytest.param("[1]: 4\n...on reflection [1]: 8\n[2]: 1\n[3]: 1", (8, 1, 1), {}, id="the last grade counts"),
-        pytest.param("**[3]:** 8\n**[1]**: **2**\n[2]: *5*", (2, 5, 8), {}, id="emphasis"),
-        pytest.param("[2] - 5\n[1] – 4\n[3] — 3", (4, 5, 3), {}, id="dashes"),
-        pytest.param("[1] = 7, [2]=2, [3] : 0", (7, 2, 0), {}, id="other signs"),
-        pytest.param("Passage [1]: 7/10\nPassage [2]: 10/10\nPassage [3]: 0/10", (7, 10, 0), {}, id="of ten"),
-        pytest.param("[1]: grade 7\n[2]: Grade: 2\n[3] - grade=1", (7, 2, 1), {}, id="the word"),
-        pytest.param("[1]-[3], or [1]-3, are poor: 2", (None, None, None), {"no list": 1}, id="a range of ids"),
-        pytest.param("[1]: 11\n[2]: -2\n[3]: 5", (10, 0, 5), {"grade out of scale": 2}, id="cut to the scale"),
-        pytest.param("[1]: 5\n[4]: 9", (5, None, None), {"id out of range": 1, "id missing": 2}, id="missing"),
-        pytest.param("none of them", (None, None, None), {"no list": 1}, id="nothing"),
-    ],
-)
-def test_grades_are_read_by_id(answer: str, values: tuple[float | None, ...], repairs: dict[str, int]) -> None:
-    grades = read_grades(answer, 3, best=10)
-
-    assert grades.values == values
-    assert grades.repairs == Counter(repairs)

@@ -29,19 +29,20 @@ def test_too_many_unreadable_answers_are_refused_with_queries_reasons_and_a_way_
 
     # Two queries each have one empty answer and two refusals. The model was not asked about the fifth query.
     assert str(raised.value) == (
-        "s on T: 2 of 4 queries have answers of the reranker that nothing can be read from (refusal: 4, empty: 2), "
-        "40% may: q1, q3. Answers are kept, so the same settings give the same ones: set another `seed` in the "
-        "reranker's row, a larger `max_tokens` in its language model's, or a larger `max_unusable` of the reranker"
+        "s on T: the reranker's answers to 2 of 4 queries can't be read (refusal: 4, empty: 2); at most 40% are "
+        "allowed: q1, q3. Answers are stored, so the same settings give the same answers again. Set another `seed` "
+        "in the reranker's row, a larger `max_tokens` in its language model's, or a larger `max_unusable` of the "
+        "reranker"
     )
 
 
 def test_a_refusal_names_ten_queries_and_counts_the_others() -> None:
-    with pytest.raises(DataError, match=r"0% may: q0, .*, q9 and 2 more\."):
+    with pytest.raises(DataError, match=r"0% are allowed: q0, .*, q9 and 2 more\."):
         require_readable(reranked(*(f"q{n}" for n in range(12)), asked=12, empty=1), max_unusable=0, unit="s on T")
 
 
 def test_where_prompts_were_too_long_the_way_out_is_a_shorter_prompt() -> None:
     repairs = Repairs(unreadable={"q0": {CONTEXT_LIMIT: 2}})
 
-    with pytest.raises(DataError, match=r"\(context limit: 2\).*: set a smaller `window` or `passage_words`"):
+    with pytest.raises(DataError, match=r"\(context limit: 2\).*Set a smaller `window` or `passage_words`"):
         require_readable(replace(reranked(asked=4), repairs=repairs), max_unusable=0, unit="s on T")

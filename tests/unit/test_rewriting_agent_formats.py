@@ -29,6 +29,35 @@ THINK = FORMATS["think"]
         pytest.param("<search>rash <information>lupus", "stop", None, id="a result made up in it"),
         pytest.param("rash</search>", "stop", None, id="not begun"),
         pytest.param("rash", "stop", None, id="none"),
+        pytest.param("<answer>b</answer><search>rash", "stop", None, id="after an answer"),
+        pytest.param("<answer>b</answer><search>rash</search><answer>c</answer>", "stop", None, id="after the first"),
+        pytest.param(
+            "<think>a</think><answer>b</answer> <think>c</think><search>rash", "stop", None, id="thoughts later"
+        ),
+        pytest.param(
+            "<answer> </answer><search>rash",
+            "stop",
+            ("<answer> </answer><search>rash</search>", "rash"),
+            id="after an empty answer",
+        ),
+        pytest.param(
+            "<answer>b<search>rash",
+            "stop",
+            ("<answer>b<search>rash</search>", "rash"),
+            id="in an answer that stays open",
+        ),
+        pytest.param(
+            "<think>in <answer> and </answer>. First <search>rash",
+            "stop",
+            ("<think>in <answer> and </answer>. First <search>rash</search>", "rash"),
+            id="after an answer that is only thought of",
+        ),
+        pytest.param(
+            "in <answer> and </answer></think><search>rash",
+            "stop",
+            ("in <answer> and </answer></think><search>rash</search>", "rash"),
+            id="after thoughts that the template opened",
+        ),
     ],
 )
 def test_a_request_is_what_a_text_ended_in(text: str, finish_reason: str, asked: tuple[str, str] | None) -> None:
@@ -47,12 +76,27 @@ def test_a_request_is_what_a_text_ended_in(text: str, finish_reason: str, asked:
         ("</answer><answer>b", "b", "no closing tag"),
         ("<answer>a no, <answer>b", "b", "no closing tag"),
         ("<answer> </answer>", "", "empty"),
+        ("<answer>b</answer><search>rash", "b", "none"),
+        ("<answer>b</answer> <search>rash</search><answer>c</answer>", "b", "none"),
+        ("<answer>a</answer> no, <answer>b</answer><search>rash", "b", "none"),
     ],
 )
 def test_search_r1_answers_in_its_last_tag_whatever_the_model(model: str, text: str, answer: str, flag: str) -> None:
     read = R1.answer_in(text, FORMATS[model], finish_reason="stop")
 
     assert (read.text, read.flag) == (answer, flag)
+
+
+@pytest.mark.parametrize("name", [*FORMATS])
+def test_the_first_whole_tag_decides_whatever_the_format(name: str) -> None:
+    """A format without an end mark has no whole answer before a request, so the request decides."""
+    form = FORMATS[name]
+    text = f"{form.thought_start}hm{form.thought_end}{form.answer_start}Measles.{form.answer_end}"
+    request = f"{O1.request_start}rash"
+
+    asked = O1.request_in(text + request, form, finish_reason="stop")
+
+    assert asked == (None if form.answer_end else (f"{text}{request}{O1.request_end}", "rash"))
 
 
 @pytest.mark.parametrize("compat", ["none", "r2med"])

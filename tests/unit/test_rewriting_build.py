@@ -111,7 +111,7 @@ def test_a_method_with_a_class_of_its_own_gets_all_that_a_rewriter_is_built_of()
     built = build({"method": "repeat"}, method=Method(use="joined", build=Repeat))
     rewriting, _ = answer(built.rewrite([QUERY]), {})
 
-    assert rewriting == Rewriting(queries=(QUERY,))
+    assert rewriting == Rewriting(queries=(QUERY,), unchanged=(QUERY.query_id,))
     assert list(made[0].given) == [
         "task", "method", "model", "in_place", "tool", "tool_inputs", "rules", "prompt", "can_fetch", "system",
     ]  # fmt: skip

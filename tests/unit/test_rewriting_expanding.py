@@ -44,16 +44,17 @@ def test_too_many_are_named_with_task_reasons_and_what_gives_other_texts() -> No
         expanded([*cut, *empty, *usable], task="Biology")
 
     assert str(raised.value) == (
-        "Biology: rewriter hyde/m: 15 of 20 queries have no usable text (cut at limit: 12, empty: 3), 5% may: "
-        "q1, q2, q3, q4, q5, q6, q7, q8, q9, q10 and 5 more. Texts are kept, so the same settings give the same "
-        "ones: set another `seed`, a larger `max_tokens` of the model, or a larger `max_unusable`"
+        "Biology: rewriter hyde/m: 15 of 20 queries have no usable text (cut at limit: 12, empty: 3); at most "
+        "5% are allowed: q1, q2, q3, q4, q5, q6, q7, q8, q9, q10 and 5 more. Texts are stored, so the same settings "
+        "give the same texts again. Set another `seed`, a larger `max_tokens` of the model, or a larger "
+        "`max_unusable`"
     )
 
 
 @pytest.mark.parametrize(
     ("values", "advice"),
     [
-        ({"generations": "g"}, "set other `generations`, or a larger `max_unusable`"),
+        ({"generations": "g"}, "Set other `generations`, or a larger `max_unusable`"),
         ({"on_unusable": "error"}, "max_tokens` of the model, or `on_unusable: original`"),
     ],
 )
@@ -76,5 +77,5 @@ def test_the_published_protocol_uses_every_text_but_there_is_none_without_room(
 
 
 def test_where_prompts_had_no_room_a_larger_model_is_advised() -> None:
-    with pytest.raises(DataError, match="set a language model with more room, another `seed`, "):
+    with pytest.raises(DataError, match="Set a language model with more room, another `seed`, "):
         expanded([[answer("context limit")]])

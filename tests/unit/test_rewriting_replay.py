@@ -110,9 +110,9 @@ def test_lm03_too_many_unusable_texts_fail_and_are_named(tmp_path):
 
     # 1 of 2 is 0.5, which 0.5 allows and 0.4 doesn't
     assert replayed(tmp_path, max_unusable=0.5).queries[0] == QUERIES[0]
-    with pytest.raises(DataError, match=r"1 of 2 queries have no usable text .*40% may: 7"):
+    with pytest.raises(DataError, match=r"1 of 2 queries have no usable text .*40% are allowed: 7"):
         replayed(tmp_path, max_unusable=0.4)
-    with pytest.raises(DataError, match=r"1 of 2 queries have no usable text .*0% may: 7"):
+    with pytest.raises(DataError, match=r"1 of 2 queries have no usable text .*0% are allowed: 7"):
         replayed(tmp_path, max_unusable=0.5, on_unusable="error")
 
 

@@ -221,6 +221,44 @@ def test_what_a_model_makes_up_behind_its_request_is_cut_off(desk: Desk) -> None
     assert model.prompts[1].messages[1]["content"] == "<search>rash</search>"
 
 
+ASKS_MORE = {"search-r1": "<search>more", "search-o1": "<|begin_search_query|>more"}
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+@pytest.mark.parametrize(
+    ("method", "answer_format", "said"),
+    [
+        ("search-r1", "answer-tag", "<think>hm</think><answer>Measles.</answer> {}"),
+        ("search-r1", "think", "<think>hm</think><answer>Measles.</answer> {}"),
+        ("search-r1", "plain", "<answer>Measles.</answer> {}"),
+        ("search-r1", "solution", "<|begin_of_solution|>Measles.<|end_of_solution|>{}"),
+        ("search-o1", "solution", "<|begin_of_solution|>Measles.<|end_of_solution|>{}"),
+        ("search-o1", "answer-tag", "<think>hm</think><answer>Measles.</answer>{}"),
+    ],
+)
+def test_a_given_answer_ends_the_conversation_though_a_request_follows(
+    desk: Desk, method: str, answer_format: str, said: str, in_place: bool
+) -> None:
+    model, library = Agent({"why the rash": [said.format(ASKS_MORE[method])]}), Library()
+    leader = agent(method=method, answer_format=answer_format, in_place=in_place)
+
+    rewriting = desk.lead(leader, model, library)
+
+    assert library.calls == []
+    assert [item.text for item in rewriting.queries[0].expansions] == ["Measles."]
+    assert rewriting.flagged == {}
+
+
+def test_a_server_that_takes_reasoning_apart_leaves_the_given_answer(desk: Desk) -> None:
+    said = Completion(text="<answer>Measles.</answer> <search>more", reasoning="hm", finish_reason="stop")
+    library = Library()
+
+    rewriting = desk.lead(agent(), Agent({"why the rash": [said]}), library)
+
+    assert library.calls == []
+    assert [item.text for item in rewriting.queries[0].expansions] == ["Measles."]
+
+
 def test_after_the_last_search_the_model_is_told_to_answer(desk: Desk) -> None:
     model = Agent({"why the rash": ["<search>a", "<search>b", "<search>c"]})
     library = Library()
@@ -521,13 +559,20 @@ def test_a_conversation_that_outgrows_the_model_ends_alone(desk: Desk) -> None:
     rewriting = desk.lead(agent(), forgetful(lambda messages: len(messages) > 3), queries=QUERIES)
     again = desk.lead(agent(), Agent({}), queries=QUERIES)
 
-    assert rewriting.flagged == {"empty": ("1",), "context limit": ("1",)}
+    assert (rewriting.flagged, rewriting.unchanged) == ({"context limit": ("1",)}, ("1",))
     assert [[item.text for item in query.expansions] for query in rewriting.queries] == [[], ["a cold"]]
     assert again == rewriting
 
 
+def test_under_the_published_protocol_a_conversation_that_outgrows_the_model_has_no_text_either(desk: Desk) -> None:
+    rewriting = desk.lead(agent(rules=Rules.of("r2med")), forgetful(lambda messages: True))
+
+    assert rewriting.queries[0].expansions == ()
+    assert (rewriting.flagged, rewriting.unchanged) == ({"context limit": ("1",)}, ("1",))
+
+
 def test_too_many_conversations_that_outgrow_the_model_are_an_error(desk: Desk) -> None:
-    with pytest.raises(DataError, match=r"2 of 2 queries have no usable text \(empty: 2, context limit: 2\)"):
+    with pytest.raises(DataError, match=r"2 of 2 queries have no usable text \(context limit: 2\)"):
         desk.lead(agent(unusable=0.5), forgetful(lambda messages: True), queries=QUERIES)
 
 
@@ -540,7 +585,7 @@ def test_too_many_conversations_that_outgrow_the_model_are_an_error(desk: Desk) 
         pytest.param(True, {"results shortened": ("1",)}, ["demanded"], id="it answers"),
         pytest.param(
             False,
-            {"empty": ("1",), "results shortened": ("1",), "context limit": ("1",)},
+            {"results shortened": ("1",), "context limit": ("1",)},
             [],
             id="it goes on searching",
         ),
@@ -623,7 +668,7 @@ def test_a_turn_searches_reads_and_keeps_what_has_ended(desk: Desk) -> None:
     assert list(kept.files) == ["transcript.json"]
 
 
-def test_the_key_of_a_transcript_is_that_of_older_stores() -> None:
+def test_the_key_of_a_transcript_names_all_that_changes_it() -> None:
     key = agent(max_seconds=9).key(QUERIES[0])
 
     assert key.kind == "transcript"
@@ -645,7 +690,7 @@ def test_the_key_of_a_transcript_is_that_of_older_stores() -> None:
             },
             "in_place": False,
         },
-        "rules": 3,
+        "rules": 4,
         "query": fingerprint("why the rash"),
     }
 
@@ -665,7 +710,7 @@ def test_nothing_is_read_where_a_request_finds_nothing(desk: Desk) -> None:
     ("values", "message"),
     [
         ({"agent": None}, "a search agent needs `agent: {retriever: bm25}`"),
-        ({"candidates": {"retriever": "bm25"}}, "it has no use for `candidates`"),
+        ({"candidates": {"retriever": "bm25"}}, "leave out `candidates`: a search agent searches by itself"),
     ],
 )
 def test_settings_that_do_not_fit_an_agent_are_refused(values: dict[str, Any], message: str) -> None:

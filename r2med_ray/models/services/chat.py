@@ -23,8 +23,14 @@ from r2med_ray.models.services.streams import overhear, require_stream
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-_TOO_LONG = re.compile(r"context.{0,3}(?:length|window|size)|prompt is too long", re.IGNORECASE)
-"""The words of OpenAI, vLLM, SGLang and llama.cpp for a conversation that is too long for the model."""
+_TOO_LONG = re.compile(
+    r"context.{0,3}(?:length|window|size)|maximum (?:model|prompt) length|(?:prompt|input)\b.{0,30} is too long"
+    r"|exceeds the maximum number of tokens|tokens in the prompt cannot exceed|reduce the length of the messages"
+    r"|inputs.{0,2} (?:must have less than|tokens \+)",
+    re.IGNORECASE,
+)
+"""The words for a conversation that is too long for the model: of OpenAI, vLLM, SGLang, llama.cpp, Anthropic,
+Bedrock, xAI, Gemini, Cohere, Groq and Text Generation Inference."""
 
 _NO_SYSTEM_ROLE = re.compile(
     r"system (?:role|message|prompt|instruction)s?\b.{0,40}\bnot\b.{0,20}\b(?:supported|allowed|enabled)"

@@ -7,7 +7,7 @@ from r2med_ray.chat import ChatPrompt, Completion, Message
 from r2med_ray.rewriting.agents.formats import AgentFormat
 from r2med_ray.rewriting.agents.transcripts import Transcript, Turn
 from r2med_ray.rewriting.answer_formats import AnswerFormat
-from r2med_ray.rewriting.answers import Answer, joined, read_answer
+from r2med_ray.rewriting.answers import NO_ROOM, Answer, joined, read_answer
 from r2med_ray.settings.compat import Rules
 from r2med_ray.storage.keys import Json
 
@@ -71,7 +71,12 @@ class Conversations:
         return turn, self.agent.request_in(turn.text, self.model, finish_reason=turn.finish_reason)
 
     def answer(self, transcript: Transcript, rules: Rules = _DEFAULT) -> Answer:
-        """Return the answer in the last turn. The answer is empty if a limit has ended the conversation."""
+        """Return the answer in the last turn. The answer is empty if a limit has ended the conversation.
+
+        A conversation that is too long for its model has no answer, like any other prompt that is too long.
+        """
+        if transcript.ended == NO_ROOM:
+            return Answer(text="", reasoning_text="", flag=NO_ROOM)
         if transcript.ended not in (None, "answered"):
             return read_answer("", self.model)
         *before, last = transcript.turns

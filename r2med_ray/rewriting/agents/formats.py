@@ -27,26 +27,30 @@ class AgentFormat:
     def request_in(self, text: str, answers: AnswerFormat, *, finish_reason: str) -> tuple[str, str] | None:
         """Return a text up to the end of its request, and the request. Return None if the text has no request.
 
-        Text after a request is made up by the model and is left out. Servers leave the stop string out of a text. So
-        a request without its end mark counts if the text ends in the request. If reasoning or answer go on after the
-        start mark, the mark is only mentioned.
+        The first whole tag of a turn decides, as in Search-R1: text after a request is made up by the model and is
+        left out, and a request after an answer is none. An answer in thoughts isn't given yet, so a request after it
+        counts.
+
+        Servers leave the stop string out of a text. So a request without its end mark counts if the text ends in the
+        request. If reasoning or answer go on after the start mark, the mark is only mentioned.
 
         Args:
             text: what an agent wrote in one turn, its reasoning included.
             answers: how the agent's model marks reasoning and answer.
             finish_reason: why the text ended.
         """
-        written, closed, _ = text.partition(self.request_end)
-        before, opened, request = written.rpartition(self.request_start)
-        goes_on = any(mark in request for mark in self._other_marks(answers))
-        if not opened or not (closed or (finish_reason == "stop" and not goes_on)):
+        found = self._request(text, answers, finish_reason)
+        if found is None or self._gives_answer(found[0], answers):
             return None
-        return f"{before}{opened}{request}{self.request_end}", request.strip()
+        before, request = found
+        return f"{before}{self.request_start}{request}{self.request_end}", request.strip()
 
     def answer_in(
         self, text: str, answers: AnswerFormat, *, finish_reason: str | None, rules: Rules = _DEFAULT
     ) -> Answer:
         """Return the answer in an agent's last turn, without any request or result.
+
+        If a request follows the answer, the answer is what was given before the request.
 
         Args:
             text: the text of that turn, its reasoning included.
@@ -55,6 +59,9 @@ class AgentFormat:
             rules: see `answers.read_answer`.
         """
         form = answers
+        found = self._request(text, answers, finish_reason)
+        if found is not None and self._gives_answer(found[0], answers):
+            text = found[0]
         if self.answers is not None and self.answers.answer_start in text:
             form, text = self.answers, _last(text, self.answers)
         answer = read_answer(text, form, finish_reason=finish_reason, rules=rules)
@@ -63,11 +70,36 @@ class AgentFormat:
         left = self._blocks.sub("", answer.text).strip()
         return replace(answer, text=left, flag="empty" if answer.flag == "none" and not left else answer.flag)
 
+    def _request(self, text: str, answers: AnswerFormat, finish_reason: str | None) -> tuple[str, str] | None:
+        """Return the text before the first whole request, and the request; None if there is none."""
+        written, closed, _ = text.partition(self.request_end)
+        before, opened, request = written.rpartition(self.request_start)
+        goes_on = any(mark in request for mark in self._other_marks(answers))
+        is_whole = opened and (closed or (finish_reason == "stop" and not goes_on))
+        return (before, request) if is_whole else None
+
+    def _gives_answer(self, text: str, answers: AnswerFormat) -> bool:
+        """Say whether a text has an answer between its marks that isn't empty and stands outside of thoughts."""
+        thought_end = answers.thought_end or answers.answer_start
+        for form in self._forms(answers):
+            whole = re.escape(form.answer_start) + "(.*?)" + re.escape(form.answer_end)
+            for found in re.finditer(whole, text, re.DOTALL) if form.answer_end else ():
+                rest, thought_ends, _ = text[found.end() :].partition(thought_end)
+                in_thoughts = answers.has_open_thought(text[: found.start()]) or (
+                    thought_ends and answers.thought_start not in rest
+                )
+                if self._blocks.sub("", found[1]).strip() and not in_thoughts:
+                    return True
+        return False
+
+    def _forms(self, answers: AnswerFormat) -> list[AnswerFormat]:
+        """Return the formats by which an agent may mark its answer."""
+        return [answers] if self.answers is None else [answers, self.answers]
+
     def _other_marks(self, answers: AnswerFormat) -> set[str]:
-        forms = [answers] if self.answers is None else [answers, self.answers]
         of_answers = {
             mark
-            for form in forms
+            for form in self._forms(answers)
             for mark in (form.thought_start, form.thought_end, form.answer_start, form.answer_end)
         }
         return (of_answers | {self.result_start, self.result_end}) - {""}
