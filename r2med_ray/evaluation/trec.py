@@ -17,9 +17,9 @@ import numpy as np
 from r2med_ray.errors import DataError
 from r2med_ray.evaluation.run_columns import read_rows
 from r2med_ray.ranking import best, require_finite
-from r2med_ray.storage.ids import IdReader
+from r2med_ray.storage.ids import IdReader, encodable
 from r2med_ray.storage.packed import open_packed
-from r2med_ray.storage.qrels import read_judgements
+from r2med_ray.storage.qrels import read_judgements, whole_grade
 from r2med_ray.types import Qrels, Run
 
 _LOG = logging.getLogger(__name__)
@@ -63,10 +63,11 @@ def write_qrels(path: Path, qrels: Qrels) -> None:
     """Write judgements in TREC's layout, sorted by query id and document id.
 
     Raises:
-        DataError: an id can't be written as a field.
+        DataError: an id can't be written as a field, or a grade is no whole number.
     """
     lines = (
-        f"{_word('query id', query_id)} 0 {_word('document id', doc_id)} {grade}\n"
+        f"{_word('query id', query_id)} 0 {_word('document id', doc_id)} "
+        f"{whole_grade(grade, f'query {query_id!r}, document {doc_id!r}')}\n"
         for query_id, grades in sorted(qrels.items())
         for doc_id, grade in sorted(grades.items())
     )
@@ -90,11 +91,11 @@ def _word(kind: str, text: str) -> str:
     """Return the text if it can be one field of a line.
 
     Raises:
-        DataError: the text is empty, or holds white space or NUL.
+        DataError: the text is empty, has no UTF-8 form, or holds white space or NUL.
     """
     if not _WORD.fullmatch(text):
         raise DataError(f"{kind} {text!r} can't stand in a TREC file: expected text without white space and NUL")
-    return text
+    return encodable(text, where=kind)
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:

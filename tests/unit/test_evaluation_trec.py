@@ -74,18 +74,25 @@ def test_da13_unusual_ids_survive_the_round_trip(tmp_path, doc_id):
     assert read_qrels(tmp_path / "qrels.trec") == {doc_id: {doc_id: 1}}
 
 
-@pytest.mark.parametrize("word", ["", "a b", "a\tb", "a\n", "a\rb", "a\0b"])
+@pytest.mark.parametrize("word", ["", "a b", "a\tb", "a\n", "a\rb", "a\0b", "\ud800"])
 def test_mt19_ids_that_would_not_be_one_field_are_refused_and_nothing_is_written(tmp_path, word):
     path = tmp_path / "file.trec"
     for problem, write in {
         "document id": lambda: write_run(path, run_of(("ok", 2.0), (word, 1.0))),
         "query id": lambda: write_run(path, run_of(("ok", 2.0), query_id=word)),
         "run tag": lambda: write_run(path, run_of(("ok", 2.0), tag=word)),
-        "document id ": lambda: write_qrels(path, {"q": {"a": 1, word: 1}}),
+        "document id:? ": lambda: write_qrels(path, {"q": {"a": 1, word: 1}}),
     }.items():
         with pytest.raises(DataError, match=problem) as caught:
             write()
         assert repr(word) in str(caught.value)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_grade_that_is_no_whole_number_is_not_written(tmp_path):
+    with pytest.raises(DataError, match=r"query 'q', document 'd': grade 1\.5 is no whole number"):
+        write_qrels(tmp_path / "qrels.trec", {"q": {"d": 1.5}})
 
     assert list(tmp_path.iterdir()) == []
 
