@@ -189,6 +189,7 @@ def _result(benchmark: ResolvedBenchmark, task: Task, ended: Ended[Ranked]) -> R
         flagged=ranked.rewriting.flagged,
         unchanged=ranked.rewriting.unchanged,
         repairs=ranked.repairs,
+        found_nothing=ranked.found_nothing,
         seconds={**ended.seconds, "evaluate": time.monotonic() - began},
     )
 

@@ -6,8 +6,8 @@
 Loading, encoding and indexing are what somebody does to answer the demands; see `workbench.driver`.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from r2med_ray.chat import Completion
@@ -27,7 +27,7 @@ from r2med_ray.retrieval.searches import combine_searches, searches_of
 from r2med_ray.rewriting.answers import FORMATS, read_completion
 from r2med_ray.rewriting.build import build_rewriter
 from r2med_ray.systems import ResolvedSystem, prompt_task
-from r2med_ray.types import Query, Repairs, Rewriting, Run, Task
+from r2med_ray.types import Query, QueryId, Repairs, Rewriting, Run, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +38,9 @@ class Ranked:
     rewriting: Rewriting
     repairs: Repairs
     """What was repaired in the answers of a language model that reranked."""
+
+    found_nothing: Mapping[str, tuple[QueryId, ...]] = field(default_factory=dict)
+    """Label of a first stage → the queries that it ranks nothing for, though another one may."""
 
 
 def rank(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Steps[Ranked]:
@@ -58,11 +61,17 @@ def rank(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Steps[Ra
     if rewriter := rewriter_of(task, system, device=device):
         rewriting = yield from rewriter.rewrite(task.queries)
     yield _reranking_ahead(system)
-    run = yield from _search(task, system, rewriting.queries)
+    found = yield from _search(task, system, rewriting.queries)
+    run = fuse(found, system.config.fusion, tag=system.name, k=system.depth) if system.config.fusion else found[0]
     repairs = Repairs()
     if system.config.reranker is not None:
         run, repairs = yield from _rerank(task, system, rewriting.queries, run)
-    return Ranked(run=Run(tag=system.name, rankings=run.rankings), rewriting=rewriting, repairs=repairs)
+    return Ranked(
+        run=Run(tag=system.name, rankings=run.rankings),
+        rewriting=rewriting,
+        repairs=repairs,
+        found_nothing=_found_nothing(system, found),
+    )
 
 
 def measure(run: Run, task: Task, measures: Sequence[Measure]) -> Evaluation:
@@ -96,7 +105,8 @@ def rewriter_of(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Q
     )
 
 
-def _search(task: Task, system: ResolvedSystem, queries: Sequence[Query]) -> Steps[Run]:
+def _search(task: Task, system: ResolvedSystem, queries: Sequence[Query]) -> Steps[list[Run]]:
+    """Return one run per first stage."""
     config, k = system.config, system.depth
     searches = searches_of(queries, config.rewriter.combine if config.rewriter else "mean")
     runs: list[Run] = yield tuple(
@@ -105,8 +115,15 @@ def _search(task: Task, system: ResolvedSystem, queries: Sequence[Query]) -> Ste
         for search in searches
     )
     per_stage = [runs[start : start + len(searches)] for start in range(0, len(runs), len(searches))]
-    combined = [combine_searches(searches, of_stage, k=k) for of_stage in per_stage]
-    return fuse(combined, config.fusion, tag=system.name, k=k) if config.fusion else combined[0]
+    return [combine_searches(searches, of_stage, k=k) for of_stage in per_stage]
+
+
+def _found_nothing(system: ResolvedSystem, found: Sequence[Run]) -> dict[str, tuple[QueryId, ...]]:
+    empty = {
+        first_stage.label: tuple(query_id for query_id, ranking in run.rankings.items() if not ranking)
+        for first_stage, run in zip(system.first_stages, found, strict=True)
+    }
+    return {label: query_ids for label, query_ids in empty.items() if query_ids}
 
 
 def _rerank(task: Task, system: ResolvedSystem, queries: Sequence[Query], first: Run) -> Steps[tuple[Run, Repairs]]:

@@ -117,8 +117,8 @@ def models(
 
 @app.command()
 def evaluate(
-    run_file: Annotated[Path, typer.Option("--run", help="A TREC run file.")],
-    qrels_file: Annotated[Path, typer.Option("--qrels", help="TREC qrels, R2MED's qrels.jsonl or BEIR's TSV.")],
+    run_file: Annotated[Path, typer.Option("--run", help="A TREC run file, or lines of query, document and rank.")],
+    qrels_file: Annotated[Path, typer.Option("--qrels", help="Qrels of TREC, R2MED or BEIR, or Parquet.")],
     measures: Annotated[str, typer.Option(help="Comma-separated, e.g. RR,R@100,RBP(p=0.8).")] = "nDCG@10,R@100,AP,RR",
     per_query: Annotated[bool, typer.Option("--per-query", help="Also each query's values.")] = False,
     format: Annotated[Literal["table", "json"], typer.Option(help="For people or for programs.")] = "table",

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from r2med_ray.corpus.ids import Tally
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.errors import DataError
+from r2med_ray.storage.ids import Tally
 from r2med_ray.types import Qrels, Query
 
 

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from r2med_ray.corpus.duplicates import OnConflict, Rows, find_duplicates
-from r2med_ray.corpus.ids import IdReader, encodable
 from r2med_ray.corpus.layouts import LAYOUTS
 from r2med_ray.corpus.readers import read_documents
 from r2med_ray.corpus.records import count_records, file_digest, read_texts
@@ -22,6 +21,7 @@ from r2med_ray.corpus.shards import from_table, table_digest, to_table
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.errors import DataError
 from r2med_ray.storage.artifacts import Artifact, ArtifactStore, ArtifactWriter
+from r2med_ray.storage.ids import IdReader, encodable
 from r2med_ray.storage.keys import ArtifactKey, Json, fingerprint
 from r2med_ray.types import Corpus, CorpusShard, DocId, Document
 

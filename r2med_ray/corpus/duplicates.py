@@ -10,8 +10,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from r2med_ray.corpus.ids import Tally
 from r2med_ray.errors import DataError
+from r2med_ray.storage.ids import Tally
 from r2med_ray.types import DocId, Document
 
 Rows: TypeAlias = npt.NDArray[np.int64]

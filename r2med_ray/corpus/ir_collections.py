@@ -6,6 +6,8 @@ unpacks hundreds of collections by id, e.g. `vaswani` or `beir/nfcorpus/test`. A
 """
 
 import hashlib
+import lzma
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -55,7 +57,14 @@ def read_entries(path: Path) -> Iterator[Record]:
     try:
         for number, entry in enumerate(getattr(dataset, f"{kind}_iter")(), start=1):
             yield Record(path, number, _VALUES[kind](entry))
-    except (OSError, RuntimeError, ValueError) as error:
+    except (
+        OSError,
+        RuntimeError,
+        ValueError,
+        EOFError,
+        zlib.error,
+        lzma.LZMAError,
+    ) as error:  # the last three: damage
         raise DataError(
             f"{path}: ir_datasets can't give these records: {error}. `ir_datasets export {dataset_id} {kind}` shows "
             "what is missing; files that were fetched are in $IR_DATASETS_HOME"

@@ -7,6 +7,7 @@ from pathlib import Path
 from r2med_ray.corpus.ir_collections import is_address
 from r2med_ray.errors import DataError
 from r2med_ray.settings.registry import Registry
+from r2med_ray.storage.qrels import JUDGEMENT_FIELDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +28,8 @@ class Layout:
     ranked_lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Name of a set of ranked lists, one per query, that may come with the collection → file of the set."""
 
-    judgement_fields: tuple[tuple[str, ...], ...] = (("q_id", "query-id"), ("p_id", "corpus-id"), ("score",))
-    """Fields of query, document and grade in JSON Lines and Parquet: R2MED's names first, MTEB's second. A field that
-    lists documents needs no grade."""
+    judgement_fields: tuple[tuple[str, ...], ...] = JUDGEMENT_FIELDS
+    """Fields of query, document and grade in JSON Lines and Parquet. A field that lists documents needs no grade."""
 
     excluded_field: str = ""
     """Field with the documents that must not be in a query's ranking; empty if the layout has no such field."""

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from r2med_ray.corpus.checks import compare, require_common_query, require_expected
 from r2med_ray.corpus.convert import convert_corpus, load_corpus
 from r2med_ray.corpus.duplicates import OnConflict
-from r2med_ray.corpus.ids import IdReader, Tally
 from r2med_ray.corpus.layouts import LAYOUTS, find_ranked_lists
 from r2med_ray.corpus.nano import count_safeguards, safeguard_sentences
 from r2med_ray.corpus.readers import read_qrels, read_queries
@@ -20,6 +19,7 @@ from r2med_ray.corpus.shards import from_table, locate, read_table, require_dige
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.errors import DataError
 from r2med_ray.storage.artifacts import Artifact, ArtifactStore
+from r2med_ray.storage.ids import IdReader, Tally
 from r2med_ray.storage.keys import fingerprint
 from r2med_ray.types import Corpus, CorpusShard, DocId, Document, Qrels, Query, Task
 

@@ -7,9 +7,9 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from r2med_ray.corpus.ids import Tally
 from r2med_ray.corpus.ir_collections import digest_of, is_address, read_entries
 from r2med_ray.corpus.layouts import Layout
+from r2med_ray.storage.ids import Tally
 from r2med_ray.storage.jsonl import Record, read_jsonl, read_lines
 from r2med_ray.storage.keys import fingerprint
 from r2med_ray.storage.parquet import count_rows, parts, read_rows

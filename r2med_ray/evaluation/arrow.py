@@ -11,14 +11,23 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from r2med_ray.errors import DataError
+
 IntVector: TypeAlias = npt.NDArray[np.int64]
 DoubleVector: TypeAlias = npt.NDArray[np.float64]
 BoolVector: TypeAlias = npt.NDArray[np.bool_]
 
 
 def text_array(texts: Iterable[str]) -> pa.StringArray:
-    """Return texts as an Arrow array."""
-    encoded = [text.encode() for text in texts]
+    """Return texts as an Arrow array.
+
+    Raises:
+        DataError: a text has no UTF-8 form; names the text.
+    """
+    try:
+        encoded = [text.encode() for text in texts]
+    except UnicodeEncodeError as error:
+        raise DataError(f"id {error.object!r:.80} holds half of a surrogate pair, which no file can hold") from error
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
     return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)))
 

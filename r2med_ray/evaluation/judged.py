@@ -15,6 +15,7 @@ from r2med_ray.errors import DataError
 from r2med_ray.evaluation.arrow import IntVector, codes, int_array, int_vector, text_array
 from r2med_ray.evaluation.ranked import RankedRows, pairs, positions
 from r2med_ray.evaluation.ranks import GradedRanks, Rankings
+from r2med_ray.storage.qrels import GREATEST_GRADE, whole_grade
 from r2med_ray.types import Qrels, QueryId
 
 
@@ -52,8 +53,10 @@ def judgements(qrels: Qrels, *, positives_only: bool) -> Judgements:
     """Return the judgements of the queries that have a positive, or only their positive judgements.
 
     Raises:
-        DataError: no query has a positive judgement, so there is nothing to average over.
+        DataError: a grade is no whole number, or no query has a positive judgement, so there is nothing to average
+            over.
     """
+    qrels = _whole_grades(qrels)
     wanted = {
         query_id: [(doc_id, grade) for doc_id, grade in grades.items() if grade > 0 or not positives_only]
         for query_id, grades in qrels.items()
@@ -92,6 +95,19 @@ def find_judged(judged: Judgements, pieces: Iterable[RankedRows]) -> Found:
         positives_only=judged.positives_only,
     )
     return Found(rankings=rankings, num_ranked=num_ranked)
+
+
+def _whole_grades(qrels: Qrels) -> Qrels:
+    """Return the judgements with grades that `storage.qrels` accepts. numpy and trec_eval would cut 1.5 to 1."""
+    checked = dict(qrels)
+    for query_id, grades in qrels.items():
+        values = grades.values()
+        if not {int}.issuperset(map(type, values)) or max(map(abs, values), default=0) > GREATEST_GRADE:
+            checked[query_id] = {
+                doc_id: whole_grade(grade, f"evaluate: query {query_id!r}, document {doc_id!r}")
+                for doc_id, grade in grades.items()
+            }
+    return checked
 
 
 def _ideal(query: IntVector, grade: IntVector, num_queries: int) -> GradedRanks:

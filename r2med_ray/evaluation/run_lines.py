@@ -3,20 +3,20 @@
     query_id Q0 doc_id rank score tag          six fields, as in trec_eval's get_trec_results.c
     query_id doc_id rank                       three fields; the score of a document is -rank
 
-MS MARCO's layout has ranks and no scores. Fields are separated by spaces and tabs, and only `\\n` ends a line. `#` is
-data. The rank of a six-field line is ignored, because scores order a ranking. numpy and Arrow cut a block in the
-plain layout into fields; any other block is read line by line. Both ways give the same table. The second way also
-says what is wrong with a line.
+MS MARCO's layout has ranks and no scores. A rank is a whole number from 1 on; anything else in its place is refused,
+because a score there would turn the ranking upside down. Fields are separated by spaces and tabs, and only `\\n` ends
+a line. `#` is data. The rank of a six-field line is ignored, because scores order a ranking. numpy and Arrow cut a
+block in the plain layout into fields; any other block is read line by line. Both ways give the same table. The second
+way also says what is wrong with a line.
 
 Shape letters: C bytes of a block, F fields of a block, N lines, W fields of a line.
 """
 
-import gzip
 import io
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -25,32 +25,30 @@ import pyarrow.compute as pc
 
 from r2med_ray.errors import DataError
 from r2med_ray.evaluation.arrow import int_array
+from r2med_ray.storage.packed import open_packed
 from r2med_ray.types import FloatVector
 
 BLOCK_BYTES = 3 << 19
 """Number of bytes that are read at once. Smaller blocks cost time, larger ones memory; see `bench_m1_measures`."""
 
-_FIELDS = {6: ["query_id", "q0", "doc_id", "rank", "score", "tag"], 3: ["query_id", "doc_id", "score"]}
+_FIELDS = {6: ["query_id", "q0", "doc_id", "rank", "score", "tag"], 3: ["query_id", "doc_id", "rank"]}
+_ORDERED_BY = {6: "score", 3: "rank"}
+_RIGHT = {
+    "score": "scores must be finite 32-bit numbers",
+    "rank": "of three fields the last is a rank, a whole number from 1 on; scores need six fields",
+}
+
+_GREATEST_RANK = 1 << 24
+"""Greater whole numbers are not all different as 32-bit floats."""
+
 _SCHEMA = pa.schema({"query_id": pa.string(), "doc_id": pa.string(), "score": pa.float64(), "line": pa.int64()})
-
-
-def open_run(path: Path) -> BinaryIO:
-    """Open a run file for reading bytes. It is unpacked if its name ends in `.gz`.
-
-    Raises:
-        DataError: there is no such file, or reading it is not allowed.
-    """
-    try:
-        return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
-    except OSError as error:
-        raise DataError(f"{path}: can't be opened: {error.strerror}") from error
 
 
 def read_tables(path: Path) -> Iterator[pa.Table]:
     """Yield the lines of a file as tables of `_SCHEMA`, none of them empty."""
     width = 0
     line = 1
-    with open_run(path) as stream:
+    with open_packed(path) as stream:
         for block in _blocks(stream):
             width = width or _width(path, block, line)
             table = _parse_plain(block, line, width)
@@ -106,15 +104,23 @@ def _parse_plain(block: bytes, first: int, width: int) -> pa.Table | None:
         if not block.isascii():
             block.decode()
         names = _FIELDS[width]
-        columns = [_column(block, end_NW, names.index(name)) for name in ("query_id", "doc_id", "score")]
-        score = columns.pop().cast(pa.float64())
+        columns = [_column(block, end_NW, names.index(name)) for name in ("query_id", "doc_id", _ORDERED_BY[width])]
+        number = columns.pop()
+        score = number.cast(pa.float64())
     except (UnicodeDecodeError, pa.ArrowInvalid):
+        return None
+    if width == 3 and not _are_ranks(number, score):
         return None
     table = pa.Table.from_arrays(
         [*columns, pc.negate(score) if width == 3 else score, int_array(np.arange(first, first + len(end_NW)))],
         schema=_SCHEMA,
     )
     return table if np.isfinite(float32_scores(table)).all() else None
+
+
+def _are_ranks(texts: pa.StringArray, numbers: pa.DoubleArray) -> bool:
+    in_range = pc.min(numbers).as_py() >= 1 and pc.max(numbers).as_py() <= _GREATEST_RANK
+    return in_range and bool(pc.all(pc.ascii_is_decimal(texts)).as_py())
 
 
 def _column(block: bytes, end_NW: npt.NDArray[np.int32], field: int) -> pa.StringArray:
@@ -145,14 +151,22 @@ def _parse_lines(path: Path, block: bytes, first: int, width: int) -> pa.Table:
             query_id, doc_id = values["query_id"].decode(), values["doc_id"].decode()
         except UnicodeDecodeError as error:
             raise DataError(f"{path}:{number}: an id is no UTF-8: {raw!r}") from error
-        score = _number(values["score"])
+        named = _ORDERED_BY[width]
+        score = _number(values[named]) if width == 6 else -_rank(values[named])
         if not math.isfinite(score):
             raise DataError(
-                f"{path}:{number}: query {query_id!r}, document {doc_id!r} has score "
-                f"{values['score'].decode(errors='replace')!r}; scores must be finite 32-bit numbers"
+                f"{path}:{number}: query {query_id!r}, document {doc_id!r} has {named} "
+                f"{values[named].decode(errors='replace')!r}; {_RIGHT[named]}"
             )
-        rows.append((query_id, doc_id, score if width == 6 else -score, number))
+        rows.append((query_id, doc_id, score, number))
     return pa.Table.from_pylist([dict(zip(_SCHEMA.names, row, strict=True)) for row in rows], schema=_SCHEMA)
+
+
+def _rank(text: bytes) -> float:
+    """Return the rank in a text: NaN if the text is none."""
+    digits = text.lstrip(b"0")
+    is_rank = text.isdigit() and 0 < len(digits) <= len(str(_GREATEST_RANK)) and int(digits) <= _GREATEST_RANK
+    return float(digits) if is_rank else math.nan
 
 
 def _number(text: bytes) -> float:

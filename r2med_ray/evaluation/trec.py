@@ -1,9 +1,7 @@
 """Reads and writes the files of TREC evaluations: runs and qrels.
 
-    query_id Q0 doc_id rank score tag                      a run; `run_lines` describes the layouts that are read
-    query_id 0 doc_id grade                                qrels, fields separated by spaces and tabs
-    query-id<TAB>corpus-id<TAB>score                       qrels of BEIR, with or without that header
-    {"q_id": query_id, "p_id": doc_id, "score": grade}     qrels of R2MED, JSON Lines
+    query_id Q0 doc_id rank score tag     a run; `run_lines` describes the layouts that are read
+    query_id 0 doc_id grade               qrels; `storage.qrels` describes the layouts that are read
 
 The files have no quotes, comments or missing values. Only `\\n` ends a line. A file is written whole or not at all.
 """
@@ -18,16 +16,14 @@ import numpy as np
 
 from r2med_ray.errors import DataError
 from r2med_ray.evaluation.run_columns import read_rows
-from r2med_ray.evaluation.run_lines import open_run
 from r2med_ray.ranking import best, require_finite
-from r2med_ray.storage.jsonl import Record, read_jsonl, read_lines
-from r2med_ray.types import DocId, Qrels, QueryId, Run
+from r2med_ray.storage.ids import IdReader, encodable
+from r2med_ray.storage.packed import open_packed
+from r2med_ray.storage.qrels import read_judgements, whole_grade
+from r2med_ray.types import Qrels, Run
 
 _LOG = logging.getLogger(__name__)
-_FIELD = re.compile(r"\S+", re.ASCII)
 _WORD = re.compile(r"[^\s\0]+", re.ASCII)
-_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
-_BEIR_HEADER = ["query-id", "corpus-id", "score"]
 
 
 def read_run(path: Path) -> Run:
@@ -37,7 +33,7 @@ def read_run(path: Path) -> Run:
         DataError: a line is malformed, a score is not finite, a query has a document twice, or the file is empty.
     """
     rows = read_rows(path)
-    with open_run(path) as stream:
+    with open_packed(path) as stream:
         fields = stream.readline().split()
     return rows.to_run(fields[5].decode("utf-8", "replace") if len(fields) == 6 else path.name.split(".")[0])
 
@@ -55,30 +51,11 @@ def write_run(path: Path, run: Run) -> None:
 
 
 def read_qrels(path: Path) -> Qrels:
-    """Read judgements in any of the layouts above. The first line shows which layout the file has.
-
-    One warning counts the lines that repeat a judgement. Another warning counts the ids that are JSON integers.
-
-    Raises:
-        DataError: a line is malformed, an id is no text, a grade is no whole number, a document has two grades for
-            one query, there is no judgement, or there is no such file.
-    """
-    qrels: dict[QueryId, dict[DocId, int]] = {}
-    num_repeats = 0
-    for line, query_id, doc_id, grade in _judgements(path):
-        grades = qrels.setdefault(query_id, {})
-        if doc_id in grades:
-            num_repeats += 1
-            if grades[doc_id] != grade:
-                raise DataError(
-                    f"{path}:{line}: query {query_id!r}, document {doc_id!r} has grade {grade} here and "
-                    f"{grades[doc_id]} before"
-                )
-        grades[doc_id] = grade
-    if not qrels:
-        raise DataError(f"{path}: expected judgements, got an empty file")
-    if num_repeats:
-        _LOG.warning("%s: %d lines repeat an earlier judgement", path, num_repeats)
+    """Read judgements, by the rules of `storage.qrels.read_judgements`. Warnings about them are logged."""
+    ids = IdReader(path)
+    qrels, repeated = read_judgements(path, ids)
+    for warning in (*ids.warnings(), *repeated):
+        _LOG.warning("%s: %s", path, warning)
     return qrels
 
 
@@ -86,10 +63,11 @@ def write_qrels(path: Path, qrels: Qrels) -> None:
     """Write judgements in TREC's layout, sorted by query id and document id.
 
     Raises:
-        DataError: an id can't be written as a field.
+        DataError: an id can't be written as a field, or a grade is no whole number.
     """
     lines = (
-        f"{_word('query id', query_id)} 0 {_word('document id', doc_id)} {grade}\n"
+        f"{_word('query id', query_id)} 0 {_word('document id', doc_id)} "
+        f"{whole_grade(grade, f'query {query_id!r}, document {doc_id!r}')}\n"
         for query_id, grades in sorted(qrels.items())
         for doc_id, grade in sorted(grades.items())
     )
@@ -109,57 +87,15 @@ def _run_lines(run: Run) -> Iterator[str]:
             yield f"{query_id} Q0 {_word('document id', hit.doc_id)} {rank} {np.float32(hit.score)} {tag}\n"
 
 
-def _judgements(path: Path) -> Iterator[tuple[int, QueryId, DocId, int]]:
-    """Yield (line, query id, document id, grade)."""
-    open_run(path).close()
-    _, first = next(read_lines(path), (0, ""))
-    if first.lstrip().startswith("{"):
-        yield from _json_judgements(path)
-        return
-    is_beir = len(first.split("\t")) == 3
-    for index, (line, text) in enumerate(read_lines(path)):
-        fields = text.split("\t") if is_beir else _FIELD.findall(text)
-        if index == 0 and fields == _BEIR_HEADER:
-            continue
-        if len(fields) != (3 if is_beir else 4) or not all(fields) or "\0" in text:
-            raise DataError(
-                f"{path}:{line}: expected query id, 0, document id and grade, or {', '.join(_BEIR_HEADER)} between "
-                f"tabs, and no NUL; got {text!r}"
-            )
-        if not _WHOLE_NUMBER.fullmatch(fields[-1]):
-            raise DataError(f"{path}:{line}: expected a whole number as grade, got {fields[-1]!r}")
-        yield line, fields[0], fields[-2], int(fields[-1])
-
-
-def _json_judgements(path: Path) -> Iterator[tuple[int, QueryId, DocId, int]]:
-    num_integers = 0
-    for record in read_jsonl(path):
-        query_id, doc_id, grade = (record.values.get(name) for name in ("q_id", "p_id", "score"))
-        num_integers += isinstance(query_id, int) + isinstance(doc_id, int)
-        if not isinstance(grade, int | float) or isinstance(grade, bool) or grade % 1 != 0:
-            raise DataError(f"{record.where}: expected score to be a whole number, got {grade!r}")
-        yield record.line, _json_id(query_id, "q_id", record), _json_id(doc_id, "p_id", record), int(grade)
-    if num_integers:
-        _LOG.warning("%s: %d ids are JSON integers and were read as text", path, num_integers)
-
-
-def _json_id(value: object, name: str, record: Record) -> str:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    if not isinstance(value, str) or not value.strip() or "\0" in value:
-        raise DataError(f"{record.where}: expected {name} to be a text, not blank, without NUL; got {value!r}")
-    return value
-
-
 def _word(kind: str, text: str) -> str:
     """Return the text if it can be one field of a line.
 
     Raises:
-        DataError: the text is empty, or holds white space or NUL.
+        DataError: the text is empty, has no UTF-8 form, or holds white space or NUL.
     """
     if not _WORD.fullmatch(text):
         raise DataError(f"{kind} {text!r} can't stand in a TREC file: expected text without white space and NUL")
-    return text
+    return encodable(text, where=kind)
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:

@@ -79,10 +79,14 @@ class ListFirstStage:
     def find(self, task: Task, queries: Sequence[Query], k: int) -> Run:
         """Return the first k documents of every query's list.
 
+        A run file has no line for a query that nothing was found for, so a query without a line has an empty list.
+
         Raises:
-            DataError: there is no file, a line of it is wrong, or a query has no list.
+            DataError: there is no file, a line of it is wrong, a query has no row in a Parquet table, or a run file
+                has no query in common with the task.
         """
-        lists = _read(self.path(task))
+        path = self.path(task)
+        lists: Lists = read_lists(path) if path.suffix == ".parquet" else _lists_of_run(path, task, queries)
         drop = self.drop_identical_ids
         return ListRetriever(self.label, lists, keep=self.keep, drop_identical_ids=drop).retrieve(queries, k=k)
 
@@ -106,8 +110,17 @@ class ListFirstStage:
         return Path(task.ranked_lists[self.row])
 
 
-def _read(path: Path) -> Lists:
-    """Read lists from Parquet, or from a TREC run in the order of its scores."""
-    if path.suffix == ".parquet":
-        return read_lists(path)
-    return {query_id: [hit.doc_id for hit in ranking] for query_id, ranking in read_run(path).rankings.items()}
+def _lists_of_run(path: Path, task: Task, queries: Sequence[Query]) -> Lists:
+    """Return a list for every query, in the order of a run's scores; empty where the run has no line.
+
+    Raises:
+        DataError: see `ListFirstStage.find`.
+    """
+    rankings = read_run(path).rankings
+    known = dict.fromkeys(query.query_id for query in (*task.queries, *queries))
+    if known and rankings.keys().isdisjoint(known):
+        raise DataError(
+            f"candidates of task {task.name!r}: no query in common: {path} starts with {next(iter(rankings))!r}, "
+            f"the task's queries with {next(iter(known))!r}"
+        )
+    return {query_id: [hit.doc_id for hit in rankings.get(query_id, ())] for query_id in known}

@@ -95,6 +95,11 @@ def _counts(record: BenchmarkRecord) -> Iterator[str]:
         if any(parts.values()):
             yield f"{system.name}: {_numbered(parts)}."
         yield from (_repaired(result) for result in results if result.num_repaired)
+        yield from (
+            f"{result.system} on {result.task}: queries that {label} ranks nothing for ({len(query_ids)})."
+            for result in results
+            for label, query_ids in result.found_nothing.items()
+        )
 
 
 def _repaired(result: ResultRecord) -> str:

@@ -72,6 +72,9 @@ class ResultRecord:
     repairs: Repairs = field(default_factory=Repairs)
     """The repairs of a reranking language model's answers."""
 
+    found_nothing: Mapping[str, tuple[QueryId, ...]] = field(default_factory=dict)
+    """Label of a first stage → the queries that it ranks nothing for, though another one of the system may."""
+
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Stage → seconds of wall-clock time."""
 

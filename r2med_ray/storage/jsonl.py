@@ -5,14 +5,13 @@ holds these characters unescaped (jsonlines issue 53). For the same reason a str
 characters.
 """
 
-import gzip
 import json
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from r2med_ray.errors import DataError
+from r2med_ray.storage.packed import open_packed
 
 _DECODER = json.JSONDecoder(strict=False)
 
@@ -28,6 +27,17 @@ class Record(NamedTuple):
     def where(self) -> str:
         return f"{self.path}:{self.line}"
 
+    def first_of(self, names: Sequence[str]) -> Any:
+        """Return the value under the first of the names that the record has.
+
+        Raises:
+            DataError: it has none of them.
+        """
+        for name in names:
+            if name in self.values:
+                return self.values[name]
+        raise DataError(f"{self.where}: no field {' or '.join(names)}; it has {', '.join(self.values) or 'none'}")
+
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield (line number, text without its line end). Lines of white space and a byte order mark are skipped.
@@ -35,19 +45,23 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     A file whose name ends in `.gz` is unpacked while it is read.
 
     Raises:
-        DataError: a line is no UTF-8, or the packed file is damaged; names file and line.
+        DataError: a line is no UTF-8 (names file and line), or the file can't be read; see `packed.open_packed`.
     """
     number = 0
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+        with open_packed(path) as stream:
             for number, raw in enumerate(stream, start=1):
                 line = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
                 if line.strip():
                     yield number, line.removesuffix(b"\n").removesuffix(b"\r").decode()
     except UnicodeDecodeError as error:
         raise DataError(f"{path}:{number}: not UTF-8: {error}") from error
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"{path}:{number + 1}: the gzip file is damaged: {error}") from error
+
+
+def holds_json(path: Path) -> bool:
+    """Return whether a file holds JSON Lines: by its name, or else by its first line, as R2MED's `qrels.txt` may."""
+    _, first = next(read_lines(path), (0, ""))
+    return path.name.removesuffix(".gz").endswith(".jsonl") or first.lstrip().startswith("{")
 
 
 def read_jsonl(path: Path) -> Iterator[Record]:

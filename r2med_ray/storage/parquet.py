@@ -40,7 +40,7 @@ def read_rows(first: Path) -> Iterator[Record]:
     """Yield the rows of a table. `line` is the row's number in its part, from 1. Memory holds some rows at a time.
 
     Raises:
-        DataError: a part is missing, or is no Parquet file.
+        DataError: a part is missing, is no Parquet file, or is damaged; names the part.
     """
     for path in parts(first):
         try:
@@ -48,7 +48,7 @@ def read_rows(first: Path) -> Iterator[Record]:
             rows = itertools.chain.from_iterable(batch.to_pylist() for batch in batches)
             for number, values in enumerate(rows, start=1):
                 yield Record(path, number, values)
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise DataError(f"{path}: can't be read: {error}") from error
 
 

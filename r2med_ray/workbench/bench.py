@@ -192,7 +192,8 @@ class Workbench:
             reranker: name of its row.
             task: has the documents' texts.
             run: the rankings that are ordered.
-            queries: exactly those that the run answers; the task's own where they are left out.
+            queries: exactly those that the run answers. Where they are left out, the task's own; those that the run
+                lacks, as a run that is read from a file lacks queries without a hit, have an empty ranking.
             depth: how many documents of each ranking are scored.
 
         Raises:
@@ -200,7 +201,11 @@ class Workbench:
                 rank a system with it.
         """
         scorer = PairReranker(self._names.scorer(reranker))
-        asked = task.queries if queries is None else own_queries(queries, task.name)
+        if queries is None:
+            asked = task.queries
+            run = Run(tag=run.tag, rankings={**{query.query_id: () for query in asked}, **run.rankings})
+        else:
+            asked = own_queries(queries, task.name)
         return self.lead(f"scores of {reranker}", _score(scorer, task, run, asked, depth))
 
     def rank(self, task: Task, system: Mapping[str, Any] | ResolvedSystem, *, depth: int = 100) -> Ranked:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
-from r2med_ray.corpus.readers import whole_grade
 from r2med_ray.errors import DataError
+from r2med_ray.storage.qrels import whole_grade
 from r2med_ray.types import Document, Qrels, Query
 
 Texts: TypeAlias = Mapping[str, str]
@@ -49,12 +49,16 @@ def own_qrels(qrels: Qrels, task: str) -> Qrels:
     """Return judgements with grades as whole numbers.
 
     Raises:
-        DataError: the judgements are not query id → document id → grade, or a grade is no whole number.
+        DataError: the judgements are not query id → document id → grade, an id is no text, or a grade is no whole
+            number.
     """
     checked: dict[str, dict[str, int]] = {}
     for query_id, judged in qrels.items():
         if not isinstance(judged, Mapping):
             raise DataError(f"{task}: query {query_id!r}: expected document id → grade, got {judged!r:.80}")
+        _require_texts(f"{task}: qrels of query {query_id!r}", id=query_id)
+        for doc_id in judged:
+            _require_texts(f"{task}: qrels of query {query_id!r}, document {doc_id!r}", id=doc_id)
         checked[query_id] = {
             doc_id: whole_grade(grade, f"{task}: query {query_id!r}, document {doc_id!r}")
             for doc_id, grade in judged.items()

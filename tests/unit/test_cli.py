@@ -1,9 +1,11 @@
 """The command line. It runs in the process of the test, or in a new process to check which modules it imports."""
 
+import gzip
 import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -65,6 +67,41 @@ def test_every_measure_can_be_asked_for(files: list[str]) -> None:
         "infAP": 0.5,
         "nDCG(dcg='exp-log2')@10": pytest.approx(1 / 1.5849625),
     }
+
+
+@pytest.mark.parametrize(
+    ("content", "cause"),
+    [
+        pytest.param(gzip.compress(RUN.encode())[:-9], "Compressed file ended before", id="truncated"),
+        pytest.param(RUN.encode(), "Not a gzipped file", id="plain-text"),
+        pytest.param(gzip.compress(RUN.encode())[:10] + b"\xff" * 20, "Error -3 while decompressing", id="corrupt"),
+    ],
+)
+def test_a_damaged_gz_run_ends_with_one_line_and_exit_code_2(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, cause: str
+) -> None:
+    path = tmp_path / "run.trec.gz"
+    path.write_bytes(content)
+
+    with pytest.raises(SystemExit) as caught:
+        exit_on_user_error(partial(app, ["evaluate", "--run", str(path), *files[3:]]))
+
+    assert caught.value.code == 2
+    message = capsys.readouterr().err
+    assert message.startswith(f"error: {path}: the gzip file is damaged: {cause}")
+    assert message.count("\n") == 1
+
+
+def test_a_run_of_three_columns_with_scores_is_refused_with_exit_code_2(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run.trec").write_text("q1 d1 12.5\nq1 a/b 11.0\n")
+
+    with pytest.raises(SystemExit) as caught:
+        exit_on_user_error(partial(app, files))
+
+    assert caught.value.code == 2
+    assert "run.trec:1: query 'q1', document 'd1' has rank '12.5'; of three fields" in capsys.readouterr().err
 
 
 def test_evaluate_loads_neither_ray_nor_torch_nor_faiss(files: list[str]) -> None:

@@ -1,5 +1,6 @@
 """Collections of the package `ir_datasets`, tested with one that is made and registered here; nothing is fetched."""
 
+import gzip
 import subprocess
 import sys
 
@@ -80,6 +81,21 @@ def test_a_file_that_went_away_is_our_error(tmp_path, register):
 
     with pytest.raises(DataError, match=r"docs: ir_datasets can't give these records: .*docs_tsv.*IR_DATASETS_HOME"):
         load(config, tmp_path)
+
+
+def test_a_damaged_file_of_the_package_is_our_error(tmp_path, register):
+    config = register()
+    (tmp_path / "docs.gz").write_bytes(gzip.compress(b"d1\tcat sits\n")[:-9])
+    whole = ir_datasets.load(config.path)
+    docs = ir_datasets.formats.TsvDocs(
+        ir_datasets.util.GzipExtract(ir_datasets.util.LocalDownload(str(tmp_path / "docs.gz")))
+    )
+    ir_datasets.registry.register(
+        f"{config.path}/cut", ir_datasets.Dataset(docs, whole.queries_handler(), whole.qrels_handler())
+    )
+
+    with pytest.raises(DataError, match=r"docs: ir_datasets can't give these records: Compressed file ended"):
+        load(config.model_copy(update={"path": f"{config.path}/cut"}), tmp_path)
 
 
 def test_an_unknown_id_gets_the_nearest(tmp_path):

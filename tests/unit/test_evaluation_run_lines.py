@@ -69,11 +69,53 @@ def test_mt17_a_rank_only_file_is_scored_by_minus_the_rank(run_file):
     assert rows(run_file("q  d1 1\nq  d2 2\n")) == expected
 
 
+@pytest.mark.parametrize("rank", ["1", "007", "16777216"])
+@pytest.mark.parametrize("blank", [" ", "  "])  # read in columns, and line by line
+def test_a_whole_number_from_one_on_is_a_rank(run_file, rank, blank):
+    assert rows(run_file(f"q{blank}d1{blank}{rank}\n")) == [("q", "d1", -float(rank), 1)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["12.5", "1.0", "0", "-1", "+1", "1e1", "0x1", "1_0", "٣", "nan", "inf", "high", "16777217", "9" * 400, "0" * 9],
+)
+@pytest.mark.parametrize("blank", [" ", "\t", "  "])
+def test_what_is_no_rank_is_refused_in_a_run_of_three_columns(run_file, text, blank):
+    path = run_file(f"q{blank}x{blank}1\nq{blank}d{blank}{text}\n")
+
+    with pytest.raises(DataError) as caught:
+        rows(path)
+
+    assert str(caught.value) == (
+        f"{path}:2: query 'q', document 'd' has rank {text!r}; of three fields the last is a rank, a whole number "
+        "from 1 on; scores need six fields"
+    )
+
+
 def test_a_packed_file_is_unpacked(tmp_path):
     path = tmp_path / "run.trec.gz"
     path.write_bytes(gzip.compress(b"q Q0 d 1 1 t\n"))
 
     assert rows(path) == [("q", "d", 1.0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("damage", "cause"),
+    [
+        pytest.param(lambda raw: raw[:-9], "Compressed file ended before", id="truncated"),
+        pytest.param(lambda _: b"q Q0 d 1 1 t\n", "Not a gzipped file", id="plain-text"),
+        pytest.param(lambda raw: raw[:10] + b"\xff\xff" + raw[12:], "Error -3 while decompressing", id="corrupt"),
+        pytest.param(lambda raw: raw + b"rest", "Not a gzipped file", id="something-behind-it"),
+    ],
+)
+def test_a_damaged_gz_is_refused_with_its_cause(tmp_path, damage, cause):
+    path = tmp_path / "run.trec.gz"
+    path.write_bytes(damage(gzip.compress("".join(f"q Q0 d{i} 1 {i} t\n" for i in range(100)).encode())))
+
+    with pytest.raises(DataError) as caught:
+        rows(path)
+
+    assert str(caught.value).startswith(f"{path}: the gzip file is damaged: {cause}")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +157,7 @@ def test_an_id_that_is_no_utf8_is_named(run_file):
     [
         ("", "expected a ranking, got an empty file"),
         (" \n\n", "expected a ranking, got an empty file"),
-        ("\nq d\n", ":2: expected 6 fields (query_id q0 doc_id rank score tag) or 3 fields"),
+        ("\nq d\n", ":2: expected 6 fields (query_id q0 doc_id rank score tag) or 3 fields (query_id doc_id rank)"),
     ],
 )
 def test_a_file_that_is_no_run_is_refused(run_file, content, message):

@@ -45,7 +45,7 @@ def test_a_run_reads_back_with_the_same_float32_scores(tmp_path_factory, scores)
 @pytest.mark.parametrize("read", [read_run, read_qrels])
 @pytest.mark.parametrize("name", ["missing.trec", "missing.trec.gz", "."])
 def test_a_file_that_is_not_there_is_our_error(tmp_path, read, name):
-    with pytest.raises(DataError, match="can't be opened"):
+    with pytest.raises(DataError, match="can't be read: "):
         read(tmp_path / name)
 
 
@@ -74,18 +74,25 @@ def test_da13_unusual_ids_survive_the_round_trip(tmp_path, doc_id):
     assert read_qrels(tmp_path / "qrels.trec") == {doc_id: {doc_id: 1}}
 
 
-@pytest.mark.parametrize("word", ["", "a b", "a\tb", "a\n", "a\rb", "a\0b"])
+@pytest.mark.parametrize("word", ["", "a b", "a\tb", "a\n", "a\rb", "a\0b", "\ud800"])
 def test_mt19_ids_that_would_not_be_one_field_are_refused_and_nothing_is_written(tmp_path, word):
     path = tmp_path / "file.trec"
     for problem, write in {
         "document id": lambda: write_run(path, run_of(("ok", 2.0), (word, 1.0))),
         "query id": lambda: write_run(path, run_of(("ok", 2.0), query_id=word)),
         "run tag": lambda: write_run(path, run_of(("ok", 2.0), tag=word)),
-        "document id ": lambda: write_qrels(path, {"q": {"a": 1, word: 1}}),
+        "document id:? ": lambda: write_qrels(path, {"q": {"a": 1, word: 1}}),
     }.items():
         with pytest.raises(DataError, match=problem) as caught:
             write()
         assert repr(word) in str(caught.value)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_grade_that_is_no_whole_number_is_not_written(tmp_path):
+    with pytest.raises(DataError, match=r"query 'q', document 'd': grade 1\.5 is no whole number"):
+        write_qrels(tmp_path / "qrels.trec", {"q": {"d": 1.5}})
 
     assert list(tmp_path.iterdir()) == []
 
@@ -147,64 +154,13 @@ def test_mt09_ids_are_text_and_json_integers_become_text_with_one_warning(qrels_
 
     assert qrels == {"7": {"8": 1}, "007": {"8": 1}}
     assert [record.message.split(": ")[1] for record in caplog.records] == [
-        "2 ids are JSON integers and were read as text"
+        "2 ids of qrels are JSON integers and were read as text, e.g. '7', '8'"
     ]
 
 
-def test_mt13_a_repeated_judgement_is_counted_and_a_contradiction_is_refused(qrels_file, caplog):
+def test_mt13_a_repeated_judgement_is_counted(qrels_file, caplog):
     with caplog.at_level(logging.WARNING):
         assert read_qrels(qrels_file("q1 0 d1 1\nq1 0 d1 1\nq1 0 d1 1\n")) == {"q1": {"d1": 1}}
-    assert [record.message.split(": ")[1] for record in caplog.records] == ["2 lines repeat an earlier judgement"]
-
-    with pytest.raises(DataError, match=r":2: query 'q1', document 'd1' has grade 0 here and 1 before"):
-        read_qrels(qrels_file("q1 0 d1 1\nq1 0 d1 0\n"))
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("q 0 d", "expected query id, 0, document id and grade"),
-        ("q 0 d 1 x", "expected query id, 0, document id and grade"),
-        ("q 0 a\0b 1", "no NUL"),
-        ("q 0 d 1.5", "expected a whole number as grade, got '1.5'"),
-        ("q 0 d 1_0", "expected a whole number as grade, got '1_0'"),
-    ],
-)
-def test_a_malformed_judgement_is_named_with_its_line(qrels_file, line, message):
-    with pytest.raises(DataError) as caught:
-        read_qrels(qrels_file(f"q 0 first 1\n{line}\n"))
-
-    assert ":2: " in str(caught.value)
-    assert message in str(caught.value)
-
-
-@pytest.mark.parametrize("line", ["q\t\t1", "\td\t1", "q\td", "q d 1"])
-def test_a_malformed_beir_judgement_is_named_with_its_line(qrels_file, line):
-    with pytest.raises(DataError, match=":2: expected query id, 0, document id and grade, or query-id, corpus-id"):
-        read_qrels(qrels_file(f"q\tfirst\t1\n{line}\n"))
-
-
-@pytest.mark.parametrize(
-    ("record", "message"),
-    [
-        ('{"q_id": 1.5, "p_id": "d", "score": 1}', "expected q_id to be a text, not blank, without NUL; got 1.5"),
-        ('{"q_id": true, "p_id": "d", "score": 1}', "got True"),
-        ('{"q_id": "q", "p_id": null, "score": 1}', "expected p_id to be a text, not blank, without NUL; got None"),
-        ('{"q_id": "q", "p_id": " ", "score": 1}', "got ' '"),
-        ('{"q_id": "q", "p_id": "a\\u0000b", "score": 1}', "without NUL"),
-        ('{"q_id": "q", "p_id": "d", "score": "1"}', "expected score to be a whole number, got '1'"),
-        ('{"q_id": "q", "p_id": "d", "score": 0.5}', "got 0.5"),
-        ('{"q_id": "q", "p_id": "d"}', "got None"),
-    ],
-)
-def test_a_bad_json_judgement_is_named_with_its_line(qrels_file, record, message):
-    with pytest.raises(DataError) as caught:
-        read_qrels(qrels_file(f'{{"q_id": "q", "p_id": "x", "score": 1}}\n{record}\n'))
-
-    assert ":2: " in str(caught.value)
-    assert message in str(caught.value)
-
-
-def test_empty_qrels_are_refused(qrels_file):
-    with pytest.raises(DataError, match="expected judgements, got an empty file"):
-        read_qrels(qrels_file("\n"))
+    assert [record.message.split(": ")[1] for record in caplog.records] == [
+        "2 lines of qrels repeat an earlier judgement, e.g. 'q1 d1', 'q1 d1'"
+    ]

@@ -54,6 +54,38 @@ def test_a_path_may_name_the_task_and_may_be_a_trec_run(task: Task, tmp_path: Pa
         first_stage({"candidates": f"{tmp_path}/other.parquet"}).inputs(task, "cpu")
 
 
+def test_a_query_that_our_own_run_found_nothing_for_has_an_empty_list(task: Task, tmp_path: Path) -> None:
+    path = tmp_path / "own.trec"
+    write_run(path, Run(tag="t", rankings={"q1": in_order(DENSE["q1"]), "q2": (), "q3": ()}))
+    found = first_stage({"candidates": str(path)})
+
+    assert ranked(found, task) == {"q1": DENSE["q1"], "q2": [], "q3": []}
+    # a search for some of the queries, none of which the run answers
+    assert found.find(task, task.queries[1:2], 10).rankings == {"q2": ()}
+
+
+def test_a_run_of_another_task_is_refused(task: Task, tmp_path: Path) -> None:
+    path = tmp_path / "other.trec"
+    path.write_text("7 Q0 d1 1 2.0 t\n")
+
+    with pytest.raises(DataError) as caught:
+        ranked(first_stage({"candidates": str(path)}), task)
+
+    assert str(caught.value) == (
+        f"candidates of task 'NanoTiny': no query in common: {path} starts with '7', the task's queries with 'q1'"
+    )
+
+
+def test_candidates_of_three_columns_are_ranks_and_never_scores(task: Task, tmp_path: Path) -> None:
+    path = tmp_path / "own.tsv"
+    path.write_text("q1\td1\t2\nq1\td2\t1\n")
+    assert ranked(first_stage({"candidates": str(path)}), task)["q1"] == ["d2", "d1"]
+
+    path.write_text("q1\td1\t12.5\n")
+    with pytest.raises(DataError, match=r"own\.tsv:1: query 'q1', document 'd1' has rank '12\.5'"):
+        ranked(first_stage({"candidates": str(path)}), task)
+
+
 @pytest.mark.parametrize(("ignore", "kept"), [(None, ["q1", "d2"]), (False, ["q1", "d2"]), (True, ["d2"])])
 def test_ignore_identical_ids_holds_for_lists_too(tmp_path: Path, ignore: bool | None, kept: list[str]) -> None:
     source = write_nano(

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from r2med_ray.errors import DataError
-from r2med_ray.storage.jsonl import read_jsonl, read_lines
+from r2med_ray.storage.jsonl import Record, holds_json, read_jsonl, read_lines
 
 
 def write(path: Path, content: bytes) -> Path:
@@ -71,5 +71,27 @@ def test_a_damaged_gzip_file_is_named(tmp_path, damage):
     lines = "".join(f'{{"id": "{number * 7919}"}}\n' for number in range(50)).encode()
     path = write(tmp_path / "a.jsonl.gz", damage(gzip.compress(lines)))
 
-    with pytest.raises(DataError, match=r"a\.jsonl\.gz:\d+: the gzip file is damaged"):
+    with pytest.raises(DataError, match=r"a\.jsonl\.gz: the gzip file is damaged: \w"):
         list(read_jsonl(path))
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"a\.jsonl: can't be read: No such file"):
+        list(read_jsonl(tmp_path / "a.jsonl"))
+
+
+@pytest.mark.parametrize("name", ["qrels.jsonl", "qrels.jsonl.gz", "qrels.txt"])
+def test_r14_json_lines_are_known_by_the_name_or_by_the_first_line(tmp_path, name):
+    content = b' {"id": "1"}\n'
+    path = write(tmp_path / name, gzip.compress(content) if name.endswith(".gz") else content)
+
+    assert holds_json(path)
+    assert not holds_json(write(tmp_path / "other.txt", b"q 0 d 1\n"))
+
+
+def test_a_value_is_taken_from_the_first_field_that_is_there():
+    record = Record(Path("a.jsonl"), 3, {"id": 1, "_id": 2})
+
+    assert record.first_of(["docno", "_id", "id"]) == 2
+    with pytest.raises(DataError, match=r"a\.jsonl:3: no field docno or text; it has id, _id"):
+        record.first_of(["docno", "text"])

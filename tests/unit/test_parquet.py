@@ -47,3 +47,21 @@ def test_what_is_no_parquet_is_refused_with_its_name(tmp_path: Path) -> None:
 
     with pytest.raises(DataError, match=r"x\.parquet: no Parquet file"):
         list(read_rows(tmp_path / "x.parquet"))
+
+
+def test_changed_bytes_inside_a_table_are_refused_with_its_name(tmp_path: Path) -> None:
+    [path] = write_parts(tmp_path, list(range(1000)))
+    raw = path.read_bytes()
+    path.write_bytes(raw[:4] + bytes(len(raw) // 2) + raw[4 + len(raw) // 2 :])  # the footer stays whole
+
+    with pytest.raises(DataError, match=r"x-00000-of-00001\.parquet: "):
+        list(read_rows(path))
+
+
+def test_a_text_that_is_no_utf8_is_refused_with_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    bad = pa.StringArray.from_buffers(1, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff"))
+    pq.write_table(pa.table({"text": bad}), path)
+
+    with pytest.raises(DataError, match=r"x\.parquet: can't be read: 'utf-8' codec can't decode"):
+        list(read_rows(path))

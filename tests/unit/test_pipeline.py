@@ -100,6 +100,19 @@ def test_fusion_and_reranking_come_in_this_order() -> None:
     assert [type(demand).__name__ for demand in demands] == ["Expect", "Expect", "Find", "Find", "Read", "Score"]
 
 
+def test_the_queries_that_a_first_stage_finds_nothing_for_are_told_though_another_one_answers_them() -> None:
+    parts = system(retrievers=["bm25", "bm25-r2med"], fusion={})
+
+    def everything(find: Find) -> Run:
+        return Run(tag="all", rankings={query.query_id: (ScoredDoc("d4", 1.0),) for query in find.queries})
+
+    searches = {"bm25": fixed(d4=3), "bm25-r2med": everything}
+    result, _ = ranked(parts, lambda find: searches[find.first_stage.label](find))
+
+    assert result.found_nothing == {"bm25": ("q3",)}
+    assert ids(result, "q3") == ["d4"]
+
+
 def test_a_part_says_what_it_is_going_to_need_before_it_asks_for_anything() -> None:
     rewriter = {"method": "lamer", "llm": "qwen-7b", "candidates": {"retriever": "bm25-r2med"}}
     parts = system(rewriter=rewriter, reranker={"model": "listwise-qwen-7b"})

@@ -28,6 +28,18 @@ def test_mt07_unanswered_queries_are_counted():
     assert "second: queries without an answer (1)." in reading_notes(record())
 
 
+def test_the_queries_that_a_first_stage_ranks_nothing_for_are_counted_per_task():
+    alone = replace(RESULTS[0], found_nothing={"candidates:own.trec": ("q1", "q2"), "bm25": ("q2",)})
+
+    notes = [note for note in reading_notes(record(results=(alone, *RESULTS[1:]))) if "ranks nothing" in note]
+
+    assert notes == [
+        "first on Alpha: queries that candidates:own.trec ranks nothing for (2).",
+        "first on Alpha: queries that bm25 ranks nothing for (1).",
+    ]
+    assert not [note for note in reading_notes(record()) if "ranks nothing" in note]
+
+
 def test_queries_that_are_used_as_they_are_stand_apart_from_flags():
     changed = replace(RESULTS[0], flagged={"empty": ("q1",)}, unchanged=("q1",))
 

@@ -7,6 +7,7 @@ import pytest
 
 from r2med_ray import open_workbench
 from r2med_ray.errors import ConfigError, DataError
+from r2med_ray.evaluation.trec import read_run, write_run
 from r2med_ray.types import Document, Query
 from r2med_ray.workbench.own_data import own_documents, own_qrels, own_queries
 
@@ -52,6 +53,12 @@ def test_another_grade_is_refused(grade: Any) -> None:
         own_qrels({"q": {"d": grade}}, "t")
 
 
+@pytest.mark.parametrize("qrels", [{1: {"d": 1}}, {"q": {1: 1}}])
+def test_an_id_of_a_judgement_that_is_no_text_is_refused(qrels: Any) -> None:
+    with pytest.raises(DataError, match=r"t: qrels of query .*: id is 1; expected a text"):
+        own_qrels(qrels, "t")
+
+
 def test_judgements_of_another_shape_are_refused() -> None:
     with pytest.raises(DataError, match=r"t: query 'q': expected document id → grade, got \['d'\]"):
         own_qrels({"q": ["d"]}, "t")  # type: ignore[dict-item]
@@ -67,3 +74,29 @@ def test_a_search_for_no_documents_is_refused(tmp_path: Path, k: Any) -> None:
             bench.rank(task, "bm25")  # type: ignore[arg-type]
         with pytest.raises(ConfigError, match="a task needs a name"):
             bench.task("", documents={"1": "a"})
+
+
+def test_a_run_of_our_own_is_used_as_candidates_though_a_query_got_no_hit(tmp_path: Path) -> None:
+    path = tmp_path / "bm25.trec"
+    with open_workbench(tmp_path / "store") as bench:
+        task = bench.task(
+            "t",
+            documents={"d1": "fever", "d2": "fever cough", "d3": "rash"},
+            queries={"q1": "fever cough", "q2": "vertigo"},
+            qrels={"q1": {"d2": 1}, "q2": {"d3": 1}},
+        )
+        first = bench.rank(task, {"retriever": "bm25"})
+        write_run(path, first.run)
+        again = bench.rank(task, {"retriever": {"candidates": str(path)}})
+        evaluation = bench.measure(again.run, task, "RR")
+        scored = bench.score("maxsim-minilm", task, read_run(path))
+
+    # d2 has both words of q1 and is its positive; no document has the word of q2
+    assert path.read_text().split()[:3] == ["q1", "Q0", "d2"]
+    assert {query_id: [hit.doc_id for hit in hits] for query_id, hits in again.run.rankings.items()} == {
+        "q1": ["d2", "d1"],
+        "q2": [],
+    }
+    assert again.found_nothing == {f"candidates:{path}": ("q2",)}
+    assert (evaluation.means["RR"], evaluation.num_queries, evaluation.num_unanswered) == (0.5, 2, 1)
+    assert scored.rankings["q2"] == ()

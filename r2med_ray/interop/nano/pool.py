@@ -16,11 +16,11 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from r2med_ray.corpus.ids import IdReader
 from r2med_ray.corpus.layouts import LAYOUTS
 from r2med_ray.corpus.readers import read_documents, read_qrels, read_queries
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.errors import DataError
+from r2med_ray.storage.ids import IdReader
 from r2med_ray.types import DocId, Document, Qrels, Query, QueryId
 
 NUM_QUERIES = 200

@@ -47,7 +47,7 @@ class IdReader:
         if isinstance(value, int) and not isinstance(value, bool):
             self._integers.add(str(value))
             return str(value)
-        if not isinstance(value, str) or not value.strip() or not _WORD.fullmatch(value):
+        if not isinstance(value, str) or not _WORD.fullmatch(value) or value.isspace():
             raise DataError(
                 f"{where}: {value!r:.80} is no id; expected a text that is not blank and holds no white space and no "
                 "NUL, which would break a run file: write e.g. `_` instead, in corpus, queries and qrels alike"

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from r2med_ray.corpus.ids import IdReader, Tally
 from r2med_ray.errors import DataError
+from r2med_ray.storage.ids import IdReader, Tally
 
 
 def test_mt09_an_integer_becomes_its_digits_and_text_stays_as_it_is():
