@@ -188,12 +188,15 @@ def test_no_kind_makes_up_its_last_layer(kind: str, head: str, tmp_path: Path) -
         KINDS[kind](folder)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("architecture", ["Llama", "Qwen3", "Gemma", "GPTNeoX", "ModernBert", "Roberta", "MPNet"])
-def test_networks_of_transformers_keep_the_tensors_that_they_have(architecture: str, tmp_path: Path) -> None:
+def test_networks_of_transformers_keep_the_tensors_that_they_have(
+    architecture: str, dtype: str, tmp_path: Path
+) -> None:
     heads = {"num_key_value_heads": 2, "head_dim": 16} if architecture in ("Llama", "Qwen3", "Gemma") else {}
     config = getattr(transformers, f"{architecture}Config")(**tiny_checkpoints.SMALL, **heads, pad_token_id=0)
     tiny_checkpoints.save(tmp_path, f"{architecture}Model", config, tiny_checkpoints.tokenizer())
-    model = transformers.AutoModel.from_pretrained(tmp_path)
+    model = transformers.AutoModel.from_pretrained(tmp_path, dtype=dtype)
     before = {name: value.clone() for name, value in model.named_buffers()}
 
     rebuild_unread("encoder 'm'", model)

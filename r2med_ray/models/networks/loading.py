@@ -41,14 +41,13 @@ def whole_checkpoints(owner: str, *, may_lack: Sequence[str] = ()) -> Iterator[N
 
     original = PreTrainedModel.__dict__["from_pretrained"]
 
-    def from_pretrained(
-        cls: Any, /, folder: Any, *args: Any, output_loading_info: bool = False, **settings: Any
-    ) -> Any:
-        model, report = original.__func__(cls, folder, *args, output_loading_info=True, **settings)
+    def from_pretrained(cls: Any, /, *args: Any, output_loading_info: bool = False, **settings: Any) -> Any:
+        model, report = original.__func__(cls, *args, output_loading_info=True, **settings)
         missing = sorted(name for name in report["missing_keys"] if not name.startswith(tuple(may_lack)))
         if missing:
             raise DataError(
-                f"{owner}: {len(missing)} weights of {type(model).__name__} are not in {folder}, e.g. {missing[0]!r}"
+                f"{owner}: {len(missing)} weights of {type(model).__name__} are not in {model.name_or_path}, "
+                f"e.g. {missing[0]!r}"
             )
         rebuild_unread(owner, model)
         return (model, report) if output_loading_info else model
