@@ -14,6 +14,7 @@ LATE = LateInteractionRow(name="l", model="org/m", revision=COMMIT, max_length=5
 CHANGES: list[dict[str, Any]] = [
     {"model": "org/other"}, {"revision": COMMIT[::-1]}, {"dtype": "bfloat16"}, {"max_length": 9},
     {"query_max_length": 9}, {"query_prompt": ""}, {"document_prompt": "d: "},
+    {"trust_remote_code": True},
 ]  # fmt: skip
 
 
@@ -25,6 +26,13 @@ def test_en11_whatever_changes_a_sparse_vector_changes_its_key(change: dict[str,
 @pytest.mark.parametrize("change", [*CHANGES, {"projection": "none"}])
 def test_en11_whatever_changes_a_token_vector_changes_its_key(change: dict[str, Any]) -> None:
     assert LATE.model_copy(update=change).encoding_inputs() != LATE.encoding_inputs()
+
+
+def test_only_a_sparse_vector_in_half_precision_has_another_key_for_its_last_layer() -> None:
+    half = SPARSE.model_copy(update={"dtype": "float16"}).encoding_inputs()
+
+    assert half["last_layer"] == "float32"
+    assert "last_layer" not in SPARSE.encoding_inputs()
 
 
 def test_en11_documents_are_not_encoded_again_for_another_query_setting() -> None:

@@ -10,11 +10,11 @@ import transformers
 from sentence_transformers.base.modules import Router, Transformer
 from sentence_transformers.sparse_encoder.modules import SparseStaticEmbedding, SpladePooling
 
-from r2med_ray.errors import NotAtHand
+from r2med_ray.errors import ConfigError, NotAtHand
 from r2med_ray.models.catalog.checkpoints import SparseRow
 from r2med_ray.models.networks.sparse_encoders import SparseEncoder
 from r2med_ray.types import Document, FloatMatrix
-from tests.unit.tiny_checkpoints import SMALL, save, tokenizer
+from tests.unit.tiny_checkpoints import MINILM, SMALL, bert, save, tokenizer
 
 TEXTS = [
     "aspirin after a heart attack",
@@ -86,6 +86,28 @@ def test_a_query_that_is_looked_up_has_an_entry_per_different_token(documents_on
     # In MiniLM's vocabulary `fever` is 9016 and `insulin` is 22597. Special tokens have no entry.
     assert weights_NV.indices.tolist() == [9016, 22597]
     assert weights_NV.data.tolist() == pytest.approx([9.016, 22.597])
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_ties_no_documents_for_a_query_of_one_entry(splade: Path, dtype: str) -> None:
+    texts = [Document(doc_id=str(number), text=f"fever {number} and cough") for number in range(200)]
+
+    weights_NV = encoder(splade, dtype=dtype).encode_documents(texts).toarray()
+
+    # The score for a query of one entry is the document's weight of it. As bfloat16, weights between 1 and 2 have one
+    # of 128 values, and as float16 one of 1,024.
+    entry = int(np.argmax((weights_NV > 0).sum(axis=0)))
+    in_half = torch.tensor(weights_NV[:, entry]).to(getattr(torch, dtype)).tolist()
+    different = len(set(weights_NV[:, entry].tolist()))
+    assert len(set(in_half)) < different
+    assert different > 195
+    assert np.abs(weights_NV - encoder(splade).encode_documents(texts).toarray()).max() < 0.1
+
+
+def test_a_dense_encoder_is_refused_instead_of_getting_random_sparse_weights(tmp_path: Path) -> None:
+    for folder in (bert(tmp_path), MINILM):
+        with pytest.raises(ConfigError, match=r"model 's': .* is no sparse encoder, .* random weights"):
+            encoder(folder)
 
 
 def test_only_the_entries_of_greatest_weight_are_kept(splade: Path) -> None:

@@ -84,3 +84,17 @@ def test_an_answer_that_is_no_token_is_refused(folder: Path):
 def test_a_template_that_leaves_no_room_is_refused(folder: Path):
     with pytest.raises(ConfigError, match="'tiny': prefix and suffix take all of its 4 tokens"):
         scorer(folder, max_length=4)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_ties_no_candidates_because_the_answers_are_compared_in_float32(folder: Path, dtype: str):
+    pairs = [
+        ("fever and rash after travel", f"measles {'and cough ' * (number % 9)}{number}") for number in range(80)
+    ]
+
+    scores = scorer(folder, dtype=dtype).score_pairs(pairs)
+
+    # A product in bfloat16 has 8 digits, so the scores, which lie within -2 and 2, would share few values.
+    in_half = torch.tensor(scores).to(getattr(torch, dtype)).tolist()
+    assert len(set(in_half)) < len(set(scores)) == len(pairs)
+    assert scores == pytest.approx(scorer(folder).score_pairs(pairs), abs=0.1)

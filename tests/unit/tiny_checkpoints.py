@@ -146,3 +146,136 @@ def remote_code(folder: Path) -> Path:
     save_file({"table.weight": torch.randn(VOCABULARY, 4)}, folder / "model.safetensors", metadata={"format": "pt"})
     tokenizer().save_pretrained(folder)
     return folder
+
+
+BUFFERS_CODE = '''
+import torch
+from torch import nn
+from transformers import AutoTokenizer, PretrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput, CausalLMOutput, MaskedLMOutput, SequenceClassifierOutput
+
+
+class WaveConfig(PretrainedConfig):
+    model_type = "wave"
+
+    def __init__(self, vocab_size=8, hidden_size=8, noise=False, **kwargs):
+        super().__init__(**kwargs)
+        self.vocab_size, self.hidden_size, self.noise = vocab_size, hidden_size, noise
+
+
+class WavePreTrained(PreTrainedModel):
+    config_class = WaveConfig
+    base_model_prefix = "model"
+    _keys_to_ignore_on_load_missing = [r"position_ids"]
+
+    def _init_weights(self, module):
+        pass
+
+
+class WaveModel(WavePreTrained):
+    """A state is the mean, over a token and the tokens before it, of a row of the table times a wave of positions."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.table = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.mix = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
+        rates = 10 ** -(torch.arange(config.hidden_size) / config.hidden_size)
+        waves = torch.cos(torch.outer(torch.arange(512), rates))
+        self.register_buffer("waves", waves, persistent=False)
+        self.register_buffer("position_ids", torch.arange(512))
+        self.shift = torch.tensor(2.0)
+        if config.noise:
+            self.register_buffer("noise", torch.randn(config.hidden_size), persistent=False)
+        self.post_init()
+
+    def get_input_embeddings(self):
+        return self.table
+
+    def forward(self, input_ids, attention_mask=None, **kwargs):
+        places = self.position_ids[: input_ids.shape[1]]
+        states = self.mix(self.table(input_ids) * (self.shift + self.waves[places]))
+        return BaseModelOutput(last_hidden_state=states.cumsum(1) / (places + 1).unsqueeze(-1))
+
+    def encode(self, prompts, instruction="", max_length=512):
+        tokens = AutoTokenizer.from_pretrained(self.config._name_or_path)
+        return torch.stack([
+            self(tokens(instruction + prompt, return_tensors="pt").input_ids).last_hidden_state[0].mean(dim=0)
+            for prompt in prompts
+        ])
+
+
+class WaveForMaskedLM(WavePreTrained):
+    output = MaskedLMOutput
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.model = WaveModel(config)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.post_init()
+
+    def get_output_embeddings(self):
+        return self.lm_head
+
+    def get_decoder(self):
+        return self.model
+
+    def forward(self, input_ids, attention_mask=None, **kwargs):
+        return self.output(logits=self.lm_head(self.model(input_ids).last_hidden_state))
+
+
+class WaveForCausalLM(WaveForMaskedLM):
+    output = CausalLMOutput
+
+
+class WaveForSequenceClassification(WavePreTrained):
+    def __init__(self, config):
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        self.model = WaveModel(config)
+        self.score = nn.Linear(config.hidden_size, config.num_labels, bias=False)
+        self.post_init()
+
+    def forward(self, input_ids, attention_mask=None, **kwargs):
+        """As in classifiers of transformers: the last token that is not the padding token."""
+        states = self.model(input_ids).last_hidden_state
+        real = input_ids != self.config.pad_token_id
+        last = (torch.arange(input_ids.shape[1]) * real).argmax(-1)
+        return SequenceClassifierOutput(logits=self.score(states)[torch.arange(len(input_ids)), last])
+'''
+
+
+def own_buffers(folder: Path, *, without: str = "", **changes: object) -> Path:
+    """Save a checkpoint with code for every kind of network. The code makes three tensors that no file holds.
+
+    Args:
+        folder: a new folder.
+        without: a weight that the file lacks.
+        **changes: of `config.json`.
+    """
+    folder.mkdir(parents=True)
+    (folder / "modeling_wave.py").write_text(BUFFERS_CODE, encoding="utf-8")
+    heads = ("ForMaskedLM", "ForCausalLM", "ForSequenceClassification")
+    classes = {f"AutoModel{head}": f"modeling_wave.Wave{head}" for head in heads}
+    classes |= {"AutoConfig": "modeling_wave.WaveConfig", "AutoModel": "modeling_wave.WaveModel"}
+    config = {"model_type": "wave", "vocab_size": VOCABULARY, "hidden_size": 8, "auto_map": classes, "num_labels": 1}
+    config |= {"architectures": ["WaveForSequenceClassification", "WaveForMaskedLM"], **changes}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    torch.manual_seed(0)
+    shapes = {"model.table": (VOCABULARY, 8), "model.mix": (8, 8), "lm_head": (VOCABULARY, 8), "score": (1, 8)}
+    weights = {f"{name}.weight": torch.randn(shape) for name, shape in shapes.items()}
+    weights.pop(without, None)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    tokenizer().save_pretrained(folder)
+    return folder
+
+
+def with_mean_pooling(folder: Path) -> Path:
+    """Make a folder a checkpoint of sentence-transformers, which takes the mean over tokens."""
+    rooms = {"": "sentence_transformers.base.modules.Transformer"}
+    rooms |= {"1_Pooling": "sentence_transformers.sentence_transformer.modules.Pooling"}
+    modules = [{"idx": at, "name": str(at), "path": path, "type": rooms[path]} for at, path in enumerate(rooms)]
+    (folder / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
+    (folder / "1_Pooling").mkdir()
+    settings = {"word_embedding_dimension": 8, "pooling_mode_mean_tokens": True}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+    return folder

@@ -68,6 +68,7 @@ class CheckpointRow(Row):
         """
         return {
             "model": sources.identity(self.model, self.revision),
+            **self.loading_inputs(),
             "dtype": self.resolved_dtype(device),
             "libraries": library_versions(),
             **{name: self.side_inputs(name) for name in SIDES if side in (None, name)},
@@ -81,6 +82,10 @@ class SparseRow(CheckpointRow):
     """Entries kept of a document: those of the greatest weight. If left out, all entries are kept."""
 
     query_max_active_dims: int | None = Field(default=None, ge=1)
+
+    def encoding_inputs(self, *, device: str = "auto", side: Side | None = None) -> dict[str, Any]:
+        inputs = super().encoding_inputs(device=device, side=side)
+        return inputs if inputs["dtype"] == "float32" else inputs | {"last_layer": "float32"}
 
     def side_inputs(self, side: Side) -> dict[str, Any]:
         dims = self.query_max_active_dims if side == "query" else self.max_active_dims

@@ -175,6 +175,7 @@ class EncoderRow(OwnClassRow):
         return {
             **self.model_dump(include=_VECTOR_KEYS),
             **self.class_inputs(),
+            **self.loading_inputs(),
             "dtype": self.resolved_dtype(device),
             "libraries": library_versions(),
             **{

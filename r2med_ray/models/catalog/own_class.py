@@ -30,6 +30,9 @@ class OwnClassRow(Row):
         """Return what the class adds to an artefact's key; an empty dictionary if the row names no class."""
         return {"class": self.class_, "version": self.version} if self.class_ else {}
 
+    def loading_inputs(self) -> dict[str, str]:
+        return {} if self.class_ else super().loading_inputs()
+
     def class_modules(self) -> tuple[PythonModule, ...]:
         """Return the module that must be importable; no module if the row names no class."""
         if not self.class_:

@@ -159,9 +159,14 @@ class RerankerRow(OwnClassRow):
             "max_length": self.max_length,
             "score_class": self.score_class,
             **self.class_inputs(),
+            **self.loading_inputs(),
             "dtype": self.resolved_dtype(device),
             "libraries": library_versions(),
         }
+        if self.kind == "cross-encoder":  # the row doesn't know which checkpoints have a score for every token
+            inputs["last_layer"] = "float32, at the last real token"
+        elif self.kind == "yes-no" and inputs["dtype"] != "float32":
+            inputs["last_layer"] = "float32"
         if self.model:
             inputs["model"] = sources.identity(self.model, self.revision)
         if self.adapter:

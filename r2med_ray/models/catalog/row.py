@@ -66,6 +66,10 @@ class Row(BaseModel):
             return self.dtype
         return best_dtype(best_device() if device == "auto" else device)
 
+    def loading_inputs(self) -> dict[str, str]:
+        """Return what a key says about the loading of a checkpoint with code of its own; nothing for other rows."""
+        return {"tensors_in_no_file": "built on the CPU"} if self.trust_remote_code else {}
+
     def needs(self) -> Needs:
         """Return what must be there before the model can be used."""
         return Needs(memory_gb=self.memory_gb)

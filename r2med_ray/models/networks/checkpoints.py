@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from r2med_ray.errors import ConfigError, DataError
+from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.devices import Dtype
 from r2med_ray.models.catalog.encoders import EncoderRow
 from r2med_ray.models.catalog.sources import locate
+from r2med_ray.models.networks.loading import whole_checkpoints
 from r2med_ray.models.networks.pooling import POOLINGS, without_prompt
 
 if TYPE_CHECKING:
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 Features: TypeAlias = Mapping[str, "Tensor"]
 """`input_ids`, `attention_mask` and further keys of the tokenizer: int64 of shape (B, T), padded on the right."""
+
+
+NOT_READ = ("pooler.",)
+"""Beginnings of the names of weights that no network for token vectors reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +52,8 @@ def load_network(row: EncoderRow, device: str, dtype: Dtype) -> Network:
     """Load the checkpoint that reads a row's queries, for inference.
 
     Raises:
-        ConfigError, DataError: the checkpoint isn't there (see `sources.locate`), or doesn't fit its row.
+        ConfigError, DataError, OwnCodeError: the checkpoint isn't there (see `sources.locate`), isn't whole (see
+            `loading.whole_checkpoints`), or doesn't fit its row.
     """
     if row.class_ or row.pooling == "encode":
         maker = f"class {row.class_}" if row.class_ else "`pooling: encode`"
@@ -61,20 +67,12 @@ def load_model(folder: Path, row: EncoderRow, dtype: Dtype) -> Any:
     """Load the network that a checkpoint's `config.json` describes.
 
     Raises:
-        DataError: weights are missing. transformers would fill them with random numbers.
+        DataError, OwnCodeError: see `loading.whole_checkpoints`.
     """
     from transformers import AutoModel
 
-    model, report = AutoModel.from_pretrained(
-        folder, dtype=dtype, trust_remote_code=row.trust_remote_code, output_loading_info=True
-    )
-    missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
-    if missing:
-        raise DataError(
-            f"encoder {row.name!r}: {len(missing)} weights of {type(model).__name__} are not in {folder}, "
-            f"e.g. {missing[0]!r}"
-        )
-    return model
+    with whole_checkpoints(f"encoder {row.name!r}", may_lack=NOT_READ):
+        return AutoModel.from_pretrained(folder, dtype=dtype, trust_remote_code=row.trust_remote_code)
 
 
 def _backbone(folder: Path, row: EncoderRow, device: str, dtype: Dtype) -> Network:
@@ -120,9 +118,10 @@ def _sentence_transformer(folder: Path, row: EncoderRow, device: str, dtype: Dty
             f"encoder {row.name!r}: `pooling: model` needs a checkpoint of sentence-transformers, and {folder} "
             f"has no modules.json; give `pooling: mean`, `cls` or `last`"
         )
-    model: Any = SentenceTransformer(
-        str(folder), device=device, trust_remote_code=row.trust_remote_code, model_kwargs={"dtype": dtype}
-    ).eval()
+    with whole_checkpoints(f"encoder {row.name!r}", may_lack=NOT_READ):
+        model: Any = SentenceTransformer(
+            str(folder), device=device, trust_remote_code=row.trust_remote_code, model_kwargs={"dtype": dtype}
+        ).eval()
     if isinstance(model[0], StaticEmbedding):
         return _static_embedding(model, device)
     require_plain_text(model[0], row.name)

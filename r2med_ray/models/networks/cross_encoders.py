@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from r2med_ray.errors import ConfigError
+from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.models.catalog.devices import batch_limits
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.checkpoints import longest_input, require_plain_text
+from r2med_ray.models.networks.last_layers import ClassifierHead, last_layer
+from r2med_ray.models.networks.loading import whole_checkpoints
 from r2med_ray.models.networks.token_budget import pad, plan_batches, run_batches
 
 if TYPE_CHECKING:
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
 
 
 class CrossEncoderScorer:
-    """Scores pairs of any queries with the raw logit of a sequence classifier.
+    """Scores pairs of any queries with the raw logit of a sequence classifier, computed in float32.
+
+    A classifier that is a causal language model reads the last real token, whatever its padding token is.
 
     Args:
         row: how the checkpoint is used. `max_length` is lowered to what tokenizer and positions allow.
@@ -30,11 +34,11 @@ class CrossEncoderScorer:
     Raises:
         ConfigError: the checkpoint has several classes, and the row doesn't say which one is the score; or see
             `sources.locate`.
-        DataError: see `sources.locate`.
+        DataError, OwnCodeError: see `sources.locate` and `loading.whole_checkpoints`.
     """
 
     def __init__(self, row: RerankerRow, *, device: str, token_budget: int = 16_384) -> None:
-        model, self._tokenizer, self._logits, classes = _load(row, device)
+        _, model, self._tokenizer, self._logits, classes = _load(row, device)
         self._max_length = min(row.max_length, longest_input(self._tokenizer, model))
         self._class = _score_class(row, classes)
         self._prompts = row.query_prompt, row.document_prompt
@@ -76,6 +80,9 @@ class CrossEncoderScorer:
 
 
 class _Classifier(NamedTuple):
+    module: Any
+    """All layers: the model, and what sentence-transformers may put after it."""
+
     model: Any
     tokenizer: Any
     logits: Callable[[Mapping[str, "Tensor"]], "Tensor"]
@@ -87,38 +94,68 @@ class _Classifier(NamedTuple):
 def _load(row: RerankerRow, device: str) -> _Classifier:
     """Load a classifier with sentence-transformers, or a backbone and an adapter that together are a classifier."""
     folder = locate(row.model, row.revision)
-    if row.adapter:
-        return _load_merged(folder, row, device)
+    network = _merged(folder, row, device) if row.adapter else _cross_encoder(folder, row, device)
+    layer = last_layer(network.module, network.classes, row.resolved_dtype(device), f"reranker {row.name!r}")
+    # Code that comes with a checkpoint may look for the padding token, and many classifiers need to know some token.
+    config = network.model.config
+    config.pad_token_id = config.get_text_config().pad_token_id = network.tokenizer.pad_token_id or 0
+    if layer is None:
+        return network
+    head = ClassifierHead(network.model, layer, f"reranker {row.name!r}")
+    return network._replace(logits=lambda features: head.read(network.logits, features))
+
+
+def _cross_encoder(folder: Path, row: RerankerRow, device: str) -> _Classifier:
     from sentence_transformers import CrossEncoder
+    from sentence_transformers.cross_encoder.modules import LogitScore
 
     _require_classifier(folder, row.name)
-    scorer: Any = CrossEncoder(
-        str(folder),
-        device=device,
-        trust_remote_code=row.trust_remote_code,
-        model_kwargs={"dtype": row.resolved_dtype(device)},
-    ).eval()
+    with whole_checkpoints(f"reranker {row.name!r}"):
+        scorer: Any = CrossEncoder(
+            str(folder),
+            device=device,
+            trust_remote_code=row.trust_remote_code,
+            model_kwargs={"dtype": row.resolved_dtype(device)},
+        ).eval()
     require_plain_text(scorer[0], row.name)
+    if any(isinstance(module, LogitScore) for module in scorer):
+        raise ConfigError(
+            f"reranker {row.name!r}: {folder} holds a language model whose score is the logit of a word; "
+            f"give `kind: yes-no`"
+        )
     return _Classifier(
-        scorer[0].model, scorer.tokenizer, lambda features: scorer(features)["scores"], scorer.num_labels
+        scorer, scorer[0].model, scorer.tokenizer, lambda features: scorer(features)["scores"], scorer.num_labels
     )
 
 
-def _load_merged(folder: Path, row: RerankerRow, device: str) -> _Classifier:
+def _merged(folder: Path, row: RerankerRow, device: str) -> _Classifier:
     """Merge LoRA weights into their backbone, as RankLLaMA is published (Ma et al. 2023, arXiv 2310.08319)."""
-    from peft import PeftModel
+    import peft
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    backbone: Any = AutoModelForSequenceClassification.from_pretrained(
-        folder, num_labels=1, dtype=row.resolved_dtype(device)
-    )
     adapter = locate(row.adapter, row.adapter_revision)
-    model = PeftModel.from_pretrained(backbone, adapter).merge_and_unload().to(device).eval()
-    if tokenizer.pad_token_id is None:
-        tokenizer.pad_token = tokenizer.unk_token or tokenizer.eos_token
-    model.config.pad_token_id = tokenizer.pad_token_id  # the head reads the last token before the padding
-    return _Classifier(model, tokenizer, lambda features: model(**features).logits, model.config.num_labels)
+    weights = peft.load_peft_weights(str(adapter), device="cpu")
+    heads = [name.removeprefix("base_model.model.") for name in weights if "lora_" not in name]
+    with whole_checkpoints(f"reranker {row.name!r}", may_lack=heads):
+        backbone: Any = AutoModelForSequenceClassification.from_pretrained(
+            folder, num_labels=1, dtype=row.resolved_dtype(device), trust_remote_code=row.trust_remote_code
+        )
+    config = peft.PeftConfig.from_pretrained(str(adapter))
+    config.base_model_name_or_path = None  # where the adapter was trained, the backbone had another place
+    adapted: Any = peft.get_peft_model(backbone, config)
+    try:
+        unlike: Any = peft.set_peft_model_state_dict(adapted, weights)
+    except KeyError as error:  # of a layer that is to be taken whole from the adapter
+        raise DataError(f"reranker {row.name!r}: the weight {error} is not in {adapter}") from error
+    missing = [name for name in unlike.missing_keys if ".default" in name]
+    if missing or unlike.unexpected_keys:
+        raise DataError(
+            f"reranker {row.name!r}: the adapter in {adapter} doesn't fit {folder}: it lacks {len(missing)} weights, "
+            f"and has {len(unlike.unexpected_keys)} others, e.g. {[*missing, *unlike.unexpected_keys][0]!r}"
+        )
+    model = adapted.merge_and_unload().to(device).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=row.trust_remote_code)
+    return _Classifier(model, model, tokenizer, lambda features: model(**features).logits, model.config.num_labels)
 
 
 def _require_classifier(folder: Path, name: str) -> None:

@@ -21,6 +21,8 @@ from r2med_ray.models.catalog.devices import batch_limits
 from r2med_ray.models.catalog.row import Side
 from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.checkpoint_batches import CheckpointBatches
+from r2med_ray.models.networks.checkpoints import NOT_READ
+from r2med_ray.models.networks.loading import whole_checkpoints
 from r2med_ray.types import Document
 
 TokenVectors: TypeAlias = npt.NDArray[np.float16]
@@ -39,7 +41,8 @@ class LateInteractionEncoder:
     """
 
     def __init__(self, row: LateInteractionRow, *, device: str, token_budget: int) -> None:
-        model = _load(row, locate(row.model, row.revision), device)
+        with whole_checkpoints(f"model {row.name!r}", may_lack=NOT_READ):
+            model = _load(row, locate(row.model, row.revision), device)
         self._batches = CheckpointBatches(row, model, batch_limits(device, token_budget))
 
     def encode_queries(self, texts: Sequence[str]) -> list[TokenVectors]:

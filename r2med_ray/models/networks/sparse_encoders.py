@@ -9,13 +9,18 @@ Shape letters: B texts of a call, V entries of the vocabulary.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.checkpoints import SparseRow
 from r2med_ray.models.catalog.devices import BatchLimits, batch_limits
 from r2med_ray.models.catalog.row import Side
 from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.checkpoint_batches import CheckpointBatches
+from r2med_ray.models.networks.checkpoints import NOT_READ
+from r2med_ray.models.networks.last_layers import last_layer, multiply_in_float32
+from r2med_ray.models.networks.loading import whole_checkpoints
 from r2med_ray.types import Document
 
 if TYPE_CHECKING:
@@ -40,15 +45,7 @@ class SparseEncoder:
     """
 
     def __init__(self, row: SparseRow, *, device: str, token_budget: int) -> None:
-        from sentence_transformers import SparseEncoder as Checkpoint
-
-        model = Checkpoint(
-            str(locate(row.model, row.revision)),
-            device=device,
-            trust_remote_code=row.trust_remote_code,
-            model_kwargs={"dtype": row.resolved_dtype(device)},
-            local_files_only=True,
-        ).eval()
+        model = _load(row, locate(row.model, row.revision), device)
         _take_maximum_first(model)
         self._dims = {"query": row.query_max_active_dims, "document": row.max_active_dims}
         self._vocabulary = len(model.tokenizer)
@@ -77,6 +74,40 @@ class SparseEncoder:
 
         self._batches.run(texts, side, take)
         return vstack(rows, format="csr")[np.argsort(positions)] if rows else csr_array((0, self._vocabulary))
+
+
+def _load(row: SparseRow, folder: Path, device: str) -> Any:
+    """Load a checkpoint whose weights of entries are computed in float32 from the logits on.
+
+    In bfloat16, the weight of an entry has 8 digits, so many documents would have the same score for a short query.
+    """
+    from sentence_transformers import SparseEncoder as Checkpoint
+    from sentence_transformers.base.modules import Transformer
+    from sentence_transformers.sparse_encoder.modules import SparseAutoEncoder
+
+    owner = f"model {row.name!r}"
+    dtype = row.resolved_dtype(device)
+    with whole_checkpoints(owner, may_lack=NOT_READ):
+        model = Checkpoint(
+            str(folder),
+            device=device,
+            trust_remote_code=row.trust_remote_code,
+            model_kwargs={"dtype": dtype},
+            local_files_only=True,
+        ).eval()
+    settings = [path for name in ("modules.json", "router_config.json") for path in folder.rglob(name)]
+    has_autoencoder = any("SparseAutoEncoder" in path.read_text(encoding="utf-8") for path in settings)
+    for module in model.modules():
+        if isinstance(module, SparseAutoEncoder) and not has_autoencoder:
+            raise ConfigError(
+                f"{owner}: {folder} is no sparse encoder, and sentence-transformers would give it random weights; a "
+                f"sparse encoder has a masked language model, or modules of its own"
+            )
+        if isinstance(module, Transformer) and module.transformer_task == "fill-mask":
+            layer = last_layer(module.model, module.model.config.vocab_size, dtype, owner)
+            if layer is not None:
+                multiply_in_float32(layer)
+    return model
 
 
 def _take_maximum_first(model: Any) -> None:

@@ -15,6 +15,7 @@ from r2med_ray.models.catalog.devices import batch_limits
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.checkpoints import longest_input
+from r2med_ray.models.networks.loading import whole_checkpoints
 from r2med_ray.models.networks.pooling import last
 from r2med_ray.models.networks.token_budget import pad, plan_batches, run_batches
 
@@ -22,7 +23,8 @@ from r2med_ray.models.networks.token_budget import pad, plan_batches, run_batche
 class YesNoScorer:
     """Scores pairs of any queries by the next token of a causal language model.
 
-    Only two rows of the output layer are computed, those of the two answers, and only at the last position.
+    Only two rows of the output layer are computed, those of the two answers, and only at the last position. They are
+    computed in float32, because many candidates have equal logits in half precision.
 
     Args:
         row: how the checkpoint is used. The pair is cut to `max_length`; prefix and suffix are kept whole.
@@ -32,7 +34,7 @@ class YesNoScorer:
     Raises:
         ConfigError: an answer is not one token of the vocabulary, or prefix and suffix leave no room for a pair; or
             see `sources.locate`.
-        DataError: see `sources.locate`.
+        DataError, OwnCodeError: see `sources.locate` and `loading.whole_checkpoints`.
     """
 
     def __init__(self, row: RerankerRow, *, device: str, token_budget: int = 16_384) -> None:
@@ -41,13 +43,14 @@ class YesNoScorer:
         folder = locate(row.model, row.revision)
         self._row = row
         self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, trust_remote_code=row.trust_remote_code)
-        model: Any = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=row.resolved_dtype(device), trust_remote_code=row.trust_remote_code
-        )
+        with whole_checkpoints(f"reranker {row.name!r}"):
+            model: Any = AutoModelForCausalLM.from_pretrained(
+                folder, dtype=row.resolved_dtype(device), trust_remote_code=row.trust_remote_code
+            )
         self._decoder = model.to(device).eval().get_decoder()
         self._decoder.config.use_cache = False
         answers = [_token_of(answer, self._tokenizer, row.name) for answer in (row.yes, row.no)]
-        self._answers_2D = model.get_output_embeddings().weight[answers]
+        self._answers_2D = model.get_output_embeddings().weight[answers].float()
         self._prefix, self._suffix = (
             self._tokenizer(text, add_special_tokens=False)["input_ids"] for text in (row.prefix, row.suffix)
         )
@@ -78,7 +81,7 @@ class YesNoScorer:
             mask_BT = torch.from_numpy(pad([[1] * len(row) for row in rows], 0)).to(self._device)
             ids_BT = torch.from_numpy(pad(rows, 0)).to(self._device)
             states_BTD = self._decoder(input_ids=ids_BT, attention_mask=mask_BT).last_hidden_state
-            yes_B, no_B = (last(states_BTD, mask_BT) @ self._answers_2D.T).float().unbind(dim=1)
+            yes_B, no_B = (last(states_BTD, mask_BT).float() @ self._answers_2D.T).unbind(dim=1)
             scores_N[batch] = yes_B - no_B
 
         with torch.inference_mode():
