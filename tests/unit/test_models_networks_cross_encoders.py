@@ -5,6 +5,7 @@ import torch
 import transformers
 from sentence_transformers import CrossEncoder
 
+from r2med_ray.cuts import Cuts
 from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.networks.cross_encoders import CrossEncoderScorer
@@ -147,3 +148,14 @@ def test_another_adapter_is_another_key(rankllama, tmp_path):
 def test_only_a_cross_encoder_takes_an_adapter():
     with pytest.raises(ValueError, match="kind 'yes-no' takes no `adapter`"):
         RerankerRow.model_validate({"name": "r", "kind": "yes-no", "model": "./m", "adapter": "./a"})
+
+
+def test_what_is_cut_off_the_texts_of_a_pair_is_counted(one_class):
+    read = scorer(one_class, max_length=23)
+    read.score_pairs([("fever " * 30, "rash " * 40), ("fever " * 30, "rash " * 4), ("fever", "rash")])
+
+    # [CLS] and two [SEP] leave 20 tokens. Pair 1: 10 and 10 are kept of 30 and 40. Pair 2: 16 and 4 of 30 and 4.
+    assert read.take_cuts() == {
+        "query": Cuts(texts=3, cut=2, tokens=61, lost=34, lengths=(23,)),
+        "document": Cuts(texts=3, cut=1, tokens=45, lost=30, lengths=(23,)),
+    }
