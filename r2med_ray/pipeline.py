@@ -12,6 +12,7 @@ from functools import partial
 
 from r2med_ray.chat import Completion
 from r2med_ray.corpus.catalog import fetcher
+from r2med_ray.cuts import PartCuts
 from r2med_ray.demands import Expect, Find, QueryRewriter, Read, Reranker, Steps
 from r2med_ray.evaluation.evaluate import Evaluation, evaluate
 from r2med_ray.evaluation.invariants import require_possible, require_same_head
@@ -27,7 +28,7 @@ from r2med_ray.retrieval.searches import combine_searches, searches_of
 from r2med_ray.rewriting.answers import FORMATS, read_completion
 from r2med_ray.rewriting.build import build_rewriter
 from r2med_ray.systems import ResolvedSystem, prompt_task
-from r2med_ray.types import Query, Repairs, Rewriting, Run, Task
+from r2med_ray.types import Query, Repairs, Reranking, Rewriting, Run, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,9 @@ class Ranked:
     rewriting: Rewriting
     repairs: Repairs
     """What was repaired in the answers of a language model that reranked."""
+
+    cuts: tuple[PartCuts, ...] = ()
+    """What was cut off the pairs that a reranker read; empty for a system without a reranker."""
 
 
 def rank(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Steps[Ranked]:
@@ -60,9 +64,12 @@ def rank(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Steps[Ra
     yield _reranking_ahead(system)
     run = yield from _search(task, system, rewriting.queries)
     repairs = Repairs()
+    cuts: tuple[PartCuts, ...] = ()
     if system.config.reranker is not None:
-        run, repairs = yield from _rerank(task, system, rewriting.queries, run)
-    return Ranked(run=Run(tag=system.name, rankings=run.rankings), rewriting=rewriting, repairs=repairs)
+        run, reranking = yield from _rerank(task, system, rewriting.queries, run)
+        repairs = reranking.repairs
+        cuts = (PartCuts.of_pairs(system.config.reranker.model, reranking.cuts),)
+    return Ranked(run=Run(tag=system.name, rankings=run.rankings), rewriting=rewriting, repairs=repairs, cuts=cuts)
 
 
 def measure(run: Run, task: Task, measures: Sequence[Measure]) -> Evaluation:
@@ -109,7 +116,7 @@ def _search(task: Task, system: ResolvedSystem, queries: Sequence[Query]) -> Ste
     return fuse(combined, config.fusion, tag=system.name, k=k) if config.fusion else combined[0]
 
 
-def _rerank(task: Task, system: ResolvedSystem, queries: Sequence[Query], first: Run) -> Steps[tuple[Run, Repairs]]:
+def _rerank(task: Task, system: ResolvedSystem, queries: Sequence[Query], first: Run) -> Steps[tuple[Run, Reranking]]:
     config = system.config.reranker
     assert config is not None
     documents = yield Read(task=task, doc_ids=head_ids(first, config.depth))
@@ -124,7 +131,7 @@ def _rerank(task: Task, system: ResolvedSystem, queries: Sequence[Query], first:
     )
     require_same_head(first, reranked, config.depth)
     require_readable(reranking, max_unusable=config.max_unusable, unit=f"{system.name} on {task.name}")
-    return reranked, reranking.repairs
+    return reranked, reranking
 
 
 def _reranker(system: ResolvedSystem) -> Reranker:
