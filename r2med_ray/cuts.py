@@ -80,8 +80,9 @@ class PartCuts:
 
     @classmethod
     def of_pairs(cls, part: str, cuts: SideCuts | None) -> Self:
-        """Return the counts of a reranker; None if they aren't known."""
-        known = cuts or {}
+        """Return the counts of a reranker; `cuts` is None if they aren't known, and empty if no pair was read."""
+        nothing: SideCuts = {"query": Cuts(), "document": Cuts()}
+        known: SideCuts = {} if cuts is None else cuts or nothing
         return cls(part=part, of="pairs", query=known.get("query"), document=known.get("document"))
 
 

@@ -125,9 +125,13 @@ def _noted(artifact: Artifact | None) -> Cuts | None:
 
 
 def _content(row: pa.Table) -> bytes:
-    """Return bytes that are equal if and only if the values are."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, row.schema) as stream:
-        stream.write_table(row)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
+    """Return bytes that are equal if and only if the values of the row are."""
+    parts: list[bytes] = []
+    for column in row.columns:
+        values = column.combine_chunks()
+        while pa.types.is_list(values.type) or pa.types.is_fixed_size_list(values.type):
+            values = values.flatten()
+            parts.append(f"{len(values)} ".encode())
+        plain = pa.types.is_primitive(values.type) and values.null_count == 0
+        parts.append(values.to_numpy().tobytes() if plain else repr(values.to_pylist()).encode())
+    return b"".join(parts)

@@ -40,6 +40,11 @@ def test_a_sum_is_unknown_if_a_part_of_it_is() -> None:
     assert sum_of_sides([{"query": ONE}, None]) is None
 
 
+def test_a_reranker_that_read_no_pair_cut_nothing() -> None:
+    assert PartCuts.of_pairs("r", {}) == PartCuts(part="r", of="pairs", query=Cuts(), document=Cuts())
+    assert PartCuts.of_pairs("r", None) == PartCuts(part="r", of="pairs")
+
+
 def test_stored_counts_are_read_back() -> None:
     assert from_json(to_json(BOTH)) == BOTH
     assert from_json(None) is to_json(None) is None

