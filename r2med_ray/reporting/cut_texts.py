@@ -94,8 +94,9 @@ def _lengths(cuts: Cuts) -> str:
 
 
 def _of(read: _Read) -> str:
-    pair = read.part.of == "pairs" and read.cuts is not None and read.cuts.unit == "tokens"
-    return "of a pair" if pair else f"of a {read.side}"
+    # The tokens of a cross-encoder are those of both texts, those of late interaction are of one.
+    in_pairs = read.part.of == "pairs" and read.cuts is not None and read.cuts.unit == "tokens"
+    return "at once" if in_pairs else f"of a {read.side}"
 
 
 def _what(read: _Read) -> str:

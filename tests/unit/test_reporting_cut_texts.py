@@ -77,7 +77,7 @@ def test_a_rerankers_texts_are_counted_in_pairs() -> None:
     shown = part(None, passages, part="listwise", of="pairs")
 
     assert list(cut_warnings(with_cuts((pairs, shown)))) == [
-        "qwen reads at most 512 tokens of a pair. Cut were 98 of 103 queries in pairs (60.00% of all tokens lost) on "
+        "qwen reads at most 512 tokens at once. Cut were 98 of 103 queries in pairs (60.00% of all tokens lost) on "
         "Alpha.",
         "listwise reads at most 300 words of a document. Cut were 5 of 50 documents in pairs (10.00% of all words "
         "lost) on Alpha.",
