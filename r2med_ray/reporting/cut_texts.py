@@ -1,7 +1,7 @@
 """What was cut off the texts that models read: warnings and notes for a reader, and the table of all counts."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from r2med_ray.cuts import Cuts, PartCuts, Side
@@ -29,6 +29,11 @@ class _Read(NamedTuple):
         return self.part.query if self.side == "query" else self.part.document
 
     @property
+    def what(self) -> tuple[str, Side, str]:
+        """The part, the side and the task, which several systems may share."""
+        return self.part.part, self.side, self.task
+
+    @property
     def same(self) -> int | None:
         return self.part.same if self.side == "query" else None
 
@@ -47,8 +52,11 @@ def cut_warnings(record: BenchmarkRecord) -> Iterator[str]:
         if read.same is not None and read.same >= WARN_FROM * read.part.queries and read.same:
             begin = f"{read.part.part} has the same vector for different queries:"
             grouped[begin].append((read, f"{count(read.same)} of {count(read.part.queries)} queries"))
+    readers: defaultdict[tuple[str, Side, str], set[str]] = defaultdict(set)
+    for read in _reads(record):
+        readers[read.what].add(read.system)
     for begin, told in grouped.items():
-        yield f"{begin} {_by_task(told)}."
+        yield f"{begin} {_by_task(told, readers)}."
 
 
 def cut_notes(record: BenchmarkRecord) -> Iterator[str]:
@@ -103,13 +111,21 @@ def _what(read: _Read) -> str:
     return f"{PLURAL[read.side]} in pairs" if read.part.of == "pairs" else PLURAL[read.side]
 
 
-def _by_task(told: Iterable[tuple[_Read, str]]) -> str:
-    """Return what is told of each task. Systems are named where they differ on a task."""
-    tasks: defaultdict[str, defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+def _by_task(told: Iterable[tuple[_Read, str]], readers: Mapping[tuple[str, Side, str], set[str]]) -> str:
+    """Return what is told of each task. Systems are named unless it is true of all that have the part.
+
+    Args:
+        told: what is told of what was read.
+        readers: part, side and task → the systems that have the part.
+    """
+    tasks: defaultdict[str, defaultdict[str, dict[str, _Read]]] = defaultdict(lambda: defaultdict(dict))
     for read, what in told:
-        tasks[read.task][what].append(read.system)
+        tasks[read.task][what][read.system] = read
     parts = []
     for task, said in tasks.items():
-        named = [f"{what} for {', '.join(systems)}" if len(said) > 1 else what for what, systems in said.items()]
+        named = []
+        for what, reads in said.items():
+            of_all = all(readers[read.what] == reads.keys() for read in reads.values())
+            named.append(what if of_all else f"{what} for {', '.join(reads)}")
         parts.append(f"{' and '.join(named)} on {task}")
     return "; ".join(parts)

@@ -64,6 +64,15 @@ def test_systems_that_share_a_part_are_told_of_once_and_named_where_they_differ(
     ]
 
 
+def test_a_system_is_named_where_others_read_the_same_task_with_another_length() -> None:
+    longer = replace(MANY, cut=0, lost=0, lengths=(300,))
+
+    assert list(cut_warnings(with_cuts((part(MANY),), (), (part(longer),)))) == [
+        "colbert reads at most 32 tokens of a query. Cut were 98 of 103 queries (60.00% of all tokens lost) for "
+        "first on Alpha."
+    ]
+
+
 def test_queries_with_the_same_vector_are_told_of() -> None:
     assert list(cut_warnings(with_cuts((part(replace(MANY, cut=0, lost=0), same=28),), (part(FEW, same=1),)))) == [
         "colbert has the same vector for different queries: 28 of 103 queries on Alpha."
