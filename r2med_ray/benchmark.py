@@ -10,6 +10,7 @@ from pathlib import Path
 from r2med_ray.corpus.catalog import TaskRow
 from r2med_ray.corpus.loading import load_task
 from r2med_ray.corpus.sources import TaskSource
+from r2med_ray.cuts import together
 from r2med_ray.pipeline import Ranked, measure, rank
 from r2med_ray.reporting.missing import Missing
 from r2med_ray.reporting.output_folder import require_replaceable
@@ -191,6 +192,7 @@ def _result(benchmark: ResolvedBenchmark, task: Task, ended: Ended[Ranked]) -> R
         repairs=ranked.repairs,
         found_nothing=ranked.found_nothing,
         seconds={**ended.seconds, "evaluate": time.monotonic() - began},
+        cuts=(*together(ended.cuts), *ranked.cuts),
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from r2med_ray.cuts import SideCuts
 from r2med_ray.protocols import Index
 from r2med_ray.settings.compat import Rules
 from r2med_ray.storage.artifacts import ArtifactStore
@@ -41,7 +42,7 @@ class Maker(Protocol):
     """Turns documents and queries into tables that are stored. A worker loads it once and calls it for many shards.
 
     A class that inherits from this one makes no tables of queries and counts nothing, unless it overrides
-    `make_queries` and `take_usage`.
+    `make_queries`, `take_usage` and `take_cuts`.
     """
 
     def make_shard(
@@ -64,6 +65,10 @@ class Maker(Protocol):
     def take_usage(self) -> Mapping[str, int]:
         """Return the counts of a service since the last call; an empty mapping for a model that runs here."""
         return {}
+
+    def take_cuts(self) -> SideCuts | None:
+        """Return what was cut off the texts since the last call; None if that isn't known."""
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

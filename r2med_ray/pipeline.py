@@ -12,6 +12,7 @@ from functools import partial
 
 from r2med_ray.chat import Completion
 from r2med_ray.corpus.catalog import fetcher
+from r2med_ray.cuts import PartCuts
 from r2med_ray.demands import Expect, Find, QueryRewriter, Read, Reranker, Steps
 from r2med_ray.evaluation.evaluate import Evaluation, evaluate
 from r2med_ray.evaluation.invariants import require_possible, require_same_head
@@ -27,7 +28,7 @@ from r2med_ray.retrieval.searches import combine_searches, searches_of
 from r2med_ray.rewriting.answers import FORMATS, read_completion
 from r2med_ray.rewriting.build import build_rewriter
 from r2med_ray.systems import ResolvedSystem, prompt_task
-from r2med_ray.types import Query, QueryId, Repairs, Rewriting, Run, Task
+from r2med_ray.types import Query, QueryId, Repairs, Reranking, Rewriting, Run, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,9 @@ class Ranked:
 
     found_nothing: Mapping[str, tuple[QueryId, ...]] = field(default_factory=dict)
     """Label of a first stage → the queries that it ranks nothing for, though another one may."""
+
+    cuts: tuple[PartCuts, ...] = ()
+    """What was cut off the pairs that a reranker read; empty for a system without a reranker."""
 
 
 def rank(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Steps[Ranked]:
@@ -64,13 +68,17 @@ def rank(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Steps[Ra
     found = yield from _search(task, system, rewriting.queries)
     run = fuse(found, system.config.fusion, tag=system.name, k=system.depth) if system.config.fusion else found[0]
     repairs = Repairs()
+    cuts: tuple[PartCuts, ...] = ()
     if system.config.reranker is not None:
-        run, repairs = yield from _rerank(task, system, rewriting.queries, run)
+        run, reranking = yield from _rerank(task, system, rewriting.queries, run)
+        repairs = reranking.repairs
+        cuts = (PartCuts.of_pairs(system.config.reranker.model, reranking.cuts),)
     return Ranked(
         run=Run(tag=system.name, rankings=run.rankings),
         rewriting=rewriting,
         repairs=repairs,
         found_nothing=_found_nothing(system, found),
+        cuts=cuts,
     )
 
 
@@ -126,7 +134,7 @@ def _found_nothing(system: ResolvedSystem, found: Sequence[Run]) -> dict[str, tu
     return {label: query_ids for label, query_ids in empty.items() if query_ids}
 
 
-def _rerank(task: Task, system: ResolvedSystem, queries: Sequence[Query], first: Run) -> Steps[tuple[Run, Repairs]]:
+def _rerank(task: Task, system: ResolvedSystem, queries: Sequence[Query], first: Run) -> Steps[tuple[Run, Reranking]]:
     config = system.config.reranker
     assert config is not None
     documents = yield Read(task=task, doc_ids=head_ids(first, config.depth))
@@ -141,7 +149,7 @@ def _rerank(task: Task, system: ResolvedSystem, queries: Sequence[Query], first:
     )
     require_same_head(first, reranked, config.depth)
     require_readable(reranking, max_unusable=config.max_unusable, unit=f"{system.name} on {task.name}")
-    return reranked, reranking.repairs
+    return reranked, reranking
 
 
 def _reranker(system: ResolvedSystem) -> Reranker:

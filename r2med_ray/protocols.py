@@ -6,8 +6,9 @@ Shape letters: Q queries, B texts of a batch, D embedding size.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
+from r2med_ray.cuts import SideCuts
 from r2med_ray.types import Document, FloatMatrix, Query, Ranking, Run
 
 PreparedQueries = TypeVar("PreparedQueries", contravariant=True)
@@ -60,6 +61,20 @@ class PairScorer(Protocol):
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """Return one score per pair, in the order of the pairs; higher is more relevant. No pairs give []."""
         ...
+
+
+@runtime_checkable
+class CountsCuts(Protocol):
+    """An encoder or a pair scorer that can say what it cut. A class that can't say leaves the method out."""
+
+    def take_cuts(self) -> SideCuts | None:
+        """Return what was cut on each side since the last call; None if that isn't known."""
+        ...
+
+
+def taken_cuts(model: object) -> SideCuts | None:
+    """Return what a model cut since the last call; None if the model can't say."""
+    return model.take_cuts() if isinstance(model, CountsCuts) else None
 
 
 class Candidates(NamedTuple):

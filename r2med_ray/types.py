@@ -1,7 +1,7 @@
 """Plain values that travel along the flow.
 
-All values are frozen. This module needs the standard library and numpy only. Ids are text everywhere. Scores are
-compared as float32 (see `ranking`).
+All values are frozen. This module needs the standard library, numpy and `cuts` only. Ids are text everywhere.
+Scores are compared as float32 (see `ranking`).
 """
 
 from collections import Counter
@@ -11,6 +11,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from r2med_ray.cuts import SideCuts
 
 DocId: TypeAlias = str
 QueryId: TypeAlias = str
@@ -131,6 +133,8 @@ class Reranking:
     """query_id → one score per candidate, in their order; higher is more relevant."""
 
     repairs: Repairs = field(default_factory=Repairs)
+    cuts: SideCuts | None = field(default=None, compare=False)
+    """What was cut off the queries and documents of all pairs; None if that isn't known."""
 
 
 class ScoredDoc(NamedTuple):

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from r2med_ray.cuts import SideCuts
 from r2med_ray.first_stage import Maker
 from r2med_ray.indexing import late_interaction, sparse
 from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, VECTORS_FILE
@@ -80,3 +81,7 @@ class CheckpointMaker(Maker):
             lambda documents: self._form.split(self._encoder.encode_documents(documents)),
         )
         return {QUERY_VECTORS_FILE: self._form.query_table([query.query_id for query in queries], parts)}
+
+    def take_cuts(self) -> SideCuts:
+        """Return what was cut since the last call."""
+        return self._encoder.take_cuts()

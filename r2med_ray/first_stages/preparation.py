@@ -12,11 +12,13 @@ from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 import pyarrow as pa
 
 from r2med_ray.corpus.loading import ShardRows
+from r2med_ray.cuts import to_json
 from r2med_ray.errors import R2MedError, StageError
 from r2med_ray.first_stage import Computing, MadeBy, Maker, ShardedFirstStage
+from r2med_ray.first_stages.stored_cuts import CUTS, SAME, cuts_made, same_vectors
 from r2med_ray.settings.compat import Rules
 from r2med_ray.storage.artifacts import ArtifactStore
-from r2med_ray.storage.keys import ArtifactKey
+from r2med_ray.storage.keys import ArtifactKey, Json
 from r2med_ray.types import CorpusShard, Query, Task
 
 STAGES: Mapping[MadeBy, str] = {"encode": "encode", "ask a service": "encode", "tokenize": "tokenize"}
@@ -144,7 +146,9 @@ def make_shard(store: ArtifactStore, maker: Maker, work: ShardWork, shard: Shard
     Raises:
         DataError: a number is not finite; names the documents.
     """
-    _store(store, work.key, maker.make_shard(work.task, shard.documents, shard.rows))
+    maker.take_cuts()  # whatever a shard that failed has left
+    tables = maker.make_shard(work.task, shard.documents, shard.rows)
+    _store(store, work.key, tables, {CUTS: to_json(cuts_made(maker))})
     return {"documents": len(shard.documents), **maker.take_usage()}
 
 
@@ -157,7 +161,10 @@ def make_queries(store: ArtifactStore, maker: Maker, work: QueryWork) -> dict[st
     Raises:
         DataError: a number is not finite; names the query.
     """
-    _store(store, work.key, maker.make_queries(work.task, work.queries, work.rules))
+    maker.take_cuts()  # whatever queries that failed have left
+    tables = maker.make_queries(work.task, work.queries, work.rules)
+    counted = {CUTS: to_json(cuts_made(maker)), SAME: same_vectors(work.queries, tables)}
+    _store(store, work.key, tables, counted)
     return {"documents": len(work.queries), **maker.take_usage()}
 
 
@@ -191,8 +198,11 @@ def failing_as(arrow: str, unit: str) -> Iterator[None]:
         raise StageError(arrow, unit, str(error)) from error
 
 
-def _store(store: ArtifactStore, key: ArtifactKey, tables: Mapping[str, pa.Table]) -> None:
+def _store(
+    store: ArtifactStore, key: ArtifactKey, tables: Mapping[str, pa.Table], counted: Mapping[str, Json]
+) -> None:
     with store.create(key) as writer:
+        writer.attributes.update({name: count for name, count in counted.items() if count is not None})
         for name, table in tables.items():
             writer.write_table(name, table)
 

@@ -6,13 +6,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from r2med_ray.cuts import SideCuts
 from r2med_ray.first_stage import Maker
 from r2med_ray.indexing.embedding import embed_documents, vectors_table
 from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, VECTORS_FILE
 from r2med_ray.models.catalog.encoders import EncoderRow
 from r2med_ray.models.catalog.services import ApiEncoderRow
 from r2med_ray.models.services.embeddings import ApiEncoder
-from r2med_ray.protocols import Encoder
+from r2med_ray.protocols import Encoder, taken_cuts
 from r2med_ray.retrieval.query_construction import prepare_dense
 from r2med_ray.settings.compat import Rules
 from r2med_ray.types import Document, Query
@@ -29,12 +30,13 @@ class VectorMaker(Maker):
     def __init__(self, row: EncoderRow | ApiEncoderRow, encoder_for: Callable[[str], Encoder]) -> None:
         self._row = row
         self._encoder_for = encoder_for
+        self._used: Encoder | None = None
 
     def make_shard(
         self, task: str, documents: Sequence[Document], rows: Sequence[int] | npt.NDArray[np.int64]
     ) -> Mapping[str, pa.Table]:
         """Return columns row, doc_id, vector."""
-        return {VECTORS_FILE: embed_documents(self._encoder_for(task), documents, rows)}
+        return {VECTORS_FILE: embed_documents(self._encoder(task), documents, rows)}
 
     def make_queries(self, task: str, queries: Sequence[Query], rules: Rules) -> Mapping[str, pa.Table]:
         """Return columns row, doc_id, vector, where row counts the queries and doc_id is a query's id.
@@ -43,7 +45,7 @@ class VectorMaker(Maker):
         """
         vectors_QD = prepare_dense(
             queries,
-            self._encoder_for(task),
+            self._encoder(task),
             rules=rules,
             expansion_prompt=self._row.expansion_prompt,
             cosine=self._row.similarity == "cosine" or rules.cosine_for_all,
@@ -51,14 +53,22 @@ class VectorMaker(Maker):
         query_ids = [query.query_id for query in queries]
         return {QUERY_VECTORS_FILE: vectors_table(range(len(query_ids)), query_ids, vectors_QD)}
 
+    def take_cuts(self) -> SideCuts | None:
+        """Return what the encoder that was used last has cut since the last call; None if it can't say."""
+        return taken_cuts(self._used)
+
+    def _encoder(self, task: str) -> Encoder:
+        self._used = self._encoder_for(task)
+        return self._used
+
 
 class ServiceMaker(VectorMaker):
     """Has a service embed documents and queries, with the same prompts for every task."""
 
     def __init__(self, row: ApiEncoderRow, encoder: ApiEncoder) -> None:
         super().__init__(row, lambda task: encoder)
-        self._encoder = encoder
+        self._service = encoder
 
     def take_usage(self) -> Mapping[str, int]:
         """Return texts, tokens and requests since the last call, as `services.USAGE` names them."""
-        return self._encoder.take_usage()
+        return self._service.take_usage()

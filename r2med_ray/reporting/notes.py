@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from r2med_ray.evaluation.measures import not_checked
+from r2med_ray.reporting.cut_texts import cut_notes, cut_warnings
 from r2med_ray.reporting.missing import needs
 from r2med_ray.reporting.published_rules import rule_notes
 from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord
@@ -14,7 +15,10 @@ DEMONSTRATIONS = "Demo"
 
 
 def warnings(record: BenchmarkRecord) -> list[str]:
-    """Return sentences that must not be overlooked: demonstrations, missing results, and warnings of the loaders."""
+    """Return sentences that must not be overlooked.
+
+    They are about demonstrations, missing results, what the loaders warn of, and texts that were cut.
+    """
     demos = [task.name for task in record.tasks if task.suite == DEMONSTRATIONS]
     there = {(result.system, result.task) for result in record.results}
     there |= {(left_out.system, left_out.task) for left_out in record.missing}
@@ -29,6 +33,7 @@ def warnings(record: BenchmarkRecord) -> list[str]:
         *([f"No result for {_listed(missing)}."] if missing else []),
         *_missing(record),
         *(f"{task.name}: {warning}" for task in record.tasks for warning in task.warnings),
+        *cut_warnings(record),
     ]
 
 
@@ -49,6 +54,7 @@ def reading_notes(record: BenchmarkRecord) -> list[str]:
         *_compat(record),
         *_baseline(record),
         *_counts(record),
+        *cut_notes(record),
     ]
 
 

@@ -5,6 +5,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from r2med_ray.reporting import formats
 from r2med_ray.reporting.compare import verdict_columns, verdict_notes
+from r2med_ray.reporting.cut_texts import cut_columns
 from r2med_ray.reporting.notes import reading_notes, warnings
 from r2med_ray.reporting.published_rules import published_rules
 from r2med_ray.reporting.record import BenchmarkRecord, SystemRecord
@@ -54,6 +55,8 @@ def render_page(summary: Summary) -> str:
         tasks=task_columns(record),
         stages=stage_columns(record),
         results=result_columns(record),
+        has_cuts=any(result.cuts for result in record.results),
+        cuts=cut_columns(record),
         settings=_settings(record),
     )
 

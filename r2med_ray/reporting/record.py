@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 
+from r2med_ray.cuts import PartCuts
 from r2med_ray.evaluation.evaluate import Evaluation
 from r2med_ray.storage.keys import Json
 from r2med_ray.types import Compat, Qrels, QueryId, Repairs, Run
@@ -77,6 +78,10 @@ class ResultRecord:
 
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Stage → seconds of wall-clock time."""
+
+    cuts: tuple[PartCuts, ...] = ()
+    """What each retriever and reranker that reads texts with a model has cut off them. Reports from before it was
+    counted have none."""
 
     @property
     def num_flagged(self) -> int:

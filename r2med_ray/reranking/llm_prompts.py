@@ -1,12 +1,14 @@
 """Prompts that ask a language model to rerank: settings, prompt files, and filling in the candidates."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from r2med_ray.chat import ChatPrompt
+from r2med_ray.cuts import NO_LIMIT, CutCounter, SideCuts
+from r2med_ray.protocols import Candidates
 from r2med_ray.reranking.orderings import Ordering
 from r2med_ray.reranking.shown_ids import without_ids
 from r2med_ray.settings.templates import Template, load_template
@@ -80,6 +82,17 @@ def window_prompt(
         messages=({"role": "user", "content": text},),
         seed=settings.seed + ordering.number,
     )
+
+
+def passage_cuts(settings: LlmReranking, work: Sequence[Candidates]) -> SideCuts:
+    """Return what is cut off the texts of all pairs, in words: off passages alone, as queries are shown whole."""
+    words = [len(document.content.split()) for _, documents, _ in work for document in documents]
+    most, counter = settings.passage_words, CutCounter()
+    counter.note("document", [min(most, each) for each in words], [max(0, each - most) for each in words], most)
+    queries = [len(query.text.split()) for query, _, _ in work]
+    pairs = [len(documents) for _, documents, _ in work]
+    counter.note("query", queries, [0] * len(queries), NO_LIMIT, pairs)
+    return {side: replace(cuts, unit="words") for side, cuts in counter.take().items()}
 
 
 def _passage(settings: LlmReranking, number: int, ordering: Ordering, position: int) -> str:

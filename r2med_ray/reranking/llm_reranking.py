@@ -18,13 +18,13 @@ between queries.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TypeAlias
 
 from r2med_ray.chat import Completion, LanguageModel
 from r2med_ray.demands import Ask, Keep, Recall, Steps
 from r2med_ray.protocols import Candidates
-from r2med_ray.reranking.llm_prompts import LlmReranking, load_llm_prompt, window_prompt
+from r2med_ray.reranking.llm_prompts import LlmReranking, load_llm_prompt, passage_cuts, window_prompt
 from r2med_ray.reranking.orderings import Ordering, fused, passes_over, window_starts
 from r2med_ray.reranking.readability import CONTEXT_LIMIT
 from r2med_ray.reranking.shown_ids import VERSION
@@ -85,7 +85,7 @@ class LlmReranker:
         yield from (
             self._order_windows(contested) if settings.strategy == "listwise" else self._grade_groups(contested)
         )
-        return fused(queries)
+        return replace(fused(queries), cuts=passage_cuts(settings, work))
 
     def _order_windows(self, orderings: Sequence[Ordering]) -> Steps[None]:
         """Have the windows of each ranking ordered in turn. Windows with the same number are asked together."""

@@ -1,10 +1,25 @@
 """Rerankers that score each (query, candidate) pair: cross-encoders, yes-no models, late interaction."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
+from r2med_ray.cuts import SideCuts
 from r2med_ray.demands import Score, Steps
-from r2med_ray.protocols import Candidates, Scorer
+from r2med_ray.protocols import Candidates, PairScorer, Scorer, taken_cuts
 from r2med_ray.types import Reranking
+
+
+class Scored(NamedTuple):
+    """Scores of pairs, in their order, and what was cut off the pairs' texts; None if the scorer can't say."""
+
+    scores: list[float]
+    cuts: SideCuts | None
+
+
+def score_counted(scorer: PairScorer, pairs: Sequence[tuple[str, str]]) -> Scored:
+    """Have pairs scored, and return what was cut for them alone."""
+    taken_cuts(scorer)  # whatever pairs that failed have left
+    return Scored(scorer.score_pairs(pairs), taken_cuts(scorer))
 
 
 class PairReranker:

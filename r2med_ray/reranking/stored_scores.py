@@ -2,15 +2,18 @@
 
 scores.parquet    query_id (string), scores (list of float64: one per candidate, in their order)
 repairs.json      the repairs of a language model's answers; absent if nothing was repaired or unreadable
+cuts.json         what was cut off queries and documents; absent if that isn't known
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import get_args
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from r2med_ray.cuts import Cuts, Side, SideCuts, from_json, to_json
 from r2med_ray.protocols import Candidates
 from r2med_ray.storage.artifacts import Artifact
 from r2med_ray.storage.keys import ArtifactKey, Json, canonical_json, fingerprint
@@ -19,6 +22,7 @@ from r2med_ray.types import Repairs, Reranking
 KIND = "rerank"
 SCORES_FILE = "scores.parquet"
 REPAIRS_FILE = "repairs.json"
+CUTS_FILE = "cuts.json"
 
 _SCORES = pa.list_(pa.float64())
 
@@ -47,6 +51,9 @@ def reranking_files(reranking: Reranking) -> dict[str, bytes]:
     files = {SCORES_FILE: _parquet(pa.table(columns))}
     if reranking.repairs.query_ids:
         files[REPAIRS_FILE] = canonical_json(asdict(reranking.repairs)).encode()
+    if reranking.cuts is not None:
+        cuts = {side: to_json(each) for side, each in reranking.cuts.items()}
+        files[CUTS_FILE] = canonical_json(cuts).encode()
     return files
 
 
@@ -58,9 +65,19 @@ def read_reranking(artifact: Artifact) -> Reranking:
     """
     table = artifact.table(SCORES_FILE)
     scores = dict(zip(table["query_id"].to_pylist(), table["scores"].to_pylist(), strict=True))
+    cuts = _read_cuts(artifact)
     if REPAIRS_FILE not in artifact.files:
-        return Reranking(scores=scores)
-    return Reranking(scores=scores, repairs=Repairs(**json.loads(artifact.read(REPAIRS_FILE).to_pybytes())))
+        return Reranking(scores=scores, cuts=cuts)
+    repairs = Repairs(**json.loads(artifact.read(REPAIRS_FILE).to_pybytes()))
+    return Reranking(scores=scores, repairs=repairs, cuts=cuts)
+
+
+def _read_cuts(artifact: Artifact) -> SideCuts | None:
+    if CUTS_FILE not in artifact.files:
+        return None
+    stored = json.loads(artifact.read(CUTS_FILE).to_pybytes())
+    read: dict[Side, Cuts | None] = {side: from_json(stored.get(side)) for side in get_args(Side)}
+    return {side: cuts for side, cuts in read.items() if cuts is not None}
 
 
 def _parquet(table: pa.Table) -> bytes:

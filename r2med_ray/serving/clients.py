@@ -12,8 +12,10 @@ from ray.serve.handle import DeploymentHandle, DeploymentResponse
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
 from tenacity.wait import wait_exponential, wait_random_exponential
 
+from r2med_ray.cuts import SideCuts, sum_of_sides
 from r2med_ray.errors import DataError, StageError
 from r2med_ray.protocols import Candidates
+from r2med_ray.reranking.pair_reranking import Scored
 from r2med_ray.serving.reranker_app import Pair, PairScorerDeployment
 from r2med_ray.settings.resources import RerankResources
 from r2med_ray.types import QueryId, Reranking
@@ -52,7 +54,7 @@ class _Request:
     """Pairs that are scored together. `response` is the pending answer once the pairs were sent."""
 
     candidates: list[_Candidate]
-    response: DeploymentResponse[list[float]] | None = None
+    response: DeploymentResponse[Scored] | None = None
 
     @property
     def unit(self) -> str:
@@ -85,6 +87,7 @@ class ServedReranker:
             DataError: the server answered with another number of scores than pairs.
         """
         scores = {query.query_id: [0.0] * len(documents) for query, documents, _ in work}
+        cuts: list[SideCuts | None] = []
         waiting = deque(self._requests(work))
         in_flight: deque[_Request] = deque()
         while waiting or in_flight:
@@ -94,17 +97,19 @@ class ServedReranker:
                 in_flight.append(request)
             request = in_flight.popleft()
             answer = self._answer(request)
-            if len(answer) != len(request.candidates):
-                raise DataError(f"rerank: {request.unit}: {len(answer)} scores for {len(request.candidates)} pairs")
-            for candidate, score in zip(request.candidates, answer, strict=True):
+            got, wanted = len(answer.scores), len(request.candidates)
+            if got != wanted:
+                raise DataError(f"rerank: {request.unit}: {got} scores for {wanted} pairs")
+            cuts.append(answer.cuts)
+            for candidate, score in zip(request.candidates, answer.scores, strict=True):
                 scores[candidate.query_id][candidate.place] = score
-        return Reranking(scores=scores)
+        return Reranking(scores=scores, cuts=sum_of_sides(cuts))
 
-    def _send(self, request: _Request) -> DeploymentResponse[list[float]]:
+    def _send(self, request: _Request) -> DeploymentResponse[Scored]:
         pairs = [candidate.pair for candidate in request.candidates]
-        return cast(DeploymentResponse[list[float]], self._handle.score.remote(pairs))
+        return cast(DeploymentResponse[Scored], self._handle.score.remote(pairs))
 
-    def _answer(self, request: _Request) -> list[float]:
+    def _answer(self, request: _Request) -> Scored:
         """Return the scores of a request that was sent. After a failure that may pass, the request is sent again."""
         retrying = Retrying(
             retry=retry_if_exception(_is_transient),
@@ -121,10 +126,10 @@ class ServedReranker:
             unit = f"{request.unit}, after {retrying.statistics['attempt_number']} attempts"
             raise StageError("rerank", unit, repr(error)) from error
 
-    def _attempt(self, request: _Request) -> list[float]:
+    def _attempt(self, request: _Request) -> Scored:
         response = request.response or self._send(request)
         request.response = None
-        return list(response.result(timeout_s=self._resources.timeout_s))
+        return response.result(timeout_s=self._resources.timeout_s)
 
     def _requests(self, work: Sequence[Candidates]) -> Iterator[_Request]:
         """Pack the pairs into requests, in the order of their documents.

@@ -17,6 +17,7 @@ from ray.serve.handle import DeploymentHandle
 
 from r2med_ray.errors import DataError
 from r2med_ray.protocols import PairScorer
+from r2med_ray.reranking.pair_reranking import Scored, score_counted
 from r2med_ray.serving.serve_session import start_serve
 from r2med_ray.serving.start_failures import run_application
 from r2med_ray.settings.resources import RerankResources
@@ -31,19 +32,19 @@ class PairScorerDeployment:
         self._scorer = build_scorer()
         self._turn = asyncio.Lock()
 
-    async def score(self, pairs: Sequence[Pair]) -> list[float]:
-        """Return one score per pair, in order.
+    async def score(self, pairs: Sequence[Pair]) -> Scored:
+        """Return one score per pair, in order, and what was cut for the pairs.
 
         Raises:
             DataError: the scorer gave more or fewer scores than pairs.
         """
         async with self._turn:
-            scores = await asyncio.to_thread(self._scorer.score_pairs, pairs)
-        if len(scores) != len(pairs):
+            scored = await asyncio.to_thread(score_counted, self._scorer, pairs)
+        if len(scored.scores) != len(pairs):
             raise DataError(
-                f"the scorer gave {len(scores)} scores for {len(pairs)} pairs; expected one score per pair"
+                f"the scorer gave {len(scored.scores)} scores for {len(pairs)} pairs; expected one score per pair"
             )
-        return scores
+        return scored
 
 
 @contextlib.contextmanager

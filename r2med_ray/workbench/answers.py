@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from r2med_ray.chat import ChatPrompt, Completion
+from r2med_ray.cuts import PartCuts
 from r2med_ray.demands import Ask, Find, Score
 from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.types import Reranking, Run
@@ -16,6 +17,8 @@ class Answer(ABC):
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         """Arrow of the flow → how long the work for this answer took; empty if the store had the answer."""
+        self.cuts: PartCuts | None = None
+        """What was cut for this answer, where a model reads texts for a run that is kept; None for all else."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from r2med_ray.models.catalog.load import Catalog
 from r2med_ray.models.networks.pair_scorers import build_pair_scorer, scoring_inputs
 from r2med_ray.models.services.chat import ChatModel
 from r2med_ray.protocols import Candidates, PairScorer, Scorer
+from r2med_ray.reranking.pair_reranking import score_counted
 from r2med_ray.settings.resources import ResourcesConfig
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Reranking, Task
@@ -139,8 +140,12 @@ class LocalScorer:
     def score_all(self, work: Sequence[Candidates]) -> Reranking:
         """Score the candidates of every query, all pairs in one call."""
         pairs = [(query.text, document.content) for query, documents, _ in work for document in documents]
-        scores = iter(self.scorer.score_pairs(pairs))
-        return Reranking(scores={query.query_id: [next(scores) for _ in documents] for query, documents, _ in work})
+        scored = score_counted(self.scorer, pairs)
+        scores = iter(scored.scores)
+        return Reranking(
+            scores={query.query_id: [next(scores) for _ in documents] for query, documents, _ in work},
+            cuts=scored.cuts,
+        )
 
     def close(self) -> None:
         """Hold nothing that would have to be freed."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeAlias, TypeVar
 
+from r2med_ray.cuts import PartCuts
 from r2med_ray.demands import Demand, Expect, Steps
 from r2med_ray.errors import NotAtHand, R2MedError
 from r2med_ray.workbench.answers import Answer, KnownAnswer
@@ -27,6 +28,9 @@ class Ended(Generic[T]):
     artifacts: tuple[str, ...]
     """Names of the runs and scores that it was given, in the order of its demands."""
 
+    cuts: tuple[PartCuts, ...] = ()
+    """What was cut for the runs that it was given, in the order of its demands."""
+
 
 class Part(Generic[T]):
     """Leads one part from demand to demand.
@@ -46,6 +50,7 @@ class Part(Generic[T]):
         self._several = False
         self._seconds: Counter[str] = Counter()
         self._artifacts: list[str] = []
+        self._cuts: list[PartCuts] = []
 
     @property
     def waits_for(self) -> list[Answer]:
@@ -73,6 +78,7 @@ class Part(Generic[T]):
                 return
             for answer in self._answers:
                 self._artifacts += answer.names
+                self._cuts += [answer.cuts] if answer.cuts else []
                 self._seconds.update(answer.seconds)
             values = [answer.value for answer in self._answers]
             self._go_on(partial(self._steps.send, values if self._several else values[0]))
@@ -96,7 +102,12 @@ class Part(Generic[T]):
         try:
             asked = step()
         except StopIteration as end:
-            self.outcome = Ended(result=end.value, seconds=dict(self._seconds), artifacts=tuple(self._artifacts))
+            self.outcome = Ended(
+                result=end.value,
+                seconds=dict(self._seconds),
+                artifacts=tuple(self._artifacts),
+                cuts=tuple(self._cuts),
+            )
             return
         except NotAtHand as error:
             self.outcome = error

@@ -6,7 +6,9 @@ from functools import partial
 from typing import TypeVar
 
 from r2med_ray.chat import Completion, LanguageModel
+from r2med_ray.cuts import Cuts, PartCuts
 from r2med_ray.distributed.progress import StageReport
+from r2med_ray.first_stages.stored_cuts import document_cuts, run_attributes, search_cuts
 from r2med_ray.reranking.stored_scores import reranking_files
 from r2med_ray.retrieval.stored_runs import RUN_FILE, run_from_table, run_table
 from r2med_ray.storage.artifacts import ArtifactStore
@@ -25,6 +27,8 @@ A = TypeVar("A", bound=Answer)
 def find_runs(store: ArtifactStore, runner: Runner, holders: Holders, batch: Batch) -> None:
     """SEARCH: make each distinct search once. Its run is stored if any of its demands is to be kept."""
     found: dict[str, Run] = {}
+    cuts: dict[str, PartCuts | None] = {}
+    documents: dict[str, Cuts | None] = {}
     answers = list(_of(RunAnswer, batch.answers))
     kept = {answer.key.digest for answer in answers if answer.find.keep}
     for answer in answers:
@@ -33,11 +37,17 @@ def find_runs(store: ArtifactStore, runner: Runner, holders: Holders, batch: Bat
             began = time.monotonic()
             table = run_table(_search(runner, holders, batch, answer))
             if digest in kept:
+                if find.task.name not in documents:  # a batch searches one index
+                    documents[find.task.name] = document_cuts(store, find.task, find.first_stage, runner.device)
+                of_corpus = documents[find.task.name]
+                cuts[digest] = search_cuts(store, find.task, find.first_stage, find.queries, of_corpus, runner.device)
                 with store.create(answer.key) as writer:
+                    writer.attributes.update(run_attributes(cuts[digest]))
                     writer.write_table(RUN_FILE, table)
             found[digest] = run_from_table(find.first_stage.label, find.queries, table)
             answer.seconds["search"] = time.monotonic() - began
         answer.run = Run(tag=find.first_stage.label, rankings=found[digest].rankings)
+        answer.cuts = cuts.get(digest) if find.keep else None
 
 
 def score_pairs(store: ArtifactStore, runner: Runner, holders: Holders, worklog: Worklog, batch: Batch) -> None:

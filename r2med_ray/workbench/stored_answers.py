@@ -6,6 +6,7 @@ from pathlib import Path
 from r2med_ray.corpus.loading import fetch_documents
 from r2med_ray.demands import Ask, Demand, Fetch, Find, Keep, Read, Recall, Score
 from r2med_ray.errors import OwnCodeError
+from r2med_ray.first_stages.stored_cuts import run_cuts
 from r2med_ray.reranking.stored_scores import read_reranking, scores_key
 from r2med_ray.retrieval.stored_runs import RUN_FILE, run_from_table, run_key
 from r2med_ray.storage.artifacts import ArtifactStore
@@ -71,7 +72,10 @@ class StoredAnswers:
         artifact = self._store.find(key) if find.keep else None
         if artifact is None:
             return RunAnswer(find, key)
-        return RunAnswer(find, key, run_from_table(find.first_stage.label, find.queries, artifact.table(RUN_FILE)))
+        run = run_from_table(find.first_stage.label, find.queries, artifact.table(RUN_FILE))
+        answer = RunAnswer(find, key, run)
+        answer.cuts = run_cuts(find.first_stage, find.queries, artifact)
+        return answer
 
     def _scores(self, score: Score) -> ScoresAnswer:
         key = scores_key(self._runner.scoring_inputs(score.scorer), score.candidates, sees_scores=False)

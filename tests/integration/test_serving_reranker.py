@@ -19,6 +19,7 @@ from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.networks.pair_scorers import build_pair_scorer
 from r2med_ray.protocols import Candidates
+from r2med_ray.reranking.pair_reranking import score_counted
 from r2med_ray.serving.clients import ServedReranker
 from r2med_ray.serving.reranker_app import serve_pair_scorer
 from r2med_ray.serving.serve_session import application_name, start_serve
@@ -150,8 +151,12 @@ def test_a_served_cross_encoder_scores_as_sentence_transformers_does(
     row = RerankerRow(name="tiny", kind="cross-encoder", model=str(folder), max_length=64, dtype="float32")
     build = partial(build_pair_scorer, row, load_catalog(), device="cpu", token_budget=256)
     with serve_pair_scorer("cross-encoder", build, SMALL, cpus=0.5, gpus=0) as handle:
-        ours = ServedReranker(handle, SMALL).score_all(WORK).scores
+        reranking = ServedReranker(handle, SMALL).score_all(WORK)
+    ours = reranking.scores
 
+    alone = score_counted(build(), [(query.text, each.content) for query, documents, _ in WORK for each in documents])
+    assert reranking.cuts == alone.cuts
+    assert alone.cuts
     theirs = CrossEncoder(str(folder), device="cpu", max_length=64)
     for query, documents, _ in WORK:
         pairs = [(query.text, document.content) for document in documents]

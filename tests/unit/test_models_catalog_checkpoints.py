@@ -56,3 +56,11 @@ def test_the_shipped_rows_are_pinned() -> None:
 def test_a_row_without_a_commit_says_what_to_give() -> None:
     with pytest.raises(NotAtHand, match=r"'org/tokens' has no revision.*give `revision:`"):
         LATE.model_copy(update={"model": "org/tokens", "revision": None}).encoding_inputs()
+
+
+@pytest.mark.parametrize(
+    ("name", "length"),
+    [("colbertv2", 300), ("answerai-colbert-small", 320), ("gte-moderncolbert", 64), ("reason-moderncolbert", 128)],
+)
+def test_late_interaction_reads_queries_as_long_as_its_authors_do_on_long_questions(name: str, length: int) -> None:
+    assert load_catalog().late_interaction[name].query_max_length == length

@@ -6,6 +6,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 from sentence_transformers import CrossEncoder
 
+from r2med_ray.cuts import Cuts
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.networks.cross_encoders import CrossEncoderScorer
@@ -321,3 +322,14 @@ def test_a_cross_encoder_has_another_key_since_it_reads_the_last_real_token_in_f
     assert inputs["last_layer"] == "float32, at the last real token"
     assert half["last_layer"] == "float32"
     assert "last_layer" not in whole  # its bytes are the same as before
+
+
+def test_what_is_cut_off_the_texts_of_a_pair_is_counted(one_class):
+    read = scorer(one_class, max_length=23)
+    read.score_pairs([("fever " * 30, "rash " * 40), ("fever " * 30, "rash " * 4), ("fever", "rash")])
+
+    # [CLS] and two [SEP] leave 20 tokens. Pair 1: 10 and 10 are kept of 30 and 40. Pair 2: 16 and 4 of 30 and 4.
+    assert read.take_cuts() == {
+        "query": Cuts(texts=3, cut=2, tokens=61, lost=34, lengths=(23,)),
+        "document": Cuts(texts=3, cut=1, tokens=45, lost=30, lengths=(23,)),
+    }

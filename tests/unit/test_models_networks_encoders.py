@@ -6,6 +6,7 @@ import torch
 import transformers
 from sentence_transformers import SentenceTransformer
 
+from r2med_ray.cuts import Cuts
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.models.catalog.encoders import EncoderRow, Prompts
 from r2med_ray.models.catalog.load import load_catalog
@@ -255,3 +256,40 @@ def test_a_checkpoint_folder_becomes_an_encoder_by_a_row_of_ones_own(tmp_path):
 
     assert encoder.dim == 32
     assert np.linalg.norm(encoder.encode_queries(["fever", "rash"]), axis=1) == pytest.approx(1, abs=1e-6)
+
+
+def test_what_is_cut_is_counted_on_each_side():
+    encoder = watched([], query_max_length=6, max_length=8)
+    encoder.encode_queries(["fever", "a cough in winter and fever"])
+    encoder.encode_documents([Document(doc_id="d", text="fever " * 10), Document(doc_id="e", text="rash")])
+
+    # With [CLS] and [SEP] the queries have 3 and 8 tokens, the documents 12 and 3.
+    assert encoder.take_cuts() == {
+        "query": Cuts(texts=2, cut=1, tokens=11, lost=2, lengths=(6,)),
+        "document": Cuts(texts=2, cut=1, tokens=15, lost=4, lengths=(8,)),
+    }
+    assert encoder.take_cuts() == {}
+
+
+def test_an_end_token_that_every_text_gets_takes_the_place_of_a_token_that_is_lost():
+    encoder = watched([], max_length=8, end="[unused0]", append_eos=True)
+    encoder.encode_plain(["fever " * 10])
+
+    # [CLS], 5 of the 10 words, [SEP] and the end token are read; 13 tokens would have been.
+    assert encoder.take_cuts() == {"query": Cuts(texts=1, cut=1, tokens=13, lost=5, lengths=(8,))}
+
+
+def test_the_longer_half_of_a_document_that_is_read_as_a_pair_is_cut_and_counted():
+    encoder = watched([], max_length=8, document_as_pair=True)
+    encoder.encode_documents([Document(doc_id="d", title="rash", text="fever " * 10)])
+
+    # [CLS] rash [SEP], 10 words and [SEP] are 14 tokens.
+    assert encoder.take_cuts() == {"document": Cuts(texts=1, cut=1, tokens=14, lost=6, lengths=(8,))}
+
+
+def test_the_length_that_is_told_is_what_the_checkpoint_allows(encoder):
+    encoder.take_cuts()
+    encoder.encode_plain(["fever " * 300])
+
+    # MiniLM's tokenizer lets 256 tokens through, whatever a row says.
+    assert encoder.take_cuts()["query"] == Cuts(texts=1, cut=1, tokens=302, lost=46, lengths=(256,))

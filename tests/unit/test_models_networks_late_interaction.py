@@ -9,6 +9,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
+from r2med_ray.cuts import Cuts
 from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.checkpoints import LateInteractionRow
 from r2med_ray.models.catalog.encoders import EncoderRow
@@ -105,6 +106,33 @@ def test_en01_what_goes_through_the_model_together_changes_no_vector(colbert: Pa
 
     for one, other in zip(alone.encode_documents(DOCUMENTS), together.encode_documents(DOCUMENTS), strict=True):
         assert np.abs(one.astype(np.float32) - other.astype(np.float32)).max() < 1e-3
+
+
+def test_queries_with_the_same_opening_are_the_same_vectors_where_the_rest_is_cut(colbert: Path) -> None:
+    opening = "a cough in winter and fever and a sore throat "  # 10 words; [CLS], [Q] and [SEP] leave 9
+    queries = [opening + end for end in ("rash", "heart attack", "winter")]
+    cut, whole = encoder(colbert), encoder(colbert, query_max_length=20)
+
+    assert len({vectors.tobytes() for vectors in cut.encode_queries(queries)}) == 1
+    assert len({vectors.tobytes() for vectors in whole.encode_queries(queries)}) == 3
+    # With [CLS] [Q] and [SEP] the queries have 14, 15 and 14 tokens; 12 are read of each.
+    assert cut.take_cuts() == {"query": Cuts(texts=3, cut=3, tokens=43, lost=7, lengths=(12,))}
+    assert whole.take_cuts() == {"query": Cuts(texts=3, tokens=43, lengths=(20,))}
+
+
+def test_the_length_that_is_told_is_the_one_that_positions_allow(colbert: Path) -> None:
+    read = encoder(colbert, max_length=100_000)
+    read.encode_documents([Document(doc_id="d", text="fever " * 100), Document(doc_id="e", text="fever")])
+
+    # 100 words and three special tokens, of which the 64 positions hold 64; the other document has 4 tokens.
+    assert read.take_cuts() == {"document": Cuts(texts=2, cut=1, tokens=107, lost=39, lengths=(64,))}
+
+
+def test_queries_are_filled_up_to_no_more_than_there_are_positions(colbert: Path) -> None:
+    read = encoder(colbert, query_max_length=100)
+
+    assert [len(vectors) for vectors in read.encode_queries(["fever"])] == [64]
+    assert read.take_cuts() == {"query": Cuts(texts=1, tokens=4, lengths=(64,))}
 
 
 def test_without_projection_the_vectors_are_the_states_that_the_reranker_compares() -> None:

@@ -3,6 +3,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from r2med_ray.cuts import CutCounter, Cuts, Side, SideCuts
 from r2med_ray.models.networks import maxsim as module
 from r2med_ray.models.networks.maxsim import MaxSimScorer, maxsim
 from r2med_ray.types import FloatMatrix
@@ -11,14 +12,21 @@ VECTORS = {"east": [1.0, 0.0], "north": [0.0, 1.0], "northeast": [0.6, 0.8]}
 
 
 class WordVectors:
-    """An encoder with one unit vector per word. It remembers every text that it encodes."""
+    """An encoder with one unit vector per word. It remembers every text that it encodes, and counts its words."""
 
     def __init__(self):
         self.seen: list[str] = []
+        self._cuts = CutCounter()
 
-    def token_vectors(self, texts: Sequence[str], prompt: str = "") -> list[FloatMatrix]:
+    def token_vectors(
+        self, texts: Sequence[str], prompt: str = "", *, side: Side = "query", times: Sequence[int] | None = None
+    ) -> list[FloatMatrix]:
         self.seen += [prompt + text for text in texts]
+        self._cuts.note(side, [len(text.split()) for text in texts], [0] * len(texts), 9, times)
         return [np.array([VECTORS[word] for word in text.split()], dtype=np.float32) for text in texts]
+
+    def take_cuts(self) -> SideCuts:
+        return self._cuts.take()
 
 
 def test_maxsim_is_the_sum_of_each_query_tokens_best_match():
@@ -55,6 +63,18 @@ def test_documents_are_encoded_in_blocks_and_no_score_depends_on_that(monkeypatc
     monkeypatch.setattr(module, "DOCUMENTS_PER_BLOCK", 1)
 
     assert MaxSimScorer(WordVectors()).score_pairs(pairs) == whole
+
+
+@pytest.mark.parametrize("block", [1, 256])
+def test_texts_count_once_per_pair_though_each_is_encoded_once(block: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "DOCUMENTS_PER_BLOCK", block)
+    scorer = MaxSimScorer(WordVectors())
+    scorer.score_pairs([("east", "north"), ("east", "north north"), ("north east", "north")])
+
+    # The queries of the three pairs have 1 + 1 + 2 words, the documents 1 + 2 + 1.
+    counts = Cuts(texts=3, tokens=4, lengths=(9,))
+    assert scorer.take_cuts() == {"query": counts, "document": counts}
+    assert scorer.take_cuts() == {}
 
 
 def test_rk03_no_pairs_give_an_empty_list():

@@ -4,12 +4,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from r2med_ray.cuts import Cuts
 from r2med_ray.errors import ConfigError, DataError, NotAtHand, OwnCodeError
 from r2med_ray.models.at_hand import ModelsAtHand
 from r2med_ray.models.catalog.load import Catalog, load_catalog
 from r2med_ray.models.catalog.table import models_table
 from r2med_ray.models.networks.pair_scorers import build_pair_scorer, scoring_inputs
 from r2med_ray.models.networks.task_encoders import TaskEncoders
+from r2med_ray.protocols import taken_cuts
+from r2med_ray.reranking.pair_reranking import score_counted
 from r2med_ray.types import Document
 from tests.unit import toy_models
 
@@ -256,3 +259,38 @@ def test_what_a_class_raises_is_told_with_row_class_method_and_line(tmp_path: Pa
         OwnCodeError, match=rf"^toy-scorer: `score_pairs` of class {TOYS}\.RaisingScorer raised {line}"
     ):
         scorer.score_pairs([("a", "b")])
+
+
+@pytest.mark.parametrize("counted", [None, {"query": Cuts(texts=2, cut=1, tokens=9, lost=4, lengths=(3,))}])
+def test_a_class_may_say_what_it_cut(counted: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toy_models.FirstLetters, "counted", counted)
+    row = catalog(tmp_path, encoders=f"{{name: toy, class: {TOYS}.FirstLetters, max_length: 3}}").encoders["toy"]
+
+    assert taken_cuts(TaskEncoders(row, device="cpu", token_budget=7).for_task("t")) == counted
+
+
+def test_what_a_class_without_the_method_cuts_is_unknown(tmp_path: Path) -> None:
+    models = catalog(tmp_path)
+
+    assert taken_cuts(TaskEncoders(models.encoders["toy"], device="cpu", token_budget=7).for_task("t")) is None
+    scorer = build_pair_scorer(models.rerankers["toy-scorer"], models, device="cpu")
+    assert score_counted(scorer, [("rash", "crash")]) == ([4.0], None)
+
+
+def test_a_pair_scorer_of_a_users_own_may_say_what_it_cut(tmp_path: Path) -> None:
+    models = catalog(tmp_path, rerankers=f"{{name: toy, class: {TOYS}.FirstLettersScorer}}")
+    scorer = build_pair_scorer(models.rerankers["toy"], models, device="cpu")
+
+    cuts = score_counted(scorer, [("rash", "crash")]).cuts
+    assert cuts == {"query": Cuts(texts=1), "document": Cuts(texts=1, cut=1, tokens=9, lost=6, lengths=(3,))}
+
+
+@pytest.mark.parametrize("counted", [3, {"queries": Cuts()}, {"query": 3}])
+def test_what_it_says_must_be_counts_of_the_sides(
+    counted: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(toy_models.FirstLetters, "counted", counted)
+    row = catalog(tmp_path, encoders=f"{{name: toy, class: {TOYS}.FirstLetters, max_length: 3}}").encoders["toy"]
+
+    with pytest.raises(OwnCodeError, match=r"^toy: `take_cuts` of class .*FirstLetters returned .*; it must be None"):
+        taken_cuts(TaskEncoders(row, device="cpu", token_budget=7).for_task("t"))

@@ -3,6 +3,7 @@ import pytest
 import torch
 from transformers import AutoModel
 
+from r2med_ray.cuts import Cuts
 from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.encoders import EncoderRow, Prompts
 from r2med_ray.models.networks.encoders import build_encoder
@@ -65,3 +66,15 @@ def test_a_checkpoint_without_encode_is_refused(tmp_path):
 def test_it_has_no_token_vectors_for_late_interaction(folder):
     with pytest.raises(ConfigError, match="gives vectors of whole texts only"):
         build_encoder(row(folder), task="t", device="cpu")
+
+
+def test_what_it_cuts_is_counted_with_the_tokenizer_of_the_checkpoint(folder):
+    encoder = TaskEncoders(row(folder), device="cpu", token_budget=1000).for_task("t")
+    encoder.encode_queries(["rash", "fever " * 40])
+    encoder.encode_documents([Document(doc_id="d", text="fever " * 40)])
+
+    # [CLS] fever : rash [SEP] are 5 tokens, the second query has 44 and the document 42.
+    assert encoder.take_cuts() == {
+        "query": Cuts(texts=2, cut=1, tokens=49, lost=28, lengths=(16,)),
+        "document": Cuts(texts=1, cut=1, tokens=42, lost=10, lengths=(32,)),
+    }

@@ -10,6 +10,7 @@ import transformers
 from sentence_transformers.base.modules import Router, Transformer
 from sentence_transformers.sparse_encoder.modules import SparseStaticEmbedding, SpladePooling
 
+from r2med_ray.cuts import Cuts
 from r2med_ray.errors import ConfigError, NotAtHand
 from r2med_ray.models.catalog.checkpoints import SparseRow
 from r2med_ray.models.networks.sparse_encoders import SparseEncoder
@@ -155,3 +156,23 @@ def test_a_model_of_the_hub_without_revision_is_refused_with_what_to_give() -> N
 
     with pytest.raises(NotAtHand, match=r"has no revision.*give `revision:`"):
         SparseEncoder(row, device="cpu", token_budget=2048)
+
+
+def test_what_is_cut_is_counted_with_the_length_that_is_really_read(splade: Path) -> None:
+    read = encoder(splade, max_length=100_000, query_max_length=6)
+    read.encode_queries(["fever", "a cough in winter and fever"])
+    read.encode_documents([Document(doc_id="d", text="fever " * 70)])
+
+    # [CLS] fever [SEP] and [CLS] a cough in winter [SEP], of which two tokens were cut; 72 tokens for 64 positions.
+    assert read.take_cuts() == {
+        "query": Cuts(texts=2, cut=1, tokens=11, lost=2, lengths=(6,)),
+        "document": Cuts(texts=1, cut=1, tokens=72, lost=8, lengths=(64,)),
+    }
+
+
+def test_a_table_of_weights_reads_what_its_tokenizer_reads(documents_only: Path) -> None:
+    read = encoder(documents_only, query_max_length=6)
+    read.encode_queries(["fever " * 70])
+
+    # The table heeds no length but the tokenizer's 64, and special tokens have no weight.
+    assert read.take_cuts() == {"query": Cuts(texts=1, cut=1, tokens=70, lost=6, lengths=(64,))}

@@ -5,6 +5,7 @@ import pytest
 import torch
 import transformers
 
+from r2med_ray.cuts import Cuts
 from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.networks.yes_no import YesNoScorer
@@ -82,7 +83,7 @@ def test_an_answer_that_is_no_token_is_refused(folder: Path):
 
 
 def test_a_template_that_leaves_no_room_is_refused(folder: Path):
-    with pytest.raises(ConfigError, match="'tiny': prefix and suffix take all of its 4 tokens"):
+    with pytest.raises(ConfigError, match="'tiny': prefix, prompts and suffix leave 0 of its 4 tokens for a query"):
         scorer(folder, max_length=4)
 
 
@@ -98,3 +99,61 @@ def test_half_precision_ties_no_candidates_because_the_answers_are_compared_in_f
     in_half = torch.tensor(scores).to(getattr(torch, dtype)).tolist()
     assert len(set(in_half)) < len(set(scores)) == len(pairs)
     assert scores == pytest.approx(scorer(folder).score_pairs(pairs), abs=0.1)
+
+
+LONG = "fever and rash after travel " * 12
+"""A query of 60 tokens."""
+
+
+def by_ids(folder: Path, pair: list[int]) -> float:
+    """Return the score of a pair whose tokens, prompts included, are given."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
+    tokens = transformers.AutoTokenizer.from_pretrained(folder)
+    prefix, suffix = (tokens(PARTS[part], add_special_tokens=False).input_ids for part in ("prefix", "suffix"))
+    with torch.inference_mode():
+        logits = model(torch.tensor([prefix + pair + suffix])).logits[0, -1]
+    yes, no = tokens.convert_tokens_to_ids(["yes", "no"])
+    return float(logits[yes] - logits[no])
+
+
+def test_a_long_query_leaves_a_passage_half_of_the_room(folder: Path):
+    # prefix, prompts and suffix are 2 tokens each, 8 in all, so 40 - 8 = 32 are left: 16 for each text.
+    words = transformers.AutoTokenizer.from_pretrained(folder)
+    read = scorer(folder, max_length=40)
+    pairs = [(LONG, "rash " * 30), (LONG, "heart " * 30)]
+    query = "fever and rash after travel " * 3 + "fever"
+
+    scores = read.score_pairs(pairs)
+
+    expected = [
+        by_ids(folder, words(f"query : {query} document : {name * 16}", add_special_tokens=False).input_ids)
+        for name in ("rash ", "heart ")
+    ]
+    assert scores == pytest.approx(expected, abs=1e-5)
+    assert abs(scores[0] - scores[1]) > 1e-3  # candidates no longer tie
+    # 2 × 60 tokens of queries, of which 2 × 16 are read; 2 × 30 tokens of documents, of which 2 × 16 are read.
+    assert read.take_cuts() == {
+        "query": Cuts(texts=2, cut=2, tokens=120, lost=88, lengths=(40,)),
+        "document": Cuts(texts=2, cut=2, tokens=60, lost=28, lengths=(40,)),
+    }
+
+
+def test_a_short_passage_stays_whole_beside_a_long_query(folder: Path):
+    # 32 tokens are left for both; the passage takes 2, the query keeps 30.
+    words = transformers.AutoTokenizer.from_pretrained(folder)
+    read = scorer(folder, max_length=40)
+
+    [score] = read.score_pairs([(LONG, "heart rash")])
+
+    kept = f"query : {'fever and rash after travel ' * 6}document : heart rash"
+    assert score == pytest.approx(by_ids(folder, words(kept, add_special_tokens=False).input_ids), abs=1e-5)
+    assert read.take_cuts() == {
+        "query": Cuts(texts=1, cut=1, tokens=60, lost=30, lengths=(40,)),
+        "document": Cuts(texts=1, tokens=2, lengths=(40,)),
+    }
+
+
+def test_scores_of_pairs_that_are_cut_by_this_rule_have_a_key_of_their_own(folder: Path):
+    row = RerankerRow.model_validate({"name": "t", "kind": "yes-no", "model": str(folder)})
+
+    assert row.scoring_inputs(device="cpu")["cut"] == "longer text first"

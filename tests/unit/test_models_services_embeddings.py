@@ -9,6 +9,7 @@ from tokenizers import Regex, Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Split, WhitespaceSplit
 
+from r2med_ray.cuts import Cuts
 from r2med_ray.errors import DataError, NotAtHand, StageError
 from r2med_ray.models.catalog.call_policy import CallPolicy
 from r2med_ray.models.catalog.services import ApiEncoderRow
@@ -157,8 +158,11 @@ def test_batches_end_at_their_number_of_texts_or_tokens(build: Build):
 
 def test_a_long_text_is_cut_after_its_last_whole_token(build: Build):
     with Service(SERVING) as service:
-        build(service, max_length=3).encode_queries(["one  two three four", "one two"])
+        encoder = build(service, max_length=3)
+        encoder.encode_queries(["one  two three four", "one two"])
         assert inputs(service) == [["one  two three", "one two"]]
+    # 4 + 2 tokens, of which one isn't sent.
+    assert encoder.take_cuts() == {"query": Cuts(texts=2, cut=1, tokens=6, lost=1, lengths=(3,))}
 
 
 def test_a_text_that_is_too_long_in_spite_of_its_cut_is_named_and_nothing_is_sent(build: Build, tmp_path: Path):

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from r2med_ray.chat import ChatPrompt, Completion
+from r2med_ray.cuts import Cuts
 from r2med_ray.demands import Ask, Demand, Keep, Recall
 from r2med_ray.errors import ConfigError
 from r2med_ray.protocols import Candidates
@@ -347,3 +348,20 @@ def test_a_prompt_file_of_ones_own_takes_the_shipped_ones_place(tmp_path: Path) 
     assert model.prompts[0][0].messages[0]["content"] == "Ours: rash\n[1] 1\n[2] 2\n2"
     with pytest.raises(ConfigError, match=r"wrong\.txt: the prompt has no place \{count\}"):
         build_llm_reranker(model, read, LlmReranking(), prompt=str(wrong))
+
+
+def test_words_that_the_model_is_not_shown_of_a_passage_are_counted() -> None:
+    model = Reader(best_first)
+    documents = [Document(doc_id="a", text="1 is good"), Document(doc_id="b", title="2 is", text="much better")]
+    work = [Candidates(Query(query_id="q", text="rash and fever"), documents, [2.0, 1.0])]
+    kept: list[Keep] = []
+    steps = reranker(model, passage_words=3, passes=2).score_all(work)
+
+    reranking, _ = answer(steps, {Ask: model.answer, Recall: nothing_kept, Keep: kept.append})
+
+    # The passages have 3 and 4 words, and each counts once, though both passes show it. Queries are shown whole.
+    assert reranking.cuts == {
+        "query": Cuts(texts=2, tokens=6, unit="words"),
+        "document": Cuts(texts=2, cut=1, tokens=7, lost=1, lengths=(3,), unit="words"),
+    }
+    assert "cuts.json" in kept[0].files

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
+from r2med_ray.cuts import Cuts
 from r2med_ray.demands import Keep, Recall
 from r2med_ray.protocols import Candidates
 from r2med_ray.reranking.stored_scores import read_reranking, reranking_files, scores_key
@@ -102,3 +103,14 @@ def test_the_file_is_the_one_that_a_store_writes_of_the_table(store: ArtifactSto
 
 def test_no_scores_at_all_are_scores(store: ArtifactStore) -> None:
     assert read_reranking(kept(store, Reranking(scores={}))) == Reranking(scores={})
+
+
+def test_what_was_cut_is_kept_beside_the_scores(store: ArtifactStore) -> None:
+    cuts = {"query": Cuts(texts=2), "document": Cuts(texts=2, cut=1, tokens=9, lost=3, lengths=(3, 6))}
+    reranking = Reranking(scores={"q1": [2.0, 1.0]}, cuts=cuts)  # type: ignore[arg-type]
+
+    assert read_reranking(kept(store, reranking)).cuts == cuts
+
+
+def test_what_was_cut_for_scores_from_before_it_was_counted_is_unknown(store: ArtifactStore) -> None:
+    assert read_reranking(kept(store, Reranking(scores={"q1": [2.0, 1.0]}))).cuts is None

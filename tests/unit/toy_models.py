@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from r2med_ray.cuts import Cuts, SideCuts
 from r2med_ray.models.catalog.encoders import EncoderRow
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.types import Document, FloatMatrix
@@ -42,6 +43,26 @@ class SameLetters:
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         return [float(len({*query} & {*document})) for query, document in pairs]
+
+
+class FirstLetters(LetterCounts):
+    """An encoder that reads three letters of a text, and says what it cut."""
+
+    counted: object = None
+    """What it says."""
+
+    def encode_plain(self, texts: Sequence[str]) -> FloatMatrix:
+        return super().encode_plain([text[:3] for text in texts])
+
+    def take_cuts(self) -> object:
+        return self.counted
+
+
+class FirstLettersScorer(SameLetters):
+    """A pair scorer that says what it cut."""
+
+    def take_cuts(self) -> SideCuts:
+        return {"query": Cuts(texts=1), "document": Cuts(texts=1, cut=1, tokens=9, lost=6, lengths=(3,))}
 
 
 class OneVectorForAll(LetterCounts):

@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from r2med_ray.cuts import Side
 from r2med_ray.models.catalog import sources
 from r2med_ray.models.catalog.needs import Needs, Source
-from r2med_ray.models.catalog.row import Row, Side, length_cell, library_versions, prompts_cell, revision_cell
+from r2med_ray.models.catalog.row import Row, length_cell, library_versions, prompts_cell, revision_cell
 
 SIDES: tuple[Side, ...] = ("query", "document")
 

@@ -5,10 +5,11 @@ from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
+from r2med_ray.cuts import Side
 from r2med_ray.models.catalog import sources
 from r2med_ray.models.catalog.needs import Needs, Source
 from r2med_ray.models.catalog.own_class import OwnClassRow
-from r2med_ray.models.catalog.row import Side, length_cell, library_versions, prompts_cell, revision_cell
+from r2med_ray.models.catalog.row import length_cell, library_versions, prompts_cell, revision_cell
 
 _OWN_POOLINGS = ("mean", "cls", "last")
 _POOLINGS_OF: Mapping[str, tuple[str, ...]] = {

@@ -56,7 +56,9 @@ class RerankerRow(OwnClassRow):
     """The two answers of a yes-no model: tokens of its vocabulary."""
 
     max_length: int = Field(default=512, ge=3)
-    """Tokens kept of a pair. If the pair of a cross-encoder is too long, the longer of the two texts is cut."""
+    """Tokens kept of a pair, with all that is read around it; never more than tokenizer and positions allow. If a
+    pair is too long, the longer of its two texts is cut, until both have the same length: a passage is cut to what
+    the query leaves, and a query that leaves a passage less than half of the room is cut itself."""
 
     score_class: int | None = Field(default=None, ge=0)
     """Which logit is the score, if a cross-encoder's checkpoint has several classes."""
@@ -167,6 +169,8 @@ class RerankerRow(OwnClassRow):
             inputs["last_layer"] = "float32, at the last real token"
         elif self.kind == "yes-no" and inputs["dtype"] != "float32":
             inputs["last_layer"] = "float32"
+        if self.kind == "yes-no":
+            inputs["cut"] = "longer text first"
         if self.model:
             inputs["model"] = sources.identity(self.model, self.revision)
         if self.adapter:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import metadata
-from typing import Any, Literal, Protocol, Self, TypeAlias
+from typing import Any, Literal, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -14,8 +14,6 @@ from r2med_ray.types import Compat
 
 LIBRARIES = ("torch", "transformers", "sentence-transformers", "tokenizers")
 """Libraries whose versions may change a vector or a score."""
-
-Side: TypeAlias = Literal["query", "document"]
 
 
 class Sections(Protocol):

@@ -6,9 +6,10 @@ from typing import Any, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
+from r2med_ray.cuts import Side
 from r2med_ray.models.catalog.call_policy import CallPolicy
 from r2med_ray.models.catalog.needs import Needs, Source
-from r2med_ray.models.catalog.row import Row, Side
+from r2med_ray.models.catalog.row import Row
 from r2med_ray.models.catalog.tokenizer_names import tokenizer_identity
 from r2med_ray.settings.config import require_plain_address
 

@@ -8,12 +8,13 @@ Shape letters: B texts of a block or a micro-batch, T tokens of the longest one.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from r2med_ray.cuts import CutCounter, Side, SideCuts
 from r2med_ray.errors import ConfigError
-from r2med_ray.models.catalog.checkpoints import CheckpointRow
+from r2med_ray.models.catalog.checkpoints import SIDES, CheckpointRow
 from r2med_ray.models.catalog.devices import BatchLimits
-from r2med_ray.models.catalog.row import Side
 from r2med_ray.models.networks.checkpoints import longest_input, require_plain_text
 from r2med_ray.models.networks.token_budget import plan_batches, run_batches
+from r2med_ray.models.networks.tokens import whole_lengths
 
 TEXTS_PER_BLOCK = 1024
 """Texts that are tokenised at once. Each text is padded to the length of the longest."""
@@ -37,14 +38,16 @@ class CheckpointBatches:
     def __init__(self, row: CheckpointRow, model: Any, limits: BatchLimits) -> None:
         self._model = model
         self._limits = limits
-        inputs = {side: _input_module(row, model, side) for side in ("query", "document")}
+        self._cuts = CutCounter()
+        self._inputs = inputs = {side: _input_module(row, model, side) for side in SIDES}
         for module in inputs.values():
             module.tokenizer.padding_side = "right"
         self._prompts = {"query": row.query_prompt, "document": row.document_prompt}
-        self._max_lengths = {
+        self._max_lengths: dict[Side, int | None] = {
             "query": _query_length(row, inputs["query"]),
             "document": min(row.max_length, _longest(inputs["document"])),
         }
+        self._reads = {side: _reads(inputs[side], side, self._max_lengths[side]) for side in SIDES}
 
     def run(self, texts: Sequence[str], side: Side, take: Take) -> None:
         """Give `take` every text once, in micro-batches.
@@ -58,19 +61,22 @@ class CheckpointBatches:
             for start in range(0, len(texts), TEXTS_PER_BLOCK):
                 self._run_block(texts[start : start + TEXTS_PER_BLOCK], start, side, take)
 
+    def take_cuts(self) -> SideCuts:
+        """Return what was cut since the last call."""
+        return self._cuts.take()
+
     def _run_block(self, texts: Sequence[str], start: int, side: Side, take: Take) -> None:
         import torch
 
         prompt = self._prompts[side]
-        features = self._model.preprocess(
-            list(texts),
-            prompt=self._model.prompts.get(side) if prompt is None else prompt,
-            task=side,
-            max_length=self._max_lengths[side],
-        )
+        prompt = self._model.prompts.get(side) if prompt is None else prompt
+        features = self._model.preprocess(list(texts), prompt=prompt, task=side, max_length=self._max_lengths[side])
         read_BT = features["attention_mask"].bool()
+        own_BT = read_BT
         if "query_expansion_positions" in features:
-            read_BT |= features["query_expansion_positions"].bool()
+            filled_BT = features["query_expansion_positions"].bool()
+            read_BT, own_BT = read_BT | filled_BT, read_BT & ~filled_BT
+        self._note_cuts(side, [(prompt or "") + text for text in texts], own_BT.sum(dim=1).tolist())
         lengths_B = read_BT.sum(dim=1).tolist()
 
         def forward(batch: list[int]) -> None:
@@ -82,6 +88,17 @@ class CheckpointBatches:
             take([start + position for position in batch], self._model(of_batch, task=side))
 
         run_batches(plan_batches(lengths_B, self._limits), forward)
+
+    def _note_cuts(self, side: Side, texts: Sequence[str], kept: Sequence[int]) -> None:
+        """Count what was cut. `kept` are the tokens of each text itself, without those that fill it up."""
+        module, longest = self._inputs[side], self._reads[side]
+        full = [position for position, length in enumerate(kept) if length >= longest]
+        # A table of weights reads no special tokens.
+        whole = whole_lengths(module.tokenizer, [texts[i] for i in full], special=hasattr(module, "model"))
+        lost = [0] * len(kept)
+        for position, length in zip(full, whole, strict=True):
+            lost[position] = max(0, length - kept[position])
+        self._cuts.note(side, kept, lost, longest)
 
 
 def _input_module(row: CheckpointRow, model: Any, side: Side) -> Any:
@@ -106,13 +123,21 @@ def _longest(module: Any) -> int:
     return int(module.tokenizer.model_max_length)
 
 
+def _reads(module: Any, side: Side, max_length: int | None) -> int:
+    """Return the most tokens that an input module keeps of one side's texts, when it is asked for `max_length`."""
+    if not hasattr(module, "model"):  # it heeds nothing but its tokenizer
+        return _longest(module)
+    expansion = getattr(module, "query_expansion", None) if side == "query" else None
+    return max(max_length or 0, expansion["length"] if expansion is not None else 0)
+
+
 def _query_length(row: CheckpointRow, module: Any) -> int | None:
     """Return how many tokens of a query are kept; None if the checkpoint fills every query up to a fixed length."""
     expansion = getattr(module, "query_expansion", None)
     if expansion is not None and expansion["strategy"] == "fixed":
         if row.query_max_length:
             module.query_length = None
-            module.query_expansion = {**expansion, "length": row.query_max_length}
+            module.query_expansion = {**expansion, "length": min(row.query_max_length, _longest(module))}
         return None
     wanted = row.query_max_length or getattr(module, "query_length", None)
     return min(wanted, _longest(module)) if wanted else _longest(module)

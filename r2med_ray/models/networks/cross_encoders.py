@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from r2med_ray.cuts import CutCounter, SideCuts
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.models.catalog.devices import batch_limits
 from r2med_ray.models.catalog.rerankers import RerankerRow
@@ -15,6 +16,7 @@ from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.checkpoints import longest_input, require_plain_text
 from r2med_ray.models.networks.last_layers import ClassifierHead, last_layer
 from r2med_ray.models.networks.loading import whole_checkpoints
+from r2med_ray.models.networks.pair_cuts import cut_by_tokenizer, note_pairs, query_lengths
 from r2med_ray.models.networks.token_budget import pad, plan_batches, run_batches
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ class CrossEncoderScorer:
         self._prompts = row.query_prompt, row.document_prompt
         self._limits = batch_limits(device, token_budget)
         self._device = device
+        self._cuts = CutCounter()
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """Return one logit per (query, document), in the order of the pairs. No pairs give [].
@@ -55,13 +58,16 @@ class CrossEncoderScorer:
 
         if not pairs:
             return []
+        texts = [(self._prompts[0] + query, self._prompts[1] + document) for query, document in pairs]
         inputs = self._tokenizer(
-            [self._prompts[0] + query for query, _ in pairs],
-            [self._prompts[1] + document for _, document in pairs],
+            [query for query, _ in texts],
+            [document for _, document in texts],
             truncation="longest_first",
             max_length=self._max_length,
             return_attention_mask=True,
         )
+        lengths = [len(ids) for ids in inputs["input_ids"]]
+        self._note_cuts(texts, lengths)
         fill = {"input_ids": self._tokenizer.pad_token_id or 0}
         scores_N = torch.empty(len(pairs), dtype=torch.float32, device=self._device)
 
@@ -74,9 +80,23 @@ class CrossEncoderScorer:
             scores_N[batch] = logits_BC[:, self._class].float()
 
         with torch.inference_mode():
-            run_batches(plan_batches([len(ids) for ids in inputs["input_ids"]], self._limits), forward)
+            run_batches(plan_batches(lengths, self._limits), forward)
         scores: list[float] = scores_N.tolist()
         return scores
+
+    def take_cuts(self) -> SideCuts:
+        """Return what was cut off the queries and documents of all pairs since the last call."""
+        return self._cuts.take()
+
+    def _note_cuts(self, texts: Sequence[tuple[str, str]], lengths: Sequence[int]) -> None:
+        note_pairs(
+            self._cuts,
+            query_lengths(self._tokenizer, [query for query, _ in texts]),
+            lengths,
+            cut_by_tokenizer(self._tokenizer, texts, lengths, self._max_length),
+            around=self._tokenizer.num_special_tokens_to_add(pair=True),
+            max_length=self._max_length,
+        )
 
 
 class _Classifier(NamedTuple):

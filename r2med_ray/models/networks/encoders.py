@@ -4,7 +4,9 @@ Shape letters: Q queries, B texts of a call, D embedding size, T tokens of one t
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
+from r2med_ray.cuts import CutCounter, Side, SideCuts
 from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.devices import Dtype, batch_limits, best_device
 from r2med_ray.models.catalog.encoders import EncoderRow, Prompts, prompts_for
@@ -45,6 +47,7 @@ class TransformerEncoder:
         self._prompts = prompts
         self._limits = batch_limits(network.device, token_budget)
         self._end = missing_end(row, network)
+        self._cuts = CutCounter()
         if self._documents.dim != network.dim:
             raise ConfigError(
                 f"encoder {row.name!r}: {row.model} gives {network.dim} components and {row.document_model} "
@@ -58,7 +61,8 @@ class TransformerEncoder:
     def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
         """Return float32 of shape (Q, D): row i is the vector of texts[i] after the query prompt."""
         prompt, max_length = self._prompts.query, self._row.query_max_length or self._row.max_length
-        tokens = tokenize(self._queries, [prompt + text for text in texts], max_length, end=self._end)
+        note = partial(self._cuts.note, "query")
+        tokens = tokenize(self._queries, [prompt + text for text in texts], max_length, end=self._end, note=note)
         return self._encode(self._queries, tokens, prompt)
 
     def encode_documents(self, documents: Sequence[Document]) -> FloatMatrix:
@@ -66,7 +70,8 @@ class TransformerEncoder:
         prompt, as_pair = self._prompts.document, self._row.document_as_pair
         texts = [prompt + (document.title if as_pair else document.content) for document in documents]
         seconds = [document.text for document in documents] if as_pair else None
-        tokens = tokenize(self._documents, texts, self._row.max_length, seconds=seconds, end=self._end)
+        note = partial(self._cuts.note, "document")
+        tokens = tokenize(self._documents, texts, self._row.max_length, seconds=seconds, end=self._end, note=note)
         return self._encode(self._documents, tokens, prompt)
 
     def encode_plain(self, texts: Sequence[str]) -> FloatMatrix:
@@ -74,18 +79,33 @@ class TransformerEncoder:
 
         The checkpoint for queries computes these vectors.
         """
-        return self._encode(self._queries, tokenize(self._queries, texts, self._row.max_length, end=self._end), "")
+        note = partial(self._cuts.note, "query")
+        tokens = tokenize(self._queries, texts, self._row.max_length, end=self._end, note=note)
+        return self._encode(self._queries, tokens, "")
 
-    def token_vectors(self, texts: Sequence[str], prompt: str = "") -> list[FloatMatrix]:
+    def take_cuts(self) -> SideCuts:
+        """Return what was cut since the last call."""
+        return self._cuts.take()
+
+    def token_vectors(
+        self, texts: Sequence[str], prompt: str = "", *, side: Side = "query", times: Sequence[int] | None = None
+    ) -> list[FloatMatrix]:
         """Return the last states of each text's tokens, at unit length: float32 of shape (T, hidden size) per text.
 
         The states of special tokens and of the prompt's tokens are included. The checkpoint for queries computes all
         states.
+
+        Args:
+            texts: the texts.
+            prompt: a text that is put before each of them.
+            side: what the texts are, for the counts of what is cut.
+            times: how often each text counts there; once if left out.
         """
         import torch
 
         network = self._queries
-        tokens = tokenize(network, [prompt + text for text in texts], self._row.max_length, end=self._end)
+        note = partial(self._cuts.note, side, times=times)
+        tokens = tokenize(network, [prompt + text for text in texts], self._row.max_length, end=self._end, note=note)
         states_of: dict[int, FloatMatrix] = {}
 
         def forward(batch: list[int]) -> None:

@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from r2med_ray.cuts import Side, SideCuts
 from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.checkpoints import LateInteractionRow
 from r2med_ray.models.catalog.devices import batch_limits
-from r2med_ray.models.catalog.row import Side
 from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.checkpoint_batches import CheckpointBatches
 from r2med_ray.models.networks.checkpoints import NOT_READ
@@ -52,6 +52,10 @@ class LateInteractionEncoder:
     def encode_documents(self, documents: Sequence[Document]) -> list[TokenVectors]:
         """Return float16 of shape (T, D) per document: its tokens, without the tokens that the checkpoint masks."""
         return self._encode([document.content for document in documents], "document")
+
+    def take_cuts(self) -> SideCuts:
+        """Return what was cut since the last call."""
+        return self._batches.take_cuts()
 
     def _encode(self, texts: Sequence[str], side: Side) -> list[TokenVectors]:
         vectors_of: dict[int, TokenVectors] = {}

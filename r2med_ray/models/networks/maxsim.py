@@ -3,10 +3,12 @@
 Shape letters: S tokens of the query, T tokens of the document, D hidden size.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Protocol
 
+from r2med_ray.cuts import Side, SideCuts
+from r2med_ray.protocols import taken_cuts
 from r2med_ray.types import FloatMatrix
 
 DOCUMENTS_PER_BLOCK = 256
@@ -14,8 +16,13 @@ DOCUMENTS_PER_BLOCK = 256
 
 
 class TokenEncoder(Protocol):
-    def token_vectors(self, texts: Sequence[str], prompt: str = "") -> list[FloatMatrix]:
-        """Return float32 of shape (T, D) per text. The rows have unit length."""
+    def token_vectors(
+        self, texts: Sequence[str], prompt: str = "", *, side: Side = "query", times: Sequence[int] | None = None
+    ) -> list[FloatMatrix]:
+        """Return float32 of shape (T, D) per text. The rows have unit length.
+
+        In counts of what is cut, text i counts `times[i]` times.
+        """
         ...
 
 
@@ -45,8 +52,10 @@ class MaxSimScorer:
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """Return one score per (query, document), in their order. A text that comes several times is encoded once."""
-        queries = list(dict.fromkeys(query for query, _ in pairs))
-        vectors_of = dict(zip(queries, self._encoder.token_vectors(queries, self._query_prompt), strict=True))
+        pairs_of = Counter(query for query, _ in pairs)
+        queries, times = list(pairs_of), list(pairs_of.values())
+        encoded = self._encoder.token_vectors(queries, self._query_prompt, side="query", times=times)
+        vectors_of = dict(zip(queries, encoded, strict=True))
         positions_of: defaultdict[str, list[int]] = defaultdict(list)
         for position, (_, document) in enumerate(pairs):
             positions_of[document].append(position)
@@ -54,8 +63,13 @@ class MaxSimScorer:
         documents = list(positions_of)
         for start in range(0, len(documents), DOCUMENTS_PER_BLOCK):
             block = documents[start : start + DOCUMENTS_PER_BLOCK]
-            vectors = self._encoder.token_vectors(block, self._document_prompt)
+            times = [len(positions_of[document]) for document in block]
+            vectors = self._encoder.token_vectors(block, self._document_prompt, side="document", times=times)
             for document, document_TD in zip(block, vectors, strict=True):
                 for position in positions_of[document]:
                     scores[position] = maxsim(vectors_of[pairs[position][0]], document_TD)
         return scores
+
+    def take_cuts(self) -> SideCuts | None:
+        """Return what was cut off the queries and documents of all pairs since the last call."""
+        return taken_cuts(self._encoder)

@@ -3,16 +3,17 @@
 Shape letters: Q queries, B texts of a call, D embedding size.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
 
 import numpy as np
 
-from r2med_ray.errors import DataError
+from r2med_ray.cuts import Cuts, Side, SideCuts
+from r2med_ray.errors import DataError, OwnCodeError
 from r2med_ray.models.catalog.encoders import EncoderRow, Prompts
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.networks.own_classes import build, import_class
-from r2med_ray.protocols import Encoder, PairScorer
+from r2med_ray.protocols import CountsCuts, Encoder, PairScorer
 from r2med_ray.settings.own_code import own_code
 from r2med_ray.types import Document, FloatMatrix
 from r2med_ray.vectors import unit_length
@@ -96,6 +97,10 @@ class OwnEncoder:
         """
         return self._called("encode_plain", texts)
 
+    def take_cuts(self) -> SideCuts | None:
+        """Return what the class says that it cut since the last call; None if it has no `take_cuts`."""
+        return _taken(self._row, self._encoder)
+
     def _called(self, method: str, items: Sequence[Any]) -> FloatMatrix:
         count = len(items)
         if not count:
@@ -142,3 +147,21 @@ class OwnScorer:
                 f"{len(pairs)} pairs"
             )
         return scores
+
+    def take_cuts(self) -> SideCuts | None:
+        """Return what the class says that it cut since the last call; None if it has no `take_cuts`."""
+        return _taken(self._row, self._scorer)
+
+
+def _taken(row: EncoderRow | RerankerRow, model: object) -> SideCuts | None:
+    if not isinstance(model, CountsCuts):
+        return None
+    where = f"{row.name}: `take_cuts` of class {row.class_}"
+    with own_code(where):
+        cuts = model.take_cuts()
+    known = isinstance(cuts, Mapping) and all(
+        side in get_args(Side) and isinstance(each, Cuts) for side, each in cuts.items()
+    )
+    if cuts is not None and not known:
+        raise OwnCodeError(f"{where} returned {cuts!r:.80}; it must be None, or `query` and `document` → Cuts")
+    return cuts

@@ -6,12 +6,14 @@ Shape letters: Q queries, B texts of a call, D embedding size.
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from r2med_ray.cuts import CutCounter, Side, SideCuts
 from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.devices import Dtype, batch_limits
 from r2med_ray.models.catalog.encoders import EncoderRow, Prompts
 from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.checkpoints import load_model
 from r2med_ray.models.networks.token_budget import embed_batches
+from r2med_ray.models.networks.tokens import lost_tokens
 from r2med_ray.types import Document, FloatMatrix
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ class RemoteCodeEncoder:
         self._tokenizer = tokenizer
         self._prompts = prompts
         self._limits = batch_limits(str(model.device), token_budget)
+        self._cuts = CutCounter()
 
     @property
     def dim(self) -> int:
@@ -42,18 +45,23 @@ class RemoteCodeEncoder:
 
     def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
         """Return float32 of shape (Q, D): row i is the vector of texts[i] with the query prompt."""
-        return self._encode(texts, self._prompts.query, self._row.query_max_length or self._row.max_length)
+        max_length = self._row.query_max_length or self._row.max_length
+        return self._encode(texts, self._prompts.query, max_length, "query")
 
     def encode_documents(self, documents: Sequence[Document]) -> FloatMatrix:
         """Return float32 of shape (B, D): row i is the vector of documents[i] with the document prompt."""
         texts = [document.content for document in documents]
-        return self._encode(texts, self._prompts.document, self._row.max_length)
+        return self._encode(texts, self._prompts.document, self._row.max_length, "document")
 
     def encode_plain(self, texts: Sequence[str]) -> FloatMatrix:
         """Return float32 of shape (B, D): row i is the vector of texts[i] without a prompt."""
-        return self._encode(texts, "", self._row.max_length)
+        return self._encode(texts, "", self._row.max_length, "query")
 
-    def _encode(self, texts: Sequence[str], instruction: str, max_length: int) -> FloatMatrix:
+    def take_cuts(self) -> SideCuts:
+        """Return what was cut since the last call, as the tokenizer counts it."""
+        return self._cuts.take()
+
+    def _encode(self, texts: Sequence[str], instruction: str, max_length: int, side: Side) -> FloatMatrix:
         def vectors_of(batch: list[int]) -> "Tensor":
             vectors: Tensor = self._model.encode(
                 [texts[position] for position in batch], instruction=instruction, max_length=max_length
@@ -61,18 +69,20 @@ class RemoteCodeEncoder:
             return vectors
 
         return embed_batches(
-            self._lengths([instruction + text for text in texts], max_length),
+            self._lengths([instruction + text for text in texts], max_length, side),
             self._limits,
             vectors_of,
             dim=self.dim,
             unit_length=self._row.similarity == "cosine",
         )
 
-    def _lengths(self, texts: list[str], max_length: int) -> list[int]:
+    def _lengths(self, texts: list[str], max_length: int, side: Side) -> list[int]:
         if not texts:
             return []
-        tokens = self._tokenizer(texts, truncation=True, max_length=max_length)["input_ids"]
-        return [len(ids) for ids in tokens]
+        tokens = self._tokenizer(texts, truncation=True, max_length=max_length)
+        kept = [len(ids) for ids in tokens["input_ids"]]
+        self._cuts.note(side, kept, lost_tokens(self._tokenizer, tokens, texts, None, max_length), max_length)
+        return kept
 
 
 def load_remote_code(

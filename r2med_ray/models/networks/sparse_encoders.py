@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from r2med_ray.cuts import Side, SideCuts
 from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.checkpoints import SparseRow
 from r2med_ray.models.catalog.devices import BatchLimits, batch_limits
-from r2med_ray.models.catalog.row import Side
 from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.checkpoint_batches import CheckpointBatches
 from r2med_ray.models.networks.checkpoints import NOT_READ
@@ -58,6 +58,10 @@ class SparseEncoder:
     def encode_documents(self, documents: Sequence[Document]) -> "csr_array":
         """Return float32 of shape (B, V) with sorted indices: row i is the vector of documents[i]."""
         return self._encode([document.content for document in documents], "document")
+
+    def take_cuts(self) -> SideCuts:
+        """Return what was cut since the last call."""
+        return self._batches.take_cuts()
 
     def _encode(self, texts: Sequence[str], side: Side) -> "csr_array":
         import numpy as np

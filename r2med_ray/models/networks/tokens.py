@@ -3,8 +3,8 @@
 Shape letters: B texts of a micro-batch, T tokens of the longest one.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.models.catalog.encoders import EncoderRow
@@ -14,6 +14,9 @@ from r2med_ray.models.networks.token_budget import pad
 Tokens: TypeAlias = Mapping[str, list[int]]
 """The tokens of one text: `input_ids`, and `token_type_ids` if the tokenizer tells the two texts of a pair apart."""
 
+NoteCuts: TypeAlias = Callable[[Sequence[int], Sequence[int], int], None]
+"""A function that is given the tokens kept of each text, the tokens cut off it, and the most that are kept."""
+
 
 def tokenize(
     network: Network,
@@ -22,6 +25,7 @@ def tokenize(
     *,
     seconds: Sequence[str] | None = None,
     end: Sequence[int] = (),
+    note: NoteCuts | None = None,
 ) -> list[Tokens]:
     """Return the tokens of each text, or of each pair if there are `seconds`. The longer text of a pair is cut.
 
@@ -31,17 +35,19 @@ def tokenize(
         max_length: most tokens, those of `end` included; never more than the network allows.
         seconds: the second texts of pairs.
         end: tokens at the end of every text, whether the text was cut or not.
+        note: counts what is cut.
 
     Raises:
         DataError: a text has no tokens at all; names its position.
     """
     if not texts:
         return []
+    longest = min(max_length, network.max_length)
     encoded = network.tokenizer(
         list(texts),
         None if seconds is None else list(seconds),
         truncation=True,
-        max_length=min(max_length, network.max_length) - len(end),
+        max_length=longest - len(end),
         return_attention_mask=False,
         return_token_type_ids=None if seconds is not None else False,
     )
@@ -49,7 +55,49 @@ def tokenize(
     for position, ids in enumerate(encoded["input_ids"]):
         if not ids:
             raise DataError(f"the text at position {position} of the batch has no tokens: {texts[position]!r}")
+    if note is not None:
+        lost = lost_tokens(network.tokenizer, encoded, texts, seconds, longest - len(end))
+        note([len(ids) for ids in encoded["input_ids"]], lost, longest)
     return [dict(zip(encoded, values, strict=True)) for values in zip(*encoded.values(), strict=True)]
+
+
+def lost_tokens(
+    tokenizer: Any, encoded: Any, texts: Sequence[str], seconds: Sequence[str] | None, max_length: int
+) -> list[int]:
+    """Return how many tokens were cut off each text, or off each pair if there are `seconds`.
+
+    Args:
+        tokenizer: cut the texts.
+        encoded: its output.
+        texts: the texts, or the first texts of pairs.
+        seconds: the second texts of pairs.
+        max_length: the length to which the tokenizer cut.
+    """
+    if seconds is None and encoded.encodings:  # a fast tokenizer keeps what it cut off
+        return [
+            sum(len(piece) - sum(piece.special_tokens_mask) for piece in encoding.overflowing)
+            for encoding in encoded.encodings
+        ]
+    kept = [len(ids) for ids in encoded["input_ids"]]
+    full = [position for position, length in enumerate(kept) if length >= max_length]
+    whole = whole_lengths(
+        tokenizer, [texts[i] for i in full], None if seconds is None else [seconds[i] for i in full]
+    )
+    lost = [0] * len(kept)
+    for position, length in zip(full, whole, strict=True):
+        lost[position] = max(0, length - kept[position])
+    return lost
+
+
+def whole_lengths(
+    tokenizer: Any, texts: Sequence[str], seconds: Sequence[str] | None = None, *, special: bool = True
+) -> list[int]:
+    """Return the number of tokens of each whole text or pair, with its special tokens if `special`."""
+    if not texts:
+        return []
+    others = None if seconds is None else list(seconds)
+    tokens = tokenizer(list(texts), others, truncation=False, add_special_tokens=special, verbose=False)
+    return [len(ids) for ids in tokens["input_ids"]]
 
 
 def lengths(tokens: Sequence[Tokens]) -> list[int]:

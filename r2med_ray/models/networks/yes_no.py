@@ -10,12 +10,14 @@ Shape letters: N pairs of a call, B pairs of a micro-batch, T tokens of the long
 from collections.abc import Sequence
 from typing import Any
 
+from r2med_ray.cuts import CutCounter, SideCuts
 from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.devices import batch_limits
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.checkpoints import longest_input
 from r2med_ray.models.networks.loading import whole_checkpoints
+from r2med_ray.models.networks.pair_cuts import PairCut, cut_inside, note_pairs, query_lengths
 from r2med_ray.models.networks.pooling import last
 from r2med_ray.models.networks.token_budget import pad, plan_batches, run_batches
 
@@ -27,13 +29,14 @@ class YesNoScorer:
     computed in float32, because many candidates have equal logits in half precision.
 
     Args:
-        row: how the checkpoint is used. The pair is cut to `max_length`; prefix and suffix are kept whole.
+        row: how the checkpoint is used. A pair is cut to `max_length` by `pair_cuts.cut_pair`. Prefix, prompts and
+            suffix are kept whole.
         device: `cpu`, `cuda`, ...
         token_budget: most padded tokens of a forward pass; a CPU takes no more than `devices.CPU_TOKENS`.
 
     Raises:
-        ConfigError: an answer is not one token of the vocabulary, or prefix and suffix leave no room for a pair; or
-            see `sources.locate`.
+        ConfigError: an answer is not one token of the vocabulary, the texts around a pair leave no room for it, or
+            the tokenizer doesn't say which characters a token holds; or see `sources.locate`.
         DataError, OwnCodeError: see `sources.locate` and `loading.whole_checkpoints`.
     """
 
@@ -55,9 +58,17 @@ class YesNoScorer:
             self._tokenizer(text, add_special_tokens=False)["input_ids"] for text in (row.prefix, row.suffix)
         )
         longest = min(row.max_length, longest_input(self._tokenizer, model))
-        self._kept = longest - len(self._prefix) - len(self._suffix)
-        if self._kept < 1:
-            raise ConfigError(f"reranker {row.name!r}: prefix and suffix take all of its {longest} tokens")
+        if not self._tokenizer.is_fast:
+            raise ConfigError(f"reranker {row.name!r}: its tokenizer doesn't say which characters a token holds")
+        self._longest = longest
+        self._most = longest - len(self._prefix) - len(self._suffix)
+        self._around = sum(query_lengths(self._tokenizer, [row.query_prompt, row.document_prompt]))
+        if self._most - self._around < 2:
+            raise ConfigError(
+                f"reranker {row.name!r}: prefix, prompts and suffix leave {max(0, self._most - self._around)} of its "
+                f"{longest} tokens for a query and a document; give a larger `max_length`"
+            )
+        self._cuts = CutCounter()
         self._limits = batch_limits(device, token_budget)
         self._device = device
 
@@ -71,9 +82,7 @@ class YesNoScorer:
 
         if not pairs:
             return []
-        texts = [f"{self._row.query_prompt}{query}{self._row.document_prompt}{document}" for query, document in pairs]
-        cut = self._tokenizer(texts, truncation=True, max_length=self._kept, add_special_tokens=False)["input_ids"]
-        tokens = [self._prefix + ids + self._suffix for ids in cut]
+        tokens = [[*self._prefix, *ids, *self._suffix] for ids in self._pair_tokens(pairs)]
         scores_N = torch.empty(len(pairs), dtype=torch.float32, device=self._device)
 
         def forward(batch: list[int]) -> None:
@@ -88,6 +97,34 @@ class YesNoScorer:
             run_batches(plan_batches([len(row) for row in tokens], self._limits), forward)
         scores: list[float] = scores_N.tolist()
         return scores
+
+    def take_cuts(self) -> SideCuts:
+        """Return what was cut off the queries and documents of all pairs since the last call."""
+        return self._cuts.take()
+
+    def _pair_tokens(self, pairs: Sequence[tuple[str, str]]) -> list[list[int]]:
+        """Return the tokens of each pair with its prompts, cut where they are too many."""
+        begin, between = self._row.query_prompt, self._row.document_prompt
+        texts = [f"{begin}{query}{between}{document}" for query, document in pairs]
+        encoded = self._tokenizer(texts, add_special_tokens=False, truncation=False, verbose=False)
+        tokens: list[list[int]] = list(encoded["input_ids"])
+        lengths = [len(ids) for ids in tokens]
+        cut: dict[int, PairCut] = {}
+        for position, (query, _) in enumerate(pairs):
+            if lengths[position] > self._most:
+                ends = len(begin) + len(query)
+                tokens[position], cut[position] = cut_inside(
+                    encoded.encodings[position], (len(begin), ends), ends + len(between), self._most
+                )
+        note_pairs(
+            self._cuts,
+            query_lengths(self._tokenizer, [query for query, _ in pairs]),
+            lengths,
+            cut,
+            around=self._around,
+            max_length=self._longest,
+        )
+        return tokens
 
 
 def _token_of(answer: str, tokenizer: Any, name: str) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from pydantic import BaseModel
 
+from r2med_ray.cuts import CutCounter, Side, SideCuts
 from r2med_ray.errors import DataError
 from r2med_ray.models.catalog.services import USAGE, ApiEncoderRow
 from r2med_ray.models.services.calls import ApiCalls
@@ -36,6 +37,8 @@ class _Input(NamedTuple):
 
     text: str
     tokens: int
+    lost: int
+    """Tokens that were cut off."""
 
 
 class _Batch(NamedTuple):
@@ -86,6 +89,7 @@ class ApiEncoder:
         self._store = store
         self._tokenizer = open_tokenizer(row.tokenizer, row.revision)
         self._usage: Counter[str] = Counter()
+        self._cuts = CutCounter()
 
     @property
     def dim(self) -> int:
@@ -93,7 +97,7 @@ class ApiEncoder:
 
     def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
         """Return float32 of shape (Q, D): row i is the vector of texts[i], requested with the body of a query."""
-        return self._encode(texts, _positions(texts), self._row.query_body)
+        return self._encode(texts, _positions(texts), self._row.query_body, "query")
 
     def encode_documents(self, documents: Sequence[Document]) -> FloatMatrix:
         """Return float32 of shape (B, D): row i is the vector of documents[i], requested with a document's body.
@@ -105,11 +109,11 @@ class ApiEncoder:
             NotAtHand: the service's key isn't there.
         """
         names = [f"document {document.doc_id!r}" for document in documents]
-        return self._encode([document.content for document in documents], names, self._row.document_body)
+        return self._encode([each.content for each in documents], names, self._row.document_body, "document")
 
     def encode_plain(self, texts: Sequence[str]) -> FloatMatrix:
         """Return float32 of shape (B, D): row i is the vector of texts[i], requested without a side's body."""
-        return self._encode(texts, _positions(texts), {})
+        return self._encode(texts, _positions(texts), {}, "query")
 
     def take_usage(self) -> dict[str, int]:
         """Return the counts of `USAGE` since the last call."""
@@ -117,10 +121,17 @@ class ApiEncoder:
         self._usage.clear()
         return usage
 
-    def _encode(self, texts: Sequence[str], names: Sequence[str], body: Mapping[str, Any]) -> FloatMatrix:
+    def take_cuts(self) -> SideCuts:
+        """Return what was cut since the last call, before it was sent."""
+        return self._cuts.take()
+
+    def _encode(self, texts: Sequence[str], names: Sequence[str], body: Mapping[str, Any], side: Side) -> FloatMatrix:
         if not texts:
             return np.empty((0, self.dim), np.float32)
         inputs = [self._input(name, text) for name, text in zip(names, texts, strict=True)]
+        most = self._row.max_length
+        kept = [most if entry.lost else entry.tokens for entry in inputs]
+        self._cuts.note(side, kept, [entry.lost for entry in inputs], most)
         distinct: dict[str, _Input] = {}
         for entry in inputs:
             distinct.setdefault(entry.text, entry)
@@ -131,7 +142,9 @@ class ApiEncoder:
         return unit_length(vectors_BD) if self._row.similarity == "cosine" else vectors_BD
 
     def _input(self, name: str, text: str) -> _Input:
-        sent = self._row.formatted(self._tokenizer.cut(text, self._row.max_length))
+        begins = self._tokenizer.cut(text, self._row.max_length)
+        lost = 0 if begins == text else self._tokenizer.count(text) - self._row.max_length
+        sent = self._row.formatted(begins)
         tokens, most = self._tokenizer.count(sent), self._row.max_input_tokens
         if not sent:
             raise DataError(f"{name}: its text is empty, which {self._row.name} does not embed")
@@ -140,7 +153,7 @@ class ApiEncoder:
                 f"{name}: its text is {tokens} tokens long as it is sent ({self._row.input_format}), cut at "
                 f"{self._row.max_length}; {self._row.name} takes {most}. Give a smaller `max_length`"
             )
-        return _Input(name, sent, tokens)
+        return _Input(name, sent, tokens, lost)
 
     def _packed(self, inputs: Iterable[_Input]) -> Iterator[tuple[_Input, ...]]:
         packed: list[_Input] = []
