@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from r2med_ray.errors import DataError
 from r2med_ray.evaluation.arrow import int_array
+from r2med_ray.evaluation.trec_eval_lines import as_trec_eval_reads
 from r2med_ray.types import FloatVector
 
 BLOCK_BYTES = 3 << 19
@@ -46,12 +47,15 @@ def open_run(path: Path) -> BinaryIO:
         raise DataError(f"{path}: can't be opened: {error.strerror}") from error
 
 
-def read_tables(path: Path) -> Iterator[pa.Table]:
-    """Yield the lines of a file as tables of `_SCHEMA`, none of them empty."""
+def read_tables(path: Path, *, as_trec_eval: bool = False) -> Iterator[pa.Table]:
+    """Yield the lines of a file as tables of `_SCHEMA`, none of them empty.
+
+    With `as_trec_eval`, comments and fields after the tag are passed over.
+    """
     width = 0
     line = 1
     with open_run(path) as stream:
-        for block in _blocks(stream):
+        for block in as_trec_eval_reads(path, _blocks(stream)) if as_trec_eval else _blocks(stream):
             width = width or _width(path, block, line)
             table = _parse_plain(block, line, width)
             if table is None:
@@ -82,7 +86,7 @@ def _width(path: Path, block: bytes, first: int) -> int:
             return width
         if width:
             layouts = " or ".join(f"{count} fields ({' '.join(names)})" for count, names in _FIELDS.items())
-            raise DataError(f"{path}:{number}: expected {layouts}, got {raw!r}")
+            raise DataError(f"{path}:{number}: expected {layouts}, got {raw!r}{_hint(raw, width)}")
     return 0
 
 
@@ -139,6 +143,7 @@ def _parse_lines(path: Path, block: bytes, first: int, width: int) -> pa.Table:
             continue
         if len(fields) != width or b"\0" in raw:
             problem = f"expected {width} fields ({' '.join(_FIELDS[width])}) and no NUL, got {raw!r}"
+            problem += _hint(raw, len(fields))
             raise DataError(f"{path}:{number}: {problem}")
         values = dict(zip(_FIELDS[width], fields, strict=True))
         try:
@@ -150,9 +155,16 @@ def _parse_lines(path: Path, block: bytes, first: int, width: int) -> pa.Table:
             raise DataError(
                 f"{path}:{number}: query {query_id!r}, document {doc_id!r} has score "
                 f"{values['score'].decode(errors='replace')!r}; scores must be finite 32-bit numbers"
+                f"{_hint(raw, len(fields))}"
             )
         rows.append((query_id, doc_id, score if width == 6 else -score, number))
     return pa.Table.from_pylist([dict(zip(_SCHEMA.names, row, strict=True)) for row in rows], schema=_SCHEMA)
+
+
+def _hint(raw: bytes, width: int) -> str:
+    """Return what to do about a line that trec_eval would read."""
+    is_read = raw.lstrip().startswith(b"#") or width > max(_FIELDS)
+    return "; comments and fields after the tag are read by `r2med evaluate --as trec_eval`" if is_read else ""
 
 
 def _number(text: bytes) -> float:

@@ -54,8 +54,10 @@ def write_run(path: Path, run: Run) -> None:
     _write(path, _run_lines(run))
 
 
-def read_qrels(path: Path) -> Qrels:
+def read_qrels(path: Path, *, comments: bool = False) -> Qrels:
     """Read judgements in any of the layouts above. The first line shows which layout the file has.
+
+    With `comments`, lines that begin with `#` are passed over, as in trec_eval; else `#` is part of an id.
 
     One warning counts the lines that repeat a judgement. Another warning counts the ids that are JSON integers.
 
@@ -65,7 +67,7 @@ def read_qrels(path: Path) -> Qrels:
     """
     qrels: dict[QueryId, dict[DocId, int]] = {}
     num_repeats = 0
-    for line, query_id, doc_id, grade in _judgements(path):
+    for line, query_id, doc_id, grade in _judgements(path, comments):
         grades = qrels.setdefault(query_id, {})
         if doc_id in grades:
             num_repeats += 1
@@ -109,15 +111,15 @@ def _run_lines(run: Run) -> Iterator[str]:
             yield f"{query_id} Q0 {_word('document id', hit.doc_id)} {rank} {np.float32(hit.score)} {tag}\n"
 
 
-def _judgements(path: Path) -> Iterator[tuple[int, QueryId, DocId, int]]:
+def _judgements(path: Path, comments: bool) -> Iterator[tuple[int, QueryId, DocId, int]]:
     """Yield (line, query id, document id, grade)."""
     open_run(path).close()
-    _, first = next(read_lines(path), (0, ""))
+    _, first = next(_lines(path, comments), (0, ""))
     if first.lstrip().startswith("{"):
         yield from _json_judgements(path)
         return
     is_beir = len(first.split("\t")) == 3
-    for index, (line, text) in enumerate(read_lines(path)):
+    for index, (line, text) in enumerate(_lines(path, comments)):
         fields = text.split("\t") if is_beir else _FIELD.findall(text)
         if index == 0 and fields == _BEIR_HEADER:
             continue
@@ -129,6 +131,10 @@ def _judgements(path: Path) -> Iterator[tuple[int, QueryId, DocId, int]]:
         if not _WHOLE_NUMBER.fullmatch(fields[-1]):
             raise DataError(f"{path}:{line}: expected a whole number as grade, got {fields[-1]!r}")
         yield line, fields[0], fields[-2], int(fields[-1])
+
+
+def _lines(path: Path, comments: bool) -> Iterator[tuple[int, str]]:
+    return ((line, text) for line, text in read_lines(path) if not (comments and text.startswith("#")))
 
 
 def _json_judgements(path: Path) -> Iterator[tuple[int, QueryId, DocId, int]]:
