@@ -49,7 +49,8 @@ def own_qrels(qrels: Qrels, task: str) -> Qrels:
     """Return judgements with grades as whole numbers.
 
     Raises:
-        DataError: the judgements are not query id → document id → grade, or a grade is no whole number.
+        DataError: the judgements are not query id → document id → grade, a grade is no whole number, or there are
+            judgements but none above 0.
     """
     checked: dict[str, dict[str, int]] = {}
     for query_id, judged in qrels.items():
@@ -59,6 +60,11 @@ def own_qrels(qrels: Qrels, task: str) -> Qrels:
             doc_id: whole_grade(grade, f"{task}: query {query_id!r}, document {doc_id!r}")
             for doc_id, grade in judged.items()
         }
+    if checked and not any(grade > 0 for grades in checked.values() for grade in grades.values()):
+        raise DataError(
+            f"task {task!r}: nothing can be measured: none of the {len(checked)} queries of its qrels has a "
+            "judgement above 0"
+        )
     return checked
 
 

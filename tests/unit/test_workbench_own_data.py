@@ -67,3 +67,11 @@ def test_a_search_for_no_documents_is_refused(tmp_path: Path, k: Any) -> None:
             bench.rank(task, "bm25")  # type: ignore[arg-type]
         with pytest.raises(ConfigError, match="a task needs a name"):
             bench.task("", documents={"1": "a"})
+
+
+def test_judgements_without_a_positive_are_refused_by_the_name_of_the_task() -> None:
+    assert own_qrels({}, "t") == {}
+    with pytest.raises(
+        DataError, match=r"^task 't': nothing can be measured: none of the 2 queries of its qrels has a"
+    ):
+        own_qrels({"q1": {"d": 0}, "q2": {"d": -1}}, "t")
