@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from importlib import metadata
 
 from r2med_ray.evaluation.evaluate import Evaluation
+from r2med_ray.evaluation.text_ties import TieRange
 from r2med_ray.storage.keys import Json
 from r2med_ray.types import Compat, Qrels, QueryId, Repairs, Run
 
@@ -71,6 +72,16 @@ class ResultRecord:
 
     repairs: Repairs = field(default_factory=Repairs)
     """The repairs of a reranking language model's answers."""
+
+    identical_ids: tuple[QueryId, ...] = ()
+    """The queries from whose ranking the document with the query's own id was left out."""
+
+    identical_positives: tuple[QueryId, ...] = ()
+    """Those of them for which that document is relevant; it can't be found, but counts."""
+
+    text_ties: Mapping[str, TieRange] = field(default_factory=dict)
+    """Measure → the range of its mean over the orders of documents with the same text and score, for measures that
+    depend on them."""
 
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Stage → seconds of wall-clock time."""
