@@ -4,8 +4,6 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
 from r2med_ray.corpus.ids import IdReader
 from r2med_ray.corpus.ir_collections import is_address
 from r2med_ray.corpus.layouts import Layout
@@ -13,7 +11,7 @@ from r2med_ray.corpus.readers import read_documents
 from r2med_ray.corpus.records import is_parquet
 from r2med_ray.errors import DataError
 from r2med_ray.storage.jsonl import read_lines
-from r2med_ray.storage.parquet import parts
+from r2med_ray.storage.parquet import count_bytes
 from r2med_ray.types import Document
 
 BYTES_PER_SHARD = 1 << 30
@@ -47,7 +45,7 @@ def is_cut_by_bytes(path: Path, layout: Layout, documents_per_shard: int) -> boo
     """Say whether a file has a shard that ends before its number of documents, because its texts are huge.
 
     Raises:
-        DataError: a document is bad, or has more than `GREATEST_TEXT` bytes; names file and line.
+        DataError: a document is bad (names file and line), or has more than `GREATEST_TEXT` bytes (names it).
     """
     if _at_most(path, layout, documents_per_shard) <= BYTES_PER_SHARD:
         return False
@@ -60,7 +58,7 @@ def _at_most(path: Path, layout: Layout, documents_per_shard: int) -> int:
     if is_address(path):
         return BYTES_PER_SHARD + 1
     if is_parquet(path):
-        return sum(batch.nbytes for part in parts(path) for batch in pq.ParquetFile(part).iter_batches(1024))
+        return count_bytes(path)
     if path.suffix != ".gz" and path.stat().st_size <= BYTES_PER_SHARD:
         return path.stat().st_size
     lines = (_utf8(line) for _, line in read_lines(path))

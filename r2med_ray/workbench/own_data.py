@@ -36,12 +36,13 @@ def own_queries(queries: Texts | Iterable[Query], task: str) -> tuple[Query, ...
     if isinstance(queries, Mapping):
         queries = [Query(query_id=query_id, text=text) for query_id, text in queries.items()]
     records = [_record(item, Query, f"{task}: query {at}") for at, item in enumerate(queries, start=1)]
-    known: set[str] = set()
-    for record in records:
+    known: dict[str, int] = {}
+    for at, record in enumerate(records, start=1):
         _require_texts(f"{task}: query {record.query_id!r}", id=record.query_id, text=record.text)
         if record.query_id in known:
-            raise DataError(f"{task}: query id {record.query_id!r} comes twice")
-        known.add(record.query_id)
+            first = known[record.query_id]
+            raise DataError(f"{task}: query id {record.query_id!r} comes twice: queries {first} and {at}")
+        known[record.query_id] = at
     return tuple(records)
 
 
