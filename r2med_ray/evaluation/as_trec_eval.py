@@ -4,9 +4,10 @@ trec_eval (github.com/usnistgov/trec_eval; trec_eval.c, meas_avg.c) averages ove
 qrels both have, and with `-c` over all queries of the qrels. A query without a positive judgement counts 0. Our own
 mean leaves such a query out and counts an unanswered query as 0, as the right comparison of systems does.
 
-Its files (get_trec_results.c, get_qrels.c) may have further fields after the tag of a run. Since May 2020 they may
-have comments: in a run a line whose first character that is not white space is `#`, in qrels a line that begins with
-`#`. Any other `#` is part of an id. Earlier versions read all these lines as data, and so do we unless asked.
+Its files (get_trec_results.c, get_qrels.c) may have further fields after the tag of a run. Since its pull request 23
+they may have comments: in a run a line whose first character that is not white space is `#`, in qrels a line that
+begins with `#`. Any other `#` is part of an id. Versions without that change (it was taken back once, see its issue
+46) read all these lines as data, and so do we unless asked.
 """
 
 import math
