@@ -11,6 +11,7 @@ from r2med_ray.corpus.catalog import TaskRow
 from r2med_ray.corpus.loading import load_task
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.cuts import together
+from r2med_ray.evaluation.text_ties import tie_ranges
 from r2med_ray.pipeline import Ranked, measure, rank
 from r2med_ray.reporting.missing import Missing
 from r2med_ray.reporting.output_folder import require_replaceable
@@ -172,13 +173,16 @@ def _results(
         with missing.noted(task.name, [system.name]):
             if not isinstance(ended, Ended):
                 raise ended
-            results[name] = _result(benchmark, task, ended)
+            results[name] = _result(benchmark, task, system, ended)
     return [results[name] for name in pairs if name in results]
 
 
-def _result(benchmark: ResolvedBenchmark, task: Task, ended: Ended[Ranked]) -> ResultRecord:
+def _result(benchmark: ResolvedBenchmark, task: Task, system: ResolvedSystem, ended: Ended[Ranked]) -> ResultRecord:
     ranked, began = ended.result, time.monotonic()
     evaluation = measure(ranked.run, task, benchmark.measures)
+    drops = any(first_stage.drop_identical_ids for first_stage in system.first_stages)
+    identical = sorted(task.identical_ids) if drops else []
+    left_out = {query.query_id: query.excluded | {query.query_id}.intersection(identical) for query in task.queries}
     main = benchmark.config.main_measure
     logger.info("%s on %s: %s %.4f", ranked.run.tag, task.name, main, evaluation.means[main])
     return ResultRecord(
@@ -191,6 +195,17 @@ def _result(benchmark: ResolvedBenchmark, task: Task, ended: Ended[Ranked]) -> R
         unchanged=ranked.rewriting.unchanged,
         repairs=ranked.repairs,
         found_nothing=ranked.found_nothing,
+        identical_ids=tuple(identical),
+        identical_positives=tuple(name for name in identical if task.qrels.get(name, {}).get(name, 0) > 0),
+        text_ties=tie_ranges(
+            ranked.run,
+            task.qrels,
+            task.same_texts,
+            benchmark.measures,
+            evaluation,
+            depth=system.depth,
+            left_out=left_out,
+        ),
         seconds={**ended.seconds, "evaluate": time.monotonic() - began},
         cuts=(*together(ended.cuts), *ranked.cuts),
     )

@@ -223,3 +223,9 @@ class Task:
 
     counts: Mapping[str, int] = field(default_factory=dict)
     """What was counted while loading: documents, queries, qrels, duplicates, ..."""
+
+    identical_ids: frozenset[QueryId] = frozenset()
+    """The queries whose id is a document's too. `ignore_identical_ids` leaves that document out of their ranking."""
+
+    same_texts: tuple[tuple[DocId, ...], ...] = ()
+    """Groups of documents that have the same title and text under several ids, if one of them is judged."""

@@ -3,7 +3,6 @@
 Imports are inside the commands, so that `r2med evaluate` loads neither Ray nor torch nor FAISS.
 """
 
-import json
 import logging
 import sys
 import time
@@ -11,10 +10,11 @@ from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
+from r2med_ray.cli.evaluating import evaluate
 from r2med_ray.cli.exchange import mteb_app, nano_app, texts_app
 from r2med_ray.cli.options import AddressOption, ConfigArgument, SetOption, StoreOption
 from r2med_ray.errors import R2MedError
@@ -115,36 +115,7 @@ def models(
         typer.echo(line)
 
 
-@app.command()
-def evaluate(
-    run_file: Annotated[Path, typer.Option("--run", help="A TREC run file, or lines of query, document and rank.")],
-    qrels_file: Annotated[Path, typer.Option("--qrels", help="Qrels of TREC, R2MED or BEIR, or Parquet.")],
-    measures: Annotated[str, typer.Option(help="Comma-separated, e.g. RR,R@100,RBP(p=0.8).")] = "nDCG@10,R@100,AP,RR",
-    per_query: Annotated[bool, typer.Option("--per-query", help="Also each query's values.")] = False,
-    format: Annotated[Literal["table", "json"], typer.Option(help="For people or for programs.")] = "table",
-) -> None:
-    """Score a run file from anywhere. Loads neither Ray nor torch nor FAISS."""
-    from r2med_ray.evaluation.evaluate import evaluate_file
-    from r2med_ray.evaluation.measures import parse_measures
-    from r2med_ray.evaluation.trec import read_qrels
-
-    result = evaluate_file(run_file, read_qrels(qrels_file), parse_measures(measures))
-    counts = {
-        "queries": result.num_queries,
-        "unanswered": result.num_unanswered,
-        "without_positives": result.num_without_positives,
-        "unjudged": result.num_unjudged,
-    }
-    values = {"all": dict(result.means), **(result.per_query if per_query else {})}
-    if format == "json":
-        report = {"measures": values["all"], "counts": counts}
-        typer.echo(json.dumps(report | ({"per_query": result.per_query} if per_query else {}), ensure_ascii=False))
-        return
-    for query_id in [*(result.per_query if per_query else ()), "all"]:
-        for name, value in values[query_id].items():
-            typer.echo(f"{name:12}\t{query_id}\t{value:.4f}")
-    for name, count in counts.items():
-        typer.echo(f"{name:12}\tall\t{count}")
+app.command()(evaluate)
 
 
 @app.command()

@@ -93,6 +93,19 @@ def require_common_query(source: TaskSource, queries: Sequence[Query], qrels: Qr
         )
 
 
+def require_positive(source: TaskSource, queries: Sequence[Query], qrels: Qrels) -> None:
+    """Refuse a task for which every measure would be 0 or nothing.
+
+    Raises:
+        DataError: no query has a judgement above 0.
+    """
+    if not any(grade > 0 for query in queries for grade in qrels.get(query.query_id, {}).values()):
+        raise DataError(
+            f"task {source.name!r}: nothing can be measured: none of its {len(queries)} queries has a judgement "
+            f"above 0 in {source.files.qrels}"
+        )
+
+
 def require_expected(source: TaskSource, counts: Mapping[str, int]) -> None:
     """Refuse a task whose counts are not those of the catalogue.
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from r2med_ray.corpus import shard_bounds
 from r2med_ray.corpus.duplicates import OnConflict, Rows, find_duplicates
 from r2med_ray.corpus.layouts import LAYOUTS
 from r2med_ray.corpus.readers import read_documents
@@ -44,7 +45,8 @@ def convert_corpus(
     Args:
         source: the task.
         store: the store that has or gets the artefact.
-        documents_per_shard: rows of every shard but the last.
+        documents_per_shard: rows of every shard but the last. A shard ends earlier where its texts would be huge; see
+            `cuts`.
         shards: replaces `documents_per_shard`: equal shards, at most this many.
         on_conflict: what happens to two texts under one id.
 
@@ -88,8 +90,10 @@ def convert_documents(
     rows = _checked(documents, name)
     if shards is not None:
         documents_per_shard = -(-len(rows) // shards)
-    starts = range(0, len(rows), documents_per_shard)
-    digests = [table_digest(to_table(rows[start : start + documents_per_shard], start_row=start)) for start in starts]
+    digests, start = [], 0
+    for batch in shard_bounds.cut(rows, documents_per_shard):
+        digests.append(table_digest(to_table(batch, start_row=start)))
+        start += len(batch)
     inputs = {"documents": fingerprint(digests), "converter": CONVERTER_VERSION}
     key = ArtifactKey("corpus", inputs | {"documents_per_shard": documents_per_shard})
     if store.find(key) is None:
@@ -102,7 +106,10 @@ def convert_documents(
 def corpus_key(
     source: TaskSource, *, documents_per_shard: int, shards: int | None, on_conflict: OnConflict
 ) -> ArtifactKey:
-    """Return the key of a converted corpus. The file is read for the key. See `convert_corpus` for the arguments."""
+    """Return the key of a converted corpus. The file is read for the key. See `convert_corpus` for the arguments.
+
+    The bytes of a shard are in the key only if they decide where a shard ends.
+    """
     path = source.files.corpus
     if shards is not None:
         documents_per_shard = -(-count_records(path) // shards)
@@ -114,6 +121,11 @@ def corpus_key(
             "converter": CONVERTER_VERSION,
             "documents_per_shard": documents_per_shard,
             "on_conflict": on_conflict,
+            **(
+                {"bytes_per_shard": shard_bounds.BYTES_PER_SHARD}
+                if shard_bounds.is_cut_by_bytes(path, LAYOUTS[source.layout], documents_per_shard)
+                else {}
+            ),
         },
     )
 
@@ -141,10 +153,13 @@ def _convert(
     ids = IdReader(path)
     shards, id_hashes = _write_shards(read_documents(path, LAYOUTS[layout], ids), writer, documents_per_shard)
 
+    ends = np.cumsum([shard["num_rows"] for shard in shards])
+
     def read_rows(rows: Rows) -> Iterator[tuple[int, Document]]:
-        for index in np.unique(rows // documents_per_shard).tolist():
-            of_shard = rows[rows // documents_per_shard == index]
-            table = _read_back(writer, index).take(of_shard - index * documents_per_shard)
+        index_of_row = np.searchsorted(ends, rows, side="right")
+        for index in np.unique(index_of_row).tolist():
+            of_shard = rows[index_of_row == index]
+            table = _read_back(writer, index).take(of_shard - (ends[index] - shards[index]["num_rows"]))
             yield from zip(of_shard.tolist(), from_table(table), strict=True)
 
     def where(row: int) -> str:
@@ -167,7 +182,7 @@ def _write_shards(
     """Write documents as shards. Return row count and digest of each shard, and a 64-bit hash of each row's id."""
     id_hashes = array("q")
     shards: list[dict[str, Json]] = []
-    while batch := list(itertools.islice(documents, documents_per_shard)):
+    for batch in shard_bounds.cut(documents, documents_per_shard):
         table = to_table(batch, start_row=len(id_hashes))
         writer.write_table(_shard_file(len(shards)), table)
         shards.append({"num_rows": table.num_rows, "digest": table_digest(table)})

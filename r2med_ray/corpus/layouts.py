@@ -92,10 +92,10 @@ LAYOUTS = Registry(
             "trec",
             Layout(
                 corpus=("corpus*.jsonl", "corpus*.jsonl.gz"),
-                queries=("topics*",),
+                queries=("topics*", "*topics*"),
                 qrels=("qrels*", "*.qrels", "*.qrel"),
-                id_fields=("_id", "id", "docno"),
-                text_fields=("contents", "text"),
+                id_fields=("_id", "id", "docno", "topic_id"),
+                text_fields=("contents", "text", "question"),
             ),
         ),
         (
@@ -130,7 +130,8 @@ LAYOUTS = Registry(
 )
 """`r2med`: R2MED's eight tasks (R2MED's README says `qrels.txt`, its code reads `qrels.jsonl`).
 `beir`: BEIR and MTEB.
-`trec`: topics (TSV or `<top>`), qrels with four columns, and a corpus as JSON Lines like Anserini's.
+`trec`: topics (TSV, or a layout of `corpus.topics`), qrels with four columns, and a corpus as JSON Lines like
+Anserini's. BioGen's topics ask their `question`.
 `nano`: the Nano sets of HAKARI-Bench, six configs whose splits are the tasks. The qrels are all positive and have no
 grade.
 `bright`: BRIGHT, with a split per domain. Each query comes with its gold and its excluded documents.

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from r2med_ray.corpus.checks import compare, require_common_query, require_expected
+from r2med_ray.corpus.checks import compare, require_common_query, require_expected, require_positive
 from r2med_ray.corpus.convert import convert_corpus, load_corpus
 from r2med_ray.corpus.duplicates import OnConflict
 from r2med_ray.corpus.layouts import LAYOUTS, find_ranked_lists
@@ -17,6 +17,7 @@ from r2med_ray.corpus.readers import read_qrels, read_queries
 from r2med_ray.corpus.records import file_digest
 from r2med_ray.corpus.shards import from_table, locate, read_table, require_digest
 from r2med_ray.corpus.sources import TaskSource
+from r2med_ray.corpus.text_survey import survey_texts
 from r2med_ray.errors import DataError
 from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.storage.ids import IdReader, Tally
@@ -47,18 +48,22 @@ def load_task(
     If the layout has splits, queries without qrels are left out. See `convert_corpus` for the arguments.
 
     Raises:
-        DataError: a record is wrong (file and line), no query is judged, or a count is not the expected one.
+        DataError: a record is wrong (file and line), no query is judged or has a positive, or a count is not the
+            expected one.
     """
     files, layout = source.files, LAYOUTS[source.layout]
     query_ids, qrels_ids = IdReader(files.queries), IdReader(files.qrels)
     qrels, repeats = read_qrels(files.qrels, layout, qrels_ids)
     queries = read_queries(files.queries, layout, query_ids)
     require_common_query(source, queries, qrels)
+    require_positive(source, queries, qrels)
     artifact = convert_corpus(
         source, store, documents_per_shard=documents_per_shard, shards=shards, on_conflict=on_conflict
     )
     corpus = load_corpus(artifact)
-    findings = compare(queries, qrels, _ids_in_corpus(store, corpus, queries, qrels))
+    in_corpus = _ids_in_corpus(store, corpus, queries, qrels)
+    survey, judged = survey_texts(store, corpus), {doc_id for grades in qrels.values() for doc_id in grades}
+    findings = compare(queries, qrels, in_corpus) + survey.findings(judged)
     if layout.has_splits:
         queries = [query for query in queries if query.query_id in qrels]
     counts = {
@@ -86,6 +91,8 @@ def load_task(
         ranked_lists={name: str(path) for name, path in ranked_lists.items()},
         warnings=tuple(warnings),
         counts=counts,
+        identical_ids=frozenset(query.query_id for query in queries if query.query_id in in_corpus),
+        same_texts=survey.of_judged(judged),
     )
 
 

@@ -9,7 +9,13 @@ from pathlib import Path
 from r2med_ray.corpus.ir_collections import is_address, read_entries
 from r2med_ray.corpus.layouts import Layout
 from r2med_ray.corpus.records import is_parquet, read_texts
-from r2med_ray.corpus.topics import is_trec_topics, read_trec_topics
+from r2med_ray.corpus.topics import (
+    LAYOUTS_OF_TOPICS,
+    is_json_topics,
+    is_trec_topics,
+    read_json_topics,
+    read_trec_topics,
+)
 from r2med_ray.errors import DataError
 from r2med_ray.storage.ids import IdReader, Tally, encodable
 from r2med_ray.storage.jsonl import Record, holds_json, read_lines
@@ -18,6 +24,13 @@ from r2med_ray.types import Document, Qrels, Query, QueryId
 
 HEADS = frozenset({"_id", "id", "qid", "q_id", "query-id", "query_id"})
 """Names that mark the first column of a TSV header. BEIR writes `query-id`, `corpus-id`, `score`."""
+
+TOPIC_HEADS = frozenset({"topic", "topic_id", "topic-id", "topicid", "topic_number", "number", "num", "queryid"})
+"""Names that mark the first column of a TSV header if the second column has a name of `TEXT_HEADS`."""
+
+TEXT_HEADS = frozenset(
+    {"query", "text", "title", "question", "topic", "description", "summary", "content", "contents"}
+)
 
 
 def read_documents(path: Path, layout: Layout, ids: IdReader) -> Iterator[Document]:
@@ -38,11 +51,11 @@ def read_documents(path: Path, layout: Layout, ids: IdReader) -> Iterator[Docume
 
 
 def read_queries(path: Path, layout: Layout, ids: IdReader) -> list[Query]:
-    """Read queries from JSON Lines, Parquet, TREC topics (`<top>`) or `id<TAB>text`.
+    """Read queries from JSON Lines, Parquet, `id<TAB>text`, or TREC's topics in any layout of `corpus.topics`.
 
     Raises:
         DataError: an id is bad or comes twice, or a text is missing or only white space (names file and line); or
-            the file holds no query.
+            the file holds no query (names the layouts that are read).
     """
     queries: dict[QueryId, Query] = {}
     lines: dict[QueryId, int] = {}
@@ -58,7 +71,9 @@ def read_queries(path: Path, layout: Layout, ids: IdReader) -> list[Query]:
         )
         lines[query_id] = line
     if not queries:
-        raise DataError(f"{path}: holds no queries")
+        raise DataError(
+            f"{path}: holds no queries; expected JSON Lines, Parquet, id<TAB>text, or topics as {LAYOUTS_OF_TOPICS}"
+        )
     return list(queries.values())
 
 
@@ -70,17 +85,21 @@ def read_qrels(path: Path, layout: Layout, ids: IdReader) -> tuple[Qrels, list[s
 
 def _query_fields(path: Path, layout: Layout, left_out: Tally) -> Iterator[tuple[int, object, str, list[object]]]:
     """Yield (line, unchecked id, text, unchecked ids of excluded documents)."""
-    if _has_records(path):
-        for record in read_texts(path, layout, left_out):
+    is_json = not is_parquet(path) and not is_address(path) and is_json_topics(path)
+    if is_json or _has_records(path):
+        for record in read_json_topics(path) if is_json else read_texts(path, layout, left_out):
             excluded = listed_ids(record, (layout.excluded_field,)) if layout.excluded_field else []
             yield record.line, record.first_of(layout.id_fields), _text_of(record, layout, record.where), excluded
     elif is_trec_topics(path):
-        for line, number, title in read_trec_topics(path):
-            yield line, number, title, []
+        for line, number, text in read_trec_topics(path):
+            yield line, number, text, []
     else:
         for line, columns in _columns(path, maxsplit=1):
             if len(columns) != 2:
-                raise DataError(f"{path}:{line}: expected id<TAB>text, got {columns[0][:80]!r}")
+                raise DataError(
+                    f"{path}:{line}: expected id<TAB>text, got {columns[0][:80]!r}; other layouts are JSON Lines, "
+                    f"Parquet, and topics as {LAYOUTS_OF_TOPICS}"
+                )
             yield line, columns[0], columns[1], []
 
 
@@ -88,8 +107,14 @@ def _columns(path: Path, maxsplit: int = -1) -> Iterator[tuple[int, list[str]]]:
     """Yield (line, columns between tabs), without a header."""
     for position, (line, text) in enumerate(read_lines(path)):
         columns = text.split("\t", maxsplit)
-        if position > 0 or columns[0].lower() not in HEADS:
+        if position > 0 or not _is_header(columns):
             yield line, columns
+
+
+def _is_header(columns: list[str]) -> bool:
+    """Say whether the first line of a TSV names its columns."""
+    first, second = (column.split("\t")[0].strip().lower() for column in [*columns, ""][:2])
+    return first in HEADS or (first in TOPIC_HEADS and second in TEXT_HEADS)
 
 
 def _has_records(path: Path) -> bool:

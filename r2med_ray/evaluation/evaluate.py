@@ -4,7 +4,7 @@ The mean is over every query that has a positive judgement. A query that the run
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,12 +69,22 @@ def evaluate_file(path: Path, qrels: Qrels, measures: Sequence[Measure]) -> Eval
         DataError: see `evaluate`; or a line of the file is malformed.
         StageError: a value of a measure is not finite.
     """
+    return measure_file(path, qrels, measures)[0]
+
+
+def measure_file(
+    path: Path, qrels: Qrels, measures: Sequence[Measure], *, as_trec_eval: bool = False
+) -> tuple[Evaluation, Set[QueryId]]:
+    """Measure a TREC run file, and return the queries that it answers, judged or not. See `evaluate_file`.
+
+    With `as_trec_eval`, comments and fields after the tag are passed over.
+    """
     judged = judgements(qrels, positives_only=_positives_only(measures))
     try:
-        found = find_judged(judged, read_pieces(path))
+        found = find_judged(judged, read_pieces(path, as_trec_eval=as_trec_eval))
     except ScatteredQueryError:
-        found = find_judged(judged, [read_rows(path)])
-    return _evaluation(qrels, judged, found, measures)
+        found = find_judged(judged, [read_rows(path, as_trec_eval=as_trec_eval)])
+    return _evaluation(qrels, judged, found, measures), found.num_ranked.keys()
 
 
 def _positives_only(measures: Sequence[Measure]) -> bool:

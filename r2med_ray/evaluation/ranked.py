@@ -69,9 +69,8 @@ def rows_of_run(run: Run) -> RankedRows:
 
     for row in np.flatnonzero(~np.isfinite(score_N)).tolist():
         raise DataError(f"{where(row)} has score {score_N[row]}; scores must be finite numbers")
-    repeated = repeated_row(query_N, doc_N)
-    if repeated is not None:
-        raise DataError(f"{where(repeated)} is ranked twice")
+    if repeated := repeated_rows(query_N, doc_N):
+        raise DataError(f"{where(repeated[0])} is ranked twice")
     return ranked_rows(query_ids, query_N, doc_ids, doc_N, score_N)
 
 
@@ -115,12 +114,15 @@ def pairs(query_N: IntVector, doc_N: IntVector) -> IntVector:
     return query_N << 32 | doc_N
 
 
-def repeated_row(query_N: IntVector, doc_N: IntVector) -> int | None:
-    """Return the index of a row whose query and document an earlier row has too; None if there is no such row."""
+def repeated_rows(query_N: IntVector, doc_N: IntVector) -> tuple[int, int] | None:
+    """Return the indexes of two rows, the earlier first, that have the same query and document; None if none have."""
     pair_N = pairs(query_N, doc_N)
     sorted_N = np.sort(pair_N)
     repeated = sorted_N[1:][sorted_N[1:] == sorted_N[:-1]]
-    return int(np.flatnonzero(pair_N == repeated[0])[1]) if len(repeated) else None
+    if not len(repeated):
+        return None
+    first, second = np.flatnonzero(pair_N == repeated[0])[:2].tolist()
+    return first, second
 
 
 def _descending(score_N: FloatVector) -> npt.NDArray[np.uint64]:

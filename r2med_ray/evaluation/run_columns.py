@@ -1,6 +1,6 @@
 """Reads a run file into the columns of `ranked`, as a whole or in pieces."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from r2med_ray.errors import DataError
 from r2med_ray.evaluation.arrow import IntVector, codes
-from r2med_ray.evaluation.ranked import RankedRows, ranked_rows, repeated_row
+from r2med_ray.evaluation.ranked import RankedRows, ranked_rows, repeated_rows
 from r2med_ray.evaluation.run_lines import float32_scores, read_tables
 from r2med_ray.types import QueryId
 
@@ -17,25 +17,25 @@ class ScatteredQueryError(Exception):
     """The lines of a query are not together, so the file can't be read in pieces."""
 
 
-def read_rows(path: Path) -> RankedRows:
-    """Read a whole run.
+def read_rows(path: Path, *, as_trec_eval: bool = False) -> RankedRows:
+    """Read a whole run. See `run_lines.read_tables` for `as_trec_eval`.
 
     Raises:
         DataError: a line is malformed, a score is not finite, a query has a document twice, or the file is empty.
     """
-    table = pa.concat_tables(read_tables(path))
+    table = pa.concat_tables(read_tables(path, as_trec_eval=as_trec_eval))
     return _rank(path, table, *codes(table["query_id"]))
 
 
-def read_pieces(path: Path) -> Iterator[RankedRows]:
-    """Yield the queries of a run, some at a time, in bounded memory.
+def read_pieces(path: Path, *, as_trec_eval: bool = False) -> Iterator[RankedRows]:
+    """Yield the queries of a run, some at a time, in bounded memory. See `run_lines.read_tables` for `as_trec_eval`.
 
     Raises:
         DataError: see `read_rows`.
         ScatteredQueryError: a query of an earlier piece comes again. `read_rows` can read such a file.
     """
     seen: set[QueryId] = set()
-    for piece in _whole_queries(path):
+    for piece in _whole_queries(read_tables(path, as_trec_eval=as_trec_eval)):
         rows = _rank(path, *piece)
         if not seen.isdisjoint(rows.query_ids):
             raise ScatteredQueryError(str(path))
@@ -43,10 +43,10 @@ def read_pieces(path: Path) -> Iterator[RankedRows]:
         yield rows
 
 
-def _whole_queries(path: Path) -> Iterator[tuple[pa.Table, pa.StringArray, IntVector]]:
+def _whole_queries(tables: Iterable[pa.Table]) -> Iterator[tuple[pa.Table, pa.StringArray, IntVector]]:
     """Yield rows and their queries. The rows of a query come together if its lines in the file are together."""
     rest: list[pa.Table] = []
-    for table in read_tables(path):
+    for table in tables:
         rows = pa.concat_tables([*rest, table])
         query_ids, query_N = codes(rows["query_id"])
         others = np.flatnonzero(query_N != query_N[-1])
@@ -60,10 +60,10 @@ def _whole_queries(path: Path) -> Iterator[tuple[pa.Table, pa.StringArray, IntVe
 
 def _rank(path: Path, table: pa.Table, query_ids: pa.StringArray, query_N: IntVector) -> RankedRows:
     doc_ids, doc_N = codes(table["doc_id"])
-    repeated = repeated_row(query_N, doc_N)
-    if repeated is not None:
+    if repeated := repeated_rows(query_N, doc_N):
+        first, second = repeated
         raise DataError(
-            f"{path}:{table['line'][repeated]}: query {table['query_id'][repeated].as_py()!r} has document "
-            f"{table['doc_id'][repeated].as_py()!r} for the second time"
+            f"{path}:{table['line'][second]}: query {table['query_id'][second].as_py()!r} has document "
+            f"{table['doc_id'][second].as_py()!r} for the second time, after line {table['line'][first]}"
         )
     return ranked_rows(query_ids.to_pylist(), query_N, doc_ids, doc_N, float32_scores(table))

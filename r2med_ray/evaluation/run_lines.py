@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from r2med_ray.errors import DataError
 from r2med_ray.evaluation.arrow import int_array
+from r2med_ray.evaluation.trec_eval_lines import as_trec_eval_reads
 from r2med_ray.storage.packed import open_packed
 from r2med_ray.types import FloatVector
 
@@ -44,12 +45,15 @@ _GREATEST_RANK = 1 << 24
 _SCHEMA = pa.schema({"query_id": pa.string(), "doc_id": pa.string(), "score": pa.float64(), "line": pa.int64()})
 
 
-def read_tables(path: Path) -> Iterator[pa.Table]:
-    """Yield the lines of a file as tables of `_SCHEMA`, none of them empty."""
+def read_tables(path: Path, *, as_trec_eval: bool = False) -> Iterator[pa.Table]:
+    """Yield the lines of a file as tables of `_SCHEMA`, none of them empty.
+
+    With `as_trec_eval`, comments and fields after the tag are passed over.
+    """
     width = 0
     line = 1
     with open_packed(path) as stream:
-        for block in _blocks(stream):
+        for block in as_trec_eval_reads(path, _blocks(stream)) if as_trec_eval else _blocks(stream):
             width = width or _width(path, block, line)
             table = _parse_plain(block, line, width)
             if table is None:
@@ -80,7 +84,7 @@ def _width(path: Path, block: bytes, first: int) -> int:
             return width
         if width:
             layouts = " or ".join(f"{count} fields ({' '.join(names)})" for count, names in _FIELDS.items())
-            raise DataError(f"{path}:{number}: expected {layouts}, got {raw!r}")
+            raise DataError(f"{path}:{number}: expected {layouts}, got {raw!r}{_hint(raw, width)}")
     return 0
 
 
@@ -145,6 +149,7 @@ def _parse_lines(path: Path, block: bytes, first: int, width: int) -> pa.Table:
             continue
         if len(fields) != width or b"\0" in raw:
             problem = f"expected {width} fields ({' '.join(_FIELDS[width])}) and no NUL, got {raw!r}"
+            problem += _hint(raw, len(fields))
             raise DataError(f"{path}:{number}: {problem}")
         values = dict(zip(_FIELDS[width], fields, strict=True))
         try:
@@ -157,6 +162,7 @@ def _parse_lines(path: Path, block: bytes, first: int, width: int) -> pa.Table:
             raise DataError(
                 f"{path}:{number}: query {query_id!r}, document {doc_id!r} has {named} "
                 f"{values[named].decode(errors='replace')!r}; {_RIGHT[named]}"
+                f"{_hint(raw, len(fields))}"
             )
         rows.append((query_id, doc_id, score, number))
     return pa.Table.from_pylist([dict(zip(_SCHEMA.names, row, strict=True)) for row in rows], schema=_SCHEMA)
@@ -167,6 +173,12 @@ def _rank(text: bytes) -> float:
     digits = text.lstrip(b"0")
     is_rank = text.isdigit() and 0 < len(digits) <= len(str(_GREATEST_RANK)) and int(digits) <= _GREATEST_RANK
     return float(digits) if is_rank else math.nan
+
+
+def _hint(raw: bytes, width: int) -> str:
+    """Return what to do about a line that trec_eval would read."""
+    is_read = raw.lstrip().startswith(b"#") or width > max(_FIELDS)
+    return "; comments and fields after the tag are read by `r2med evaluate --as trec_eval`" if is_read else ""
 
 
 def _number(text: bytes) -> float:

@@ -50,10 +50,13 @@ def write_run(path: Path, run: Run) -> None:
     _write(path, _run_lines(run))
 
 
-def read_qrels(path: Path) -> Qrels:
-    """Read judgements, by the rules of `storage.qrels.read_judgements`. Warnings about them are logged."""
+def read_qrels(path: Path, *, comments: bool = False) -> Qrels:
+    """Read judgements, by the rules of `storage.qrels.read_judgements`. Warnings about them are logged.
+
+    With `comments`, lines that begin with `#` are passed over, as in trec_eval; else `#` is part of an id.
+    """
     ids = IdReader(path)
-    qrels, repeated = read_judgements(path, ids)
+    qrels, repeated = read_judgements(path, ids, comments=comments)
     for warning in (*ids.warnings(), *repeated):
         _LOG.warning("%s: %s", path, warning)
     return qrels

@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from r2med_ray.evaluation.measures import not_checked
+from r2med_ray.evaluation.measures import Measure, not_checked
 from r2med_ray.reporting.cut_texts import cut_notes, cut_warnings
 from r2med_ray.reporting.missing import needs
 from r2med_ray.reporting.published_rules import rule_notes
 from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord
-from r2med_ray.reporting.scales import measures_of
+from r2med_ray.reporting.scales import measures_of, scale_of
 
 DEMONSTRATIONS = "Demo"
 """The suite of the tasks inside the package."""
@@ -34,7 +34,17 @@ def warnings(record: BenchmarkRecord) -> list[str]:
         *_missing(record),
         *(f"{task.name}: {warning}" for task in record.tasks for warning in task.warnings),
         *cut_warnings(record),
+        *_identical_positives(record),
     ]
+
+
+def _identical_positives(record: BenchmarkRecord) -> Iterator[str]:
+    for result in record.results:
+        if found := result.identical_positives:
+            yield (
+                f"{result.system} on {result.task}: {len(found)} relevant documents are left out, because their id "
+                f"is the query's (ignore_identical_ids); they can't be found, but count, e.g. {found[0]!r}."
+            )
 
 
 def _missing(record: BenchmarkRecord) -> Iterator[str]:
@@ -65,6 +75,19 @@ def _measures(record: BenchmarkRecord) -> Iterator[str]:
     yield f"Measures are on a scale of 0 to 100; the JSON and Parquet files hold 0 to 1.{own_scale}"
     if lacking := not_checked(measures.values()):
         yield f"Not checked by trec_eval, which lacks them: {_listed(lacking)}."
+    if gains := list(_gains(measures)):
+        yield (
+            f"{'; '.join(gains)}, divided by log2(rank + 1). The ideal ranking is over all documents that are judged "
+            "relevant for the query, whether or not they are in the corpus."
+        )
+
+
+def _gains(measures: Mapping[str, Measure]) -> Iterator[str]:
+    ndcg = {name: measure for name, measure in measures.items() if measure.name == "nDCG"}
+    if linear := [name for name, measure in ndcg.items() if not measure.parameters]:
+        yield f"{_listed(linear)}: the gain of a document is its grade (linear)"
+    if exponential := [name for name, measure in ndcg.items() if measure.parameters]:
+        yield f"{_listed(exponential)}: the gain of a document is 2 to the power of its grade, minus 1 (exponential)"
 
 
 def _compat(record: BenchmarkRecord) -> Iterator[str]:
@@ -96,6 +119,9 @@ def _counts(record: BenchmarkRecord) -> Iterator[str]:
             "queries without an answer": sum(result.evaluation.num_unanswered for result in results),
             "answered queries without a judgement": sum(result.evaluation.num_unjudged for result in results),
             "queries used as they are": sum(len(result.unchanged) for result in results),
+            "documents left out because their id is the query's": sum(
+                len(result.identical_ids) for result in results
+            ),
             **{f"generated texts flagged {reason!r}": number for reason, number in flagged.items()},
         }
         if any(parts.values()):
@@ -106,6 +132,18 @@ def _counts(record: BenchmarkRecord) -> Iterator[str]:
             for result in results
             for label, query_ids in result.found_nothing.items()
         )
+        yield from (_tied(record, result) for result in results if record.main_measure in result.text_ties)
+
+
+def _tied(record: BenchmarkRecord, result: ResultRecord) -> str:
+    main = record.main_measure
+    found, queries, write = result.text_ties[main], result.evaluation.num_queries, scale_of(record, main).value
+    return (
+        f"{result.system} on {result.task}: {main} depends for {found.num_queries} of {queries} queries "
+        f"({100 * found.num_queries / queries:.1f}%) on the order of documents with the same text and the same "
+        f"score, which their ids decide; over all such orders the mean is between {write(found.least)} and "
+        f"{write(found.greatest)}."
+    )
 
 
 def _repaired(result: ResultRecord) -> str:

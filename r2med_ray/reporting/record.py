@@ -8,6 +8,7 @@ from importlib import metadata
 
 from r2med_ray.cuts import PartCuts
 from r2med_ray.evaluation.evaluate import Evaluation
+from r2med_ray.evaluation.text_ties import TieRange
 from r2med_ray.storage.keys import Json
 from r2med_ray.types import Compat, Qrels, QueryId, Repairs, Run
 
@@ -75,6 +76,16 @@ class ResultRecord:
 
     found_nothing: Mapping[str, tuple[QueryId, ...]] = field(default_factory=dict)
     """Label of a first stage → the queries that it ranks nothing for, though another one of the system may."""
+
+    identical_ids: tuple[QueryId, ...] = ()
+    """The queries from whose ranking the document with the query's own id was left out."""
+
+    identical_positives: tuple[QueryId, ...] = ()
+    """Those of them for which that document is relevant; it can't be found, but counts."""
+
+    text_ties: Mapping[str, TieRange] = field(default_factory=dict)
+    """Measure → the range of its mean over the orders of documents with the same text and score, for measures that
+    depend on them."""
 
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Stage → seconds of wall-clock time."""

@@ -32,6 +32,7 @@ def read_lists(path: Path) -> dict[QueryId, tuple[DocId, ...]]:
             file and row.
     """
     lists: dict[QueryId, tuple[DocId, ...]] = {}
+    places: dict[QueryId, str] = {}
     for row in read_rows(path):
         query_id, doc_ids = row.values.get("query-id"), row.values.get("corpus-ids")
         if query_id is None or not isinstance(doc_ids, list):
@@ -40,11 +41,11 @@ def read_lists(path: Path) -> dict[QueryId, tuple[DocId, ...]]:
             raise DataError(f"{row.where}: document {doc_ids.index(None) + 1} of query {str(query_id)!r} is null")
         ranked = tuple(str(doc_id) for doc_id in doc_ids)
         if str(query_id) in lists:
-            raise DataError(f"{row.where}: query {str(query_id)!r} has a list already")
+            raise DataError(f"{row.where}: query {str(query_id)!r} has a list already, in {places[str(query_id)]}")
         if len(set(ranked)) < len(ranked):
             repeated = next(doc_id for doc_id in ranked if ranked.count(doc_id) > 1)
             raise DataError(f"{row.where}: query {str(query_id)!r} has document {repeated!r} twice")
-        lists[str(query_id)] = ranked
+        lists[str(query_id)], places[str(query_id)] = ranked, row.where
     return lists
 
 

@@ -85,7 +85,7 @@ class ResourcesConfig(Frozen):
 
     documents_per_shard: int = Field(default=25_000, ge=1)
     """Documents of a shard, which is the unit of encoding, indexing and resuming. Shards depend on the corpus, never
-    on the cluster."""
+    on the cluster. A shard whose texts are huge ends earlier, at 1 GiB."""
 
     encode: EncodeResources = EncodeResources()
     search: SearchResources = SearchResources()

@@ -36,6 +36,21 @@ def count_rows(first: Path) -> int:
     return sum(_open(path).metadata.num_rows for path in parts(first))
 
 
+def count_bytes(first: Path) -> int:
+    """Return how many bytes the values of a table have in memory, where no value is shared or packed.
+
+    Raises:
+        DataError: a part is missing, or is no Parquet file.
+    """
+    total = 0
+    for path in parts(first):
+        try:
+            total += sum(batch.nbytes for batch in _open(path).iter_batches(_ROWS_AT_ONCE))
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(f"{path}: can't be read: {error}") from error
+    return total
+
+
 def read_rows(first: Path) -> Iterator[Record]:
     """Yield the rows of a table. `line` is the row's number in its part, from 1. Memory holds some rows at a time.
 

@@ -51,6 +51,7 @@ def read_judgements(
     *,
     fields: tuple[tuple[str, ...], ...] = JUDGEMENT_FIELDS,
     records: Iterable[Record] | None = None,
+    comments: bool = False,
 ) -> tuple[Qrels, list[str]]:
     """Return the judgements of a file, and a warning if some lines repeat a judgement.
 
@@ -59,6 +60,8 @@ def read_judgements(
         ids: reads the ids, and counts what it had to convert.
         fields: see `JUDGEMENT_FIELDS`. Without a third element, every record lists documents.
         records: the records, if they are in no file that this module reads.
+        comments: whether lines of text that begin with `#` are passed over, as in trec_eval; else `#` is part of an
+            id.
 
     Raises:
         DataError: an id or a grade is bad, or a line has another number of fields than the others (names file and
@@ -68,14 +71,14 @@ def read_judgements(
     qrels: dict[QueryId, dict[DocId, int]] = {}
     lines: dict[QueryId, dict[DocId, int]] = {}
     repeated = Tally()
-    for where, line, raw_query, raw_doc, raw_grade in _judgements(path, fields, records):
+    for where, line, raw_query, raw_doc, raw_grade in _judgements(path, fields, records, comments):
         query_id, doc_id = ids.read(raw_query, where=where), ids.read(raw_doc, where=where)
         grade = whole_grade(raw_grade, where)
         judged, judged_in = qrels.setdefault(query_id, {}), lines.setdefault(query_id, {})
         if doc_id not in judged:
             judged[doc_id], judged_in[doc_id] = grade, line
         elif judged[doc_id] == grade:
-            repeated.add(f"{query_id} {doc_id}")
+            repeated.add(f"{query_id} {doc_id} in lines {judged_in[doc_id]} and {line}")
         else:
             raise DataError(
                 f"{where}: query {query_id!r}, document {doc_id!r} has grade {grade}, "
@@ -118,14 +121,14 @@ def whole_grade(value: object, where: str) -> int:
 
 
 def _judgements(
-    path: Path, fields: tuple[tuple[str, ...], ...], records: Iterable[Record] | None
+    path: Path, fields: tuple[tuple[str, ...], ...], records: Iterable[Record] | None, comments: bool
 ) -> Iterator[_Judgement]:
     is_table = path.suffix == ".parquet"
     if records is not None:
         return _of_records(records, fields, needs_grade=True)
     if is_table or holds_json(path):
         return _of_records(read_rows(path) if is_table else read_jsonl(path), fields, needs_grade=not is_table)
-    return _of_lines(path)
+    return _of_lines(path, comments)
 
 
 def _of_records(
@@ -143,9 +146,10 @@ def _of_records(
             yield record.where, record.line, query_id, doc_id, grade
 
 
-def _of_lines(path: Path) -> Iterator[_Judgement]:
+def _of_lines(path: Path, comments: bool) -> Iterator[_Judgement]:
     first, width, name = 0, 0, str(path)
-    for position, (line, text) in enumerate(read_lines(path)):
+    lines = ((line, text) for line, text in read_lines(path) if not (comments and text.startswith("#")))
+    for position, (line, text) in enumerate(lines):
         fields = _FIELD.findall(text)  # `str.split` would split at U+00A0 and U+3000 too
         if position == 0 and len(fields) > 2 and fields[-1].lower() in _GRADE_NAMES:
             continue

@@ -36,12 +36,13 @@ def own_queries(queries: Texts | Iterable[Query], task: str) -> tuple[Query, ...
     if isinstance(queries, Mapping):
         queries = [Query(query_id=query_id, text=text) for query_id, text in queries.items()]
     records = [_record(item, Query, f"{task}: query {at}") for at, item in enumerate(queries, start=1)]
-    known: set[str] = set()
-    for record in records:
+    known: dict[str, int] = {}
+    for at, record in enumerate(records, start=1):
         _require_texts(f"{task}: query {record.query_id!r}", id=record.query_id, text=record.text)
         if record.query_id in known:
-            raise DataError(f"{task}: query id {record.query_id!r} comes twice")
-        known.add(record.query_id)
+            first = known[record.query_id]
+            raise DataError(f"{task}: query id {record.query_id!r} comes twice: queries {first} and {at}")
+        known[record.query_id] = at
     return tuple(records)
 
 
@@ -49,8 +50,8 @@ def own_qrels(qrels: Qrels, task: str) -> Qrels:
     """Return judgements with grades as whole numbers.
 
     Raises:
-        DataError: the judgements are not query id → document id → grade, an id is no text, or a grade is no whole
-            number.
+        DataError: the judgements are not query id → document id → grade, an id is no text, a grade is no whole
+            number, or there are judgements but none above 0.
     """
     checked: dict[str, dict[str, int]] = {}
     for query_id, judged in qrels.items():
@@ -63,6 +64,11 @@ def own_qrels(qrels: Qrels, task: str) -> Qrels:
             doc_id: whole_grade(grade, f"{task}: query {query_id!r}, document {doc_id!r}")
             for doc_id, grade in judged.items()
         }
+    if checked and not any(grade > 0 for grades in checked.values() for grade in grades.values()):
+        raise DataError(
+            f"task {task!r}: nothing can be measured: none of the {len(checked)} queries of its qrels has a "
+            "judgement above 0"
+        )
     return checked
 
 

@@ -140,7 +140,7 @@ def test_mt13_a_repeated_judgement_is_a_warning(tmp_path):
 
     assert qrels(path) == (
         {"q1": {"d1": 1, "d2": 0}},
-        ["1 lines of test.tsv repeat an earlier judgement, e.g. 'q1 d1'"],
+        ["1 lines of test.tsv repeat an earlier judgement, e.g. 'q1 d1 in lines 1 and 3'"],
     )
 
 

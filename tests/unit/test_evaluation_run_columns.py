@@ -59,5 +59,5 @@ def test_a_document_that_is_ranked_twice_is_named_with_its_line(tmp_path, read):
     path = tmp_path / "run.trec"
     path.write_text("p Q0 d 1 2 t\nq Q0 d 1 2 t\n\nq Q0 d 2 1 t\n")
 
-    with pytest.raises(DataError, match=rf"{path}:4: query 'q' has document 'd' for the second time"):
+    with pytest.raises(DataError, match=rf"{path}:4: query 'q' has document 'd' for the second time, after line 2"):
         read(path)

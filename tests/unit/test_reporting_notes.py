@@ -3,7 +3,10 @@
 from dataclasses import replace
 
 from r2med_ray.reporting.notes import reading_notes, warnings
+from r2med_ray.reporting.page import render_page
 from r2med_ray.reporting.record import MissingRecord
+from r2med_ray.reporting.summary import summarise
+from r2med_ray.reporting.tables import leaderboard_markdown, leaderboard_text
 from r2med_ray.types import Repairs
 from tests.unit.reporting_records import ALPHA, BETA, FIRST, RESULTS, SECOND, record
 
@@ -104,3 +107,49 @@ def test_what_was_not_at_hand_is_counted_once_per_need_and_not_named_again():
         "needs weights: first on Alpha, Beta.",
         "needs data: second on Beta.",
     ]
+
+
+def test_the_gain_of_ndcg_and_its_ideal_are_told_to_the_reader_of_a_report():
+    ideal = (
+        "divided by log2(rank + 1). The ideal ranking is over all documents that are judged relevant for the query, "
+        "whether or not they are in the corpus."
+    )
+    exponential = "nDCG(dcg='exp-log2')@5"
+
+    def gains(*measures):
+        return [note for note in reading_notes(record(measures=measures)) if "gain" in note]
+
+    assert gains("RR", "nDCG@10", "nDCG@100") == [
+        f"nDCG@10, nDCG@100: the gain of a document is its grade (linear), {ideal}"
+    ]
+    assert gains("RR", "nDCG@10", exponential)[-1] == (
+        f"nDCG@10: the gain of a document is its grade (linear); {exponential}: the gain of a document is 2 to the "
+        f"power of its grade, minus 1 (exponential), {ideal}"
+    )
+    assert gains("RR", "R@1") == []
+
+
+def test_the_page_and_both_leaderboards_tell_the_gain():
+    ndcg = replace(record(measures=("RR", "R@1", "nDCG@1")), results=(), missing=())
+
+    for text in (
+        leaderboard_markdown(summarise(ndcg)),
+        leaderboard_text(summarise(ndcg)),
+        render_page(summarise(ndcg)),
+    ):
+        assert "the gain of a document is its grade" in " ".join(text.split())
+
+
+def test_relevant_documents_that_were_left_out_for_their_id_are_a_warning_per_system_and_task():
+    results = (
+        replace(RESULTS[0], identical_ids=("q1", "q2"), identical_positives=("q2",)),
+        replace(RESULTS[1], identical_ids=("q3",)),
+        *RESULTS[2:],
+    )
+
+    assert warnings(record(results=results)) == [
+        "first on Alpha: 1 relevant documents are left out, because their id is the query's (ignore_identical_ids); "
+        "they can't be found, but count, e.g. 'q2'."
+    ]
+    [note] = [note for note in reading_notes(record(results=results)) if note.startswith("first: ")]
+    assert "documents left out because their id is the query's (3)" in note

@@ -68,7 +68,11 @@ def test_lists_are_read_with_their_ids_as_text(tmp_path: Path) -> None:
     ("columns", "rows", "message"),
     [
         (["query-id", "corpus-id"], [("q1", "d1")], "x.parquet:1: expected query-id and a list of corpus-ids"),
-        (["query-id", "corpus-ids"], [("q1", ["d1"]), ("q1", ["d2"])], "x.parquet:2: query 'q1' has a list already"),
+        (
+            ["query-id", "corpus-ids"],
+            [("q1", ["d1"]), ("q1", ["d2"])],
+            r"x.parquet:2: query 'q1' has a list already, in .*:1$",
+        ),
         (["query-id", "corpus-ids"], [("q1", ["a", "b", "b"])], "query 'q1' has document 'b' twice"),
         (["query-id", "corpus-ids"], [("q1", ["a", None])], "x.parquet:1: document 2 of query 'q1' is null"),
     ],

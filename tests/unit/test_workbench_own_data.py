@@ -100,3 +100,11 @@ def test_a_run_of_our_own_is_used_as_candidates_though_a_query_got_no_hit(tmp_pa
     assert again.found_nothing == {f"candidates:{path}": ("q2",)}
     assert (evaluation.means["RR"], evaluation.num_queries, evaluation.num_unanswered) == (0.5, 2, 1)
     assert scored.rankings["q2"] == ()
+
+
+def test_judgements_without_a_positive_are_refused_by_the_name_of_the_task() -> None:
+    assert own_qrels({}, "t") == {}
+    with pytest.raises(
+        DataError, match=r"^task 't': nothing can be measured: none of the 2 queries of its qrels has a"
+    ):
+        own_qrels({"q1": {"d": 0}, "q2": {"d": -1}}, "t")
