@@ -46,7 +46,7 @@ def convert_corpus(
         source: the task.
         store: the store that has or gets the artefact.
         documents_per_shard: rows of every shard but the last. A shard ends earlier where its texts would be huge; see
-            `cuts`.
+            `shard_bounds`.
         shards: replaces `documents_per_shard`: equal shards, at most this many.
         on_conflict: what happens to two texts under one id.
 

@@ -48,7 +48,9 @@ def test_a_name_alone_is_a_retriever() -> None:
             id="main-measure",
         ),
         pytest.param(with_system(retrievers=["a", "b"]), r"either `retriever: NAME` or", id="both"),
-        pytest.param(with_system(fusion={"method": "rrf"}), r"`fusion` goes with `retrievers`", id="fusion-of-one"),
+        pytest.param(
+            with_system(fusion={"method": "rrf"}), r"give `retrievers` and `fusion` together", id="fusion-of-one"
+        ),
         pytest.param(
             {**VALID, "systems": [{"name": "h", "retrievers": ["a", "b"], "fusion": {"weights": [1]}}]},
             r"1 weights for 2 retrievers",
@@ -223,7 +225,7 @@ def test_rows_of_ones_own_are_found_beside_the_file(tmp_path: Path) -> None:
     ("rewriter", "message"),
     [
         ("{method: hyde, llm: m, generations: m}", "give either `llm: MODEL` or `generations: NAME`, not both"),
-        ("{method: hyde, generations: m, samples: 2}", "`samples` is for texts yet to be written"),
+        ("{method: hyde, generations: m, samples: 2}", "`samples` is a setting for texts that a model has to write"),
         ("{method: hyde, llm: m, base_url: host:80}", "systems.0.rewriter.base_url"),
         ("{method: lamer, llm: m, candidates: {retriver: bm25}}", "Did you mean 'retriever'"),
     ],

@@ -120,7 +120,7 @@ def test_a_relevant_document_that_is_excluded_is_said(tmp_path):
         ({"excluded_ids": ["a b"]}, r"'a b' is no id"),
         ({"gold_ids": "hair/Hair_0.txt"}, r"gold_ids is 'hair/Hair_0\.txt'; expected a list"),
         ({"query": " "}, r"query '1' has no text"),
-        ({"id": "0"}, r"query id '0' stands in line 1 too"),
+        ({"id": "0"}, r"query id '0' is in line 1 too"),
     ],
 )
 def test_a_bad_example_is_named_with_its_file_and_row(tmp_path, change, message):

@@ -167,7 +167,7 @@ def test_a_corpus_in_memory_is_converted_once_and_named_by_its_documents(tmp_pat
     ("pairs", "message"),
     [
         ([], r"corpus 'mine': there are no documents"),
-        ([("a", "x"), ("b", "y"), ("a", "z")], r"corpus 'mine', document 3: id 'a' is that of document 1 too"),
+        ([("a", "x"), ("b", "y"), ("a", "z")], r"corpus 'mine', document 3: document 1 has the id 'a' too"),
         ([("a", "x"), ("", "y")], r"corpus 'mine', document 2: '' is no id"),
         ([("a", "x"), ("b c", "y")], r"corpus 'mine', document 2: 'b c' is no id"),
         ([("a", "x\ud800")], r"corpus 'mine', document 1, id 'a': character 1 is half of a surrogate pair"),

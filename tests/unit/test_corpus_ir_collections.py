@@ -66,7 +66,7 @@ def test_its_content_names_it_wherever_it_lies(tmp_path, register):
     ("content", "message"),
     [
         ({"docs": "d1\tcat\nd 2\tdog\n"}, r"docs:2: 'd 2' is no id"),
-        ({"queries": "q1\tcat\nq1\tdog\n"}, r"queries:2: query id 'q1' stands in line 1 too"),
+        ({"queries": "q1\tcat\nq1\tdog\n"}, r"queries:2: query id 'q1' is in line 1 too"),
         ({"qrels": "q1 0 d1 1\nq1 0 d1 0\n"}, r"qrels:2: query 'q1', document 'd1' has grade 0, but 1 in line 1"),
     ],
 )

@@ -153,7 +153,7 @@ def test_two_queries_with_one_id_are_refused_with_both_lines(tmp_path):
         tmp_path / "query.jsonl", [{"id": 7, "text": "a"}, {"id": "8", "text": "b"}, {"id": "7", "text": "c"}]
     )
 
-    with pytest.raises(DataError, match=r"query\.jsonl:3: query id '7' stands in line 1 too"):
+    with pytest.raises(DataError, match=r"query\.jsonl:3: query id '7' is in line 1 too"):
         queries(path)
 
 

@@ -40,7 +40,7 @@ def test_the_sizes_of_the_collection_are_these():
     ],
 )
 def test_a_shard_ends_before_its_texts_have_more_bytes_than_it_may_hold(tmp_path, store, monkeypatch, most, expected):
-    monkeypatch.setattr(cuts, "BYTES_PER_SHARD", most)
+    monkeypatch.setattr(shard_bounds, "BYTES_PER_SHARD", most)
     corpus = convert(write_r2med(tmp_path / "a"), store)
     in_memory = load_corpus(
         convert_documents(
@@ -67,7 +67,7 @@ def test_the_key_names_the_bytes_of_a_shard_only_where_they_decide(tmp_path, mon
         plain.unlink()
 
     def inputs(most: int) -> dict[str, object]:
-        monkeypatch.setattr(cuts, "BYTES_PER_SHARD", most)
+        monkeypatch.setattr(shard_bounds, "BYTES_PER_SHARD", most)
         return dict(corpus_key(source, documents_per_shard=4, shards=None, on_conflict="error").inputs)
 
     # The four lines of the first shard have more than 64 bytes, but their texts have not.
@@ -82,7 +82,7 @@ def test_the_texts_of_a_parquet_file_are_measured_unpacked(tmp_path, monkeypatch
     pq.write_table(pa.table({"_id": ["a", "b"], "text": ["x" * 5000, "x" * 5000]}), path)
 
     def cut_at(most: int) -> bool:
-        monkeypatch.setattr(cuts, "BYTES_PER_SHARD", most)
+        monkeypatch.setattr(shard_bounds, "BYTES_PER_SHARD", most)
         return shard_bounds.is_cut_by_bytes(path, LAYOUTS["nano"], 10)
 
     assert path.stat().st_size < 5000
@@ -93,11 +93,11 @@ def test_bytes_are_counted_in_utf8():
     # "é" has two bytes, "🫀" has four.
     [document] = [Document(doc_id="d", title="é", text="🫀")]
     assert next(shard_bounds.cut([document], 1)) == [document]
-    assert cuts._num_bytes(document) == 1 + 2 + 4
+    assert shard_bounds._num_bytes(document) == 1 + 2 + 4
 
 
 def test_repeated_rows_are_found_across_shards_of_unequal_length(tmp_path, store, monkeypatch):
-    monkeypatch.setattr(cuts, "BYTES_PER_SHARD", 33)
+    monkeypatch.setattr(shard_bounds, "BYTES_PER_SHARD", 33)
     pairs = [*DOCUMENTS.items(), ("d2", DOCUMENTS["d2"])]
     corpus = convert(write_r2med(tmp_path / "a", corpus=pairs), store)
 
@@ -106,7 +106,7 @@ def test_repeated_rows_are_found_across_shards_of_unequal_length(tmp_path, store
 
 
 def test_a_document_that_no_shard_can_hold_is_named(monkeypatch, tmp_path, store):
-    monkeypatch.setattr(cuts, "GREATEST_TEXT", 16)
+    monkeypatch.setattr(shard_bounds, "GREATEST_TEXT", 16)
 
     with pytest.raises(DataError, match="document 'd3' has 17 bytes; a shard takes at most 16: cut it"):
         convert(write_r2med(tmp_path / "a"), store)

@@ -168,7 +168,7 @@ def test_its_name_is_its_own_and_a_name(module: str, name: str) -> None:
     ("changed", "message"),
     [
         ({"class": "negatives"}, r"measures\.1\.class: should be a module and a function in it, .* got 'negatives'"),
-        ({"bounds": [1, 2]}, r"measures\.1\.bounds: should hold 0"),
+        ({"bounds": [1, 2]}, r"measures\.1\.bounds: should include 0"),
         ({"bounds": [0, "all"]}, r"measures\.1\.bounds\.1: should be a number, got 'all'"),
         ({"name": "nDCG@10"}, r"two measures are called 'nDCG@10'"),
     ],

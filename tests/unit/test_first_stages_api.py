@@ -40,7 +40,7 @@ def test_length_and_index_may_be_chosen() -> None:
 
 
 def test_a_dtype_has_no_meaning_for_a_service() -> None:
-    with pytest.raises(ConfigError, match="`dtype` has no meaning here"):
+    with pytest.raises(ConfigError, match="leave out `dtype`"):
         first_stage({"model": OPENAI, "dtype": "float16"})
 
 

@@ -50,7 +50,7 @@ def test_they_are_fused_and_reranked_like_any_other() -> None:
 @pytest.mark.parametrize("key", ["index", "k1"])
 @pytest.mark.parametrize("name", ["splade-v3", "minilm-tokens"])
 def test_what_has_no_meaning_is_refused_with_what_has(name: str, key: str) -> None:
-    with pytest.raises(ConfigError, match=rf"`{key}` has no meaning here.*takes max_length, dtype"):
+    with pytest.raises(ConfigError, match=rf"leave out `{key}`.*takes max_length, dtype"):
         first_stage({"model": name, key: "IVF4,Flat" if key == "index" else 1})
 
 

@@ -118,8 +118,8 @@ def test_other_lists_are_another_run(task: Task, tmp_path: Path) -> None:
     [
         ({"candidates": "dens"}, "candidates 'dens': no file. Did you mean 'dense'"),
         ("candidates", "candidates None: no file. Known by name: bm25, dense, reranking_hybrid"),
-        ({"candidates": "dense", "k1": 2}, "`k1` has no meaning here, for 'candidates' is a list of candidates"),
-        ({"model": "bm25", "safeguard": "drop"}, "`safeguard` has no meaning here, for 'bm25' is BM25"),
+        ({"candidates": "dense", "k1": 2}, "leave out `k1`. 'candidates' is a list of candidates"),
+        ({"model": "bm25", "safeguard": "drop"}, "leave out `safeguard`. 'bm25' is BM25"),
     ],
 )
 def test_wrong_settings_are_refused(retriever: object, message: str) -> None:
@@ -132,7 +132,7 @@ def test_a_depth_that_cuts_off_kept_safeguards_is_refused() -> None:
     shallow = {"name": "s", "retriever": keep, "reranker": {"model": "maxsim-minilm", "depth": 100}}
 
     assert first_stage(drop, depth=100).keep == 100
-    with pytest.raises(ConfigError, match="system 's': depth 100 cuts off the safeguards at rank 101"):
+    with pytest.raises(ConfigError, match="system 's': depth 100 cuts off the safeguards, which are at rank 101"):
         first_stage(keep, depth=100)
     with pytest.raises(ConfigError, match="give `depth: 101` there, or `safeguard: drop`"):
         first_stage(keep, systems=[shallow])

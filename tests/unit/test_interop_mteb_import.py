@@ -126,7 +126,7 @@ def test_in_a_folder_a_file_is_of_the_task_that_it_is_named_after(tmp_path: Path
 
     assert [read.task for read in read_mteb_results(path)] == ["Bioinformatics"]
     with pytest.raises(
-        DataError, match="is of the task 'R2MEDBioinformaticsRetrieval', wanted R2MEDBiologyRetrieval"
+        DataError, match="it is a result of task 'R2MEDBioinformaticsRetrieval'; expected R2MEDBiologyRetrieval"
     ):
         read_mteb_results(tmp_path)
 

@@ -65,7 +65,7 @@ def test_an_export_of_tasks_that_are_not_r2meds_says_what_is_expected(tmp_path: 
     expected = r"expected a file like R2MED\w+\.json; there are Alpha\.json, Beta\.json\. Tasks .* `--results FOLDER`"
     with pytest.raises(ConfigError, match=expected):
         import_table(tmp_path, [], None, "RR@10")
-    with pytest.raises(DataError, match=r"is of the task 'Alpha', wanted R2MED.*`--results FOLDER`"):
+    with pytest.raises(DataError, match=r"it is a result of task 'Alpha'; expected R2MED.*`--results FOLDER`"):
         import_table(first, [], None, "RR@10")
 
 

@@ -152,9 +152,9 @@ def test_a_set_is_there_whole_or_not_at_all(source: TaskSource, tmp_path: Path) 
         # Each list over a pool of 600 must have 500 documents. 4 positives and the first 46 documents make a pool of
         # 50, all of which must be ranked.
         (600, 500, ""),
-        (600, 499, "for 1 of 3 queries it ranks fewer than 500 documents of the pool, down to 499; give a run that"),
-        (50, 30, "for 1 of 3 queries it ranks fewer than 50 documents of the pool, down to 30; give a run that"),
-        (50, 46, "for 1 of 3 queries it ranks fewer than 50 documents of the pool, down to 46; give a run that"),
+        (600, 499, "1 of 3 queries have fewer than 500 documents of the pool, one has 499. Give a run that"),
+        (50, 30, "1 of 3 queries have fewer than 50 documents of the pool, one has 30. Give a run that"),
+        (50, 46, "1 of 3 queries have fewer than 50 documents of the pool, one has 46. Give a run that"),
     ],
 )
 def test_a_dense_run_that_is_too_shallow_is_told(

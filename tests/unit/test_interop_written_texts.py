@@ -40,7 +40,7 @@ def test_exported_texts_are_replayed_word_for_word(tmp_path: Path) -> None:
     with Service(completions(lambda prompt: f"a passage of {len(prompt)} letters")) as service:
         config = benchmark(tmp_path, service.url)
         resolved = resolve(load_config(config))
-        with pytest.raises(DataError, match="live on Demo-Posts: texts are yet to be written"):
+        with pytest.raises(DataError, match="live on Demo-Posts: its texts are not written yet"):
             export_texts(config, "live", tmp_path / "out", store=store)
         with open_workbench(store, names=resolved.names) as bench:
             task = bench.task("Demo-Posts")
@@ -72,9 +72,9 @@ def test_exported_texts_are_replayed_word_for_word(tmp_path: Path) -> None:
 def test_what_has_no_texts_of_its_own_is_refused(tmp_path: Path) -> None:
     config = benchmark(tmp_path, "http://127.0.0.1:1/v1")
 
-    with pytest.raises(ConfigError, match=r"system 'plain' is bm25: no language model writes"):
+    with pytest.raises(ConfigError, match=r"system 'plain' is bm25: it has no texts that a language model writes"):
         export_texts(config, "plain", tmp_path / "out", store=str(tmp_path / "store"))
     with pytest.raises(ConfigError, match=r"unknown system 'liv'\. Did you mean 'live'\?"):
         export_texts(config, "liv", tmp_path / "out", store=str(tmp_path / "store"))
-    with pytest.raises(ConfigError, match="sample 2 of system 'live': it has 2, counted from 0"):
+    with pytest.raises(ConfigError, match="sample 2: system 'live' has 2 samples, counted from 0"):
         export_texts(config, "live", tmp_path / "out", sample=2, store=str(tmp_path / "store"))

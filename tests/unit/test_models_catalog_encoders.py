@@ -118,7 +118,7 @@ def test_a_prompt_with_an_instruction_needs_instructions():
             "`attention` needs `pooling` mean, cls, last, not 'model'",
         ),
         ({"pooling": "last", "exclude_prompt_from_pooling": True}, "needs `pooling` mean, model, not 'last'"),
-        ({"pooling": "cls", "document_as_pair": True, "append_eos": True}, "goes with neither"),
+        ({"pooling": "cls", "document_as_pair": True, "append_eos": True}, "can not be combined"),
         ({"pooling": "cls", "r2med": {"max_lenght": 4}}, "max_lenght"),
         ({"pooling": "cls", "r2med": {"max_length": 0}}, "max_length"),
     ],

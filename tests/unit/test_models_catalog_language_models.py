@@ -109,7 +109,7 @@ def test_none_keeps_the_rows_sampling():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"kind": "openai", "engine": {"max_model_len": 1}}, "`engine` is for kind 'vllm'"),
+        ({"kind": "openai", "engine": {"max_model_len": 1}}, "leave out `engine`: it is a setting of kind 'vllm'"),
         ({"min_replicas": 3, "max_replicas": 2}, "max_replicas 2 is below min_replicas 3"),
         ({"base_url": "localhost:8000"}, "base_url"),
         ({"key_variable": "sk-secret"}, "key_variable"),

@@ -54,7 +54,7 @@ def test_inputs_are_quoted_under_compat_r2med_only():
         ({"dtype": "float16"}, "`dtype` has no meaning for a model behind an API"),
         ({"trust_remote_code": True}, "`trust_remote_code` has no meaning"),
         ({"max_length": 31}, "`max_length` must not exceed `max_input_tokens`"),
-        ({"max_input_tokens": 101}, "nor that `batch_tokens`"),
+        ({"max_input_tokens": 101}, "which must not exceed `batch_tokens`"),
         ({"calls": {"atempts": 3}}, "atempts"),
     ],
 )

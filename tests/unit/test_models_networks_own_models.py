@@ -219,7 +219,10 @@ def test_what_r2med_does_otherwise_keeps_the_class(tmp_path: Path) -> None:
         ("{name: m, model: o/m, max_length: 9}", "an encoder needs `pooling`, or a `class`"),
         ("{name: m, class: Toy, max_length: 9}", "m: class: .*got 'Toy'"),
         ("{name: m, class: toys:Toy, max_length: 9}", "m: class: .*got 'toys:Toy'"),
-        ("{name: m, model: o/m, pooling: cls, max_length: 9, version: 2}", "`version` is for a row with a `class`"),
+        (
+            "{name: m, model: o/m, pooling: cls, max_length: 9, version: 2}",
+            "`version` is the version of a row's `class`",
+        ),
         ("{name: m, clas: a.B, max_length: 9}", "unknown key 'clas'. Did you mean 'class'"),
     ],
 )

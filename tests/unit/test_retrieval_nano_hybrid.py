@@ -70,7 +70,7 @@ def test_lists_of_all_queries_carry_a_safeguard_where_they_need_one() -> None:
 @pytest.mark.parametrize(
     ("ranked", "message"),
     [
-        (["a", "p", "a"], "a document stands there twice"),
+        (["a", "p", "a"], "a document is in the list twice"),
         ([*FILLER[:101], "p"], "102 documents, at most 101"),
         (["a"], "none of its 1 positives"),
     ],

@@ -67,7 +67,7 @@ def test_a_reasoning_writer_is_known_by_its_folder(tmp_path):
     ("rows", "message"),
     [
         ([row("7", "a")], r"1 queries have no text, e\.g\. '8'"),
-        ([row("7", "a"), row("8", "b"), row("7", "c")], r"jsonl:3: query '7' stands in line 1 already"),
+        ([row("7", "a"), row("8", "b"), row("7", "c")], r"jsonl:3: query '7' is in line 1 too"),
         ([row("7", "a"), row("9", "b", text="x"), row("8", "c")], r"jsonl:2: query '9' is not in the task"),
         ([row("7", "a"), row("8", ["b"])], r"jsonl:2: expected the generated text under `hy_doc`, got \['b'\]"),
         (
