@@ -63,7 +63,7 @@ def test_a_file_without_kinds_registers_none(tmp_path: Path) -> None:
 
 
 def test_settings_that_a_kind_does_not_name_are_refused_for_its_rows(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="leave out `k1`. 'words' is word overlap"):
+    with pytest.raises(ConfigError, match=r"leave out `k1`\. 'words' is word overlap"):
         first_stage(models_file(tmp_path, NAMED, ROWS), model="words", k1=1)
 
 
