@@ -2,12 +2,12 @@ import gzip
 import json
 
 import pytest
-from r2med_ray.corpus.ids import IdReader
 
 from r2med_ray.corpus.layouts import LAYOUTS, find_files
 from r2med_ray.corpus.readers import read_queries
 from r2med_ray.corpus.topics import is_trec_topics, read_trec_topics
 from r2med_ray.errors import DataError
+from r2med_ray.storage.ids import IdReader
 
 TOPICS = """
 <top>
