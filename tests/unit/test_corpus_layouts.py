@@ -47,7 +47,7 @@ def test_a_missing_file_is_named_with_the_folder_and_the_layout(tmp_path):
 def test_two_files_that_could_be_meant_are_refused(tmp_path):
     touch(tmp_path, "corpus.jsonl", "topics.a.tsv", "topics.b.tsv", "qrels.txt")
 
-    with pytest.raises(DataError, match=r"topics\.a\.tsv, topics\.b\.tsv; keep the one that is meant"):
+    with pytest.raises(DataError, match=r"topics\.a\.tsv, topics\.b\.tsv; keep one of them"):
         find_files(tmp_path, "trec", "test")
 
 

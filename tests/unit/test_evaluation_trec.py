@@ -162,5 +162,5 @@ def test_mt13_a_repeated_judgement_is_counted(qrels_file, caplog):
     with caplog.at_level(logging.WARNING):
         assert read_qrels(qrels_file("q1 0 d1 1\nq1 0 d1 1\nq1 0 d1 1\n")) == {"q1": {"d1": 1}}
     assert [record.message.split(": ")[1] for record in caplog.records] == [
-        "2 lines of qrels repeat an earlier judgement, e.g. 'q1 d1', 'q1 d1'"
+        "2 lines of qrels repeat an earlier judgement, e.g. 'q1 d1 in lines 1 and 2', 'q1 d1 in lines 1 and 3'"
     ]

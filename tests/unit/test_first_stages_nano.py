@@ -134,7 +134,7 @@ def test_a_depth_that_cuts_off_kept_safeguards_is_refused() -> None:
     assert first_stage(drop, depth=100).keep == 100
     with pytest.raises(ConfigError, match="system 's': depth 100 cuts off the safeguards, which are at rank 101"):
         first_stage(keep, depth=100)
-    with pytest.raises(ConfigError, match="give `depth: 101` there, or `safeguard: drop`"):
+    with pytest.raises(ConfigError, match="set `depth: 101`, or `safeguard: drop`"):
         first_stage(keep, systems=[shallow])
 
 

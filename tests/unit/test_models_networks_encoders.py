@@ -142,7 +142,7 @@ def test_en03_an_end_token_that_the_tokenizer_writes_is_not_written_twice():
 
 
 def test_en03_a_row_cannot_append_what_its_tokenizer_lacks():
-    with pytest.raises(ConfigError, match=r"'tiny'.*has no end token"):
+    with pytest.raises(ConfigError, match=r"'tiny': `append_eos` needs an end token"):
         watched([], append_eos=True)
 
 

@@ -145,5 +145,5 @@ def test_without_projection_the_vectors_are_the_states_that_the_reranker_compare
 
 
 def test_a_checkpoint_without_projection_is_refused_instead_of_getting_a_random_one() -> None:
-    with pytest.raises(ConfigError, match="no projection; `projection: none`"):
+    with pytest.raises(ConfigError, match=r"no projection layer.*`projection: none`"):
         encoder(MINILM)

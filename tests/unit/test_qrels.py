@@ -322,7 +322,7 @@ def test_mt09_mt13_what_was_converted_and_repeated_is_counted(tmp_path: Path) ->
 
     assert read_judgements(path, ids) == (
         {"7": {"d1": 1}},
-        ["1 lines of qrels.txt repeat an earlier judgement, e.g. '7 d1'"],
+        ["1 lines of qrels.txt repeat an earlier judgement, e.g. '7 d1 in lines 1 and 2'"],
     )
     assert ids.warnings() == ["1 ids of qrels.txt are JSON integers and were read as text, e.g. '7'"]
 
