@@ -10,6 +10,7 @@ from pathlib import Path
 from r2med_ray.corpus.catalog import TaskRow
 from r2med_ray.corpus.loading import load_task
 from r2med_ray.corpus.sources import TaskSource
+from r2med_ray.first_stages.bad_documents import left_out_of
 from r2med_ray.pipeline import Ranked, measure, rank
 from r2med_ray.reporting.missing import Missing
 from r2med_ray.reporting.output_folder import require_replaceable
@@ -28,7 +29,7 @@ from r2med_ray.settings.config import TaskConfig
 from r2med_ray.settings.config_files import load_config
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem, resolve
-from r2med_ray.types import Task
+from r2med_ray.types import DocId, Task
 from r2med_ray.workbench.bench import Workbench, open_workbench
 from r2med_ray.workbench.parts import Ended
 from r2med_ray.workbench.plan import find_task, make_plan
@@ -170,11 +171,17 @@ def _results(
         with missing.noted(task.name, [system.name]):
             if not isinstance(ended, Ended):
                 raise ended
-            results[name] = _result(benchmark, task, ended)
+            left_out = left_out_of(bench.store, system.searched_with, task, bench.runner.device)
+            results[name] = _result(benchmark, task, ended, left_out)
     return [results[name] for name in pairs if name in results]
 
 
-def _result(benchmark: ResolvedBenchmark, task: Task, ended: Ended[Ranked]) -> ResultRecord:
+def _result(
+    benchmark: ResolvedBenchmark,
+    task: Task,
+    ended: Ended[Ranked],
+    left_out: Mapping[str, Mapping[DocId, str]],
+) -> ResultRecord:
     ranked, began = ended.result, time.monotonic()
     evaluation = measure(ranked.run, task, benchmark.measures)
     main = benchmark.config.main_measure
@@ -187,6 +194,7 @@ def _result(benchmark: ResolvedBenchmark, task: Task, ended: Ended[Ranked]) -> R
         artifact_names={"corpus": task.corpus.key, **_numbered(ended.artifacts)},
         flagged=ranked.rewriting.flagged,
         unchanged=ranked.rewriting.unchanged,
+        left_out=left_out,
         repairs=ranked.repairs,
         seconds={**ended.seconds, "evaluate": time.monotonic() - began},
     )

@@ -48,7 +48,8 @@ def tokenize(
     encoded["input_ids"] = [[*ids, *end] for ids in encoded["input_ids"]]
     for position, ids in enumerate(encoded["input_ids"]):
         if not ids:
-            raise DataError(f"the text at position {position} of the batch has no tokens: {texts[position]!r}")
+            which = f"the text at position {position} of the batch" if len(texts) > 1 else "its text"
+            raise DataError(f"{which} has no tokens: {texts[position]!r:.80}")
     return [dict(zip(encoded, values, strict=True)) for values in zip(*encoded.values(), strict=True)]
 
 
