@@ -27,7 +27,6 @@ from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import CorpusShard, Query, Ranking, Task
 from r2med_ray.workbench.in_process import InProcess
 from tests.failing_models import KINDS, SparseStage, fail_once, failing_stage
-from tests.integration.workers import wait_until
 from tests.unit.tasks import TEXTS, task_of
 
 pytestmark = pytest.mark.ray
@@ -190,28 +189,35 @@ def test_shard_actors_killed_while_they_search_leave_the_same_run_file_byte_for_
     task = task_of(store, BIG, shards=4)
     bm25 = LexicalFirstStage(row=BM25_ROWS["bm25"], rules=Rules())
     InProcess(store, COMPUTING).prepare_shards([(task, bm25)])
-    queries = [Query(query_id=f"q{number}", text=f"word{number} abc{number % 7} fever") for number in range(200)]
+    queries = [Query(query_id=f"q{number}", text=f"word{number} abc{number % 7} fever") for number in range(400)]
     retriever = open_index(store, task, bm25, "cpu", TWO)
+    retriever.tag = "bm25"
     try:
         write_run(tmp_path / "undisturbed", retriever.retrieve(queries, k=20))
         processes = [process_of(actor) for actor in retriever._actors]
-        victims = processes[:1] if killed == "one actor" else processes
-        killing = threading.Thread(target=kill_soon, args=(victims,))
+        killing = KillSoon(processes[:1] if killed == "one actor" else processes)
         killing.start()
         write_run(tmp_path / "disturbed", retriever.retrieve(queries, k=20))
-        killing.join()
-        wait_until(lambda: process_of(retriever._actors[0]) not in victims)
+        assert not killing.is_alive()
+        assert process_of(retriever._actors[0]) not in processes
         write_run(tmp_path / "afterwards", retriever.retrieve(queries, k=20))
     finally:
         retriever.close()
 
     undisturbed = (tmp_path / "undisturbed").read_bytes()
-    assert undisturbed.count(b"\n") == 200 * 20
+    assert undisturbed.count(b"\n") == 400 * 20
     assert (tmp_path / "disturbed").read_bytes() == undisturbed
     assert (tmp_path / "afterwards").read_bytes() == undisturbed
 
 
-def kill_soon(processes: Sequence[int]) -> None:
-    time.sleep(0.1)
-    for process in processes:
-        os.kill(process, signal.SIGKILL)
+class KillSoon(threading.Thread):
+    """Kills processes a moment after it was started."""
+
+    def __init__(self, processes: Sequence[int]) -> None:
+        super().__init__()
+        self._processes = processes
+
+    def run(self) -> None:
+        time.sleep(0.1)
+        for process in self._processes:
+            os.kill(process, signal.SIGKILL)
