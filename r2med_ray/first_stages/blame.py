@@ -23,6 +23,8 @@ NOT_OF_ONE_ITEM = (ArtifactError, CapacityError, ConfigError, NotAtHand, StageEr
 """Errors that no single document or query is to blame for: settings, the store, and services, whose errors name the
 texts of a request already."""
 
+PLURALS = {"document": "documents", "query": "queries", "query and document": "pairs of query and document"}
+
 Fails: TypeAlias = Callable[[Sequence[int]], str | None]
 """Tries the items at some positions together. Returns why they fail, or None if they don't."""
 
@@ -89,6 +91,38 @@ def _look_into(found: Blame, fails: Fails, failing: Failing, most: int) -> None:
         found.together.append(failing)
 
 
+def failing(make: Callable[[Sequence[int]], object]) -> Fails:
+    """Return a function that says why `make` fails for some positions; None if it doesn't."""
+
+    def fails(positions: Sequence[int]) -> str | None:
+        try:
+            make(positions)
+        except NOT_OF_ONE_ITEM:
+            raise
+        except Exception as error:  # a model may raise anything
+            return in_words(error)
+        return None
+
+    return fails
+
+
+def said_of(what: str, found: Blame, names: Sequence[str], cause: str) -> str:
+    """Return the message of a failure, with the names of what is to blame.
+
+    Args:
+        what: a key of `PLURALS`.
+        found: what was found.
+        names: of all items.
+        cause: why all of them fail together.
+    """
+    if not found.some_work and len(names) > 1:
+        return f"neither {what} {names[0]!r} nor {what} {names[-1]!r} works, even alone: {cause}"
+    if not found.found:
+        return f"{cause} (the parts of the batch work when they are tried alone)"
+    first = min([*found.alone, *found.together], key=lambda one: one.positions.start)
+    return with_names(what, [names[position] for position in first.positions], first.cause)
+
+
 def in_words(error: Exception) -> str:
     """Return what went wrong in one line; with class and line for an error that isn't of this package."""
     if isinstance(error, R2MedError):
@@ -103,11 +137,10 @@ def with_names(what: str, names: Sequence[str], cause: str) -> str:
     """Return a cause with the names of what is to blame; a cause that has the name already stays as it is.
 
     Args:
-        what: `document` or `query`.
-        names: ids.
+        what: a key of `PLURALS`.
+        names: ids, or the ids of a pair with a blank between them.
         cause: why they fail.
     """
     if len(names) == 1:
         return cause if repr(names[0]) in cause else f"{what} {names[0]!r}: {cause}"
-    plural = {"document": "documents", "query": "queries"}[what]
-    return f"{len(names)} {plural}, from {names[0]!r} to {names[-1]!r}, fail only together: {cause}"
+    return f"{len(names)} {PLURALS[what]}, from {names[0]!r} to {names[-1]!r}, fail only together: {cause}"

@@ -17,7 +17,7 @@ from r2med_ray.corpus.loading import ShardRows
 from r2med_ray.errors import DataError, StageError
 from r2med_ray.first_stage import Computing, Maker, ShardedFirstStage
 from r2med_ray.first_stages.bad_documents import attributes_of, key_without_bad, most_left_out
-from r2med_ray.first_stages.blame import NOT_OF_ONE_ITEM, Blame, Failing, Fails, blame, in_words, with_names
+from r2med_ray.first_stages.blame import NOT_OF_ONE_ITEM, Fails, blame, failing, in_words, said_of, with_names
 from r2med_ray.first_stages.preparation import STAGES, QueryWork, ShardWork
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
@@ -57,7 +57,7 @@ def make_shard(store: ArtifactStore, maker: Maker, work: ShardWork, shard: Shard
         _store(store, work.key, whole)
         return {"documents": len(documents), **maker.take_usage()}
     most = most_left_out(len(documents)) if work.on_bad_document == "skip" else 0
-    left_out = _left_out([document.doc_id for document in documents], _failing(make), cause, most)
+    left_out = _left_out([document.doc_id for document in documents], failing(make), cause, most)
     kept = [position for position, document in enumerate(documents) if document.doc_id not in left_out]
     _store(store, key_without_bad(work.key), make(kept), attributes_of(left_out))
     return {"documents": len(kept), **maker.take_usage()}
@@ -88,8 +88,8 @@ def make_queries(store: ArtifactStore, maker: Maker, work: QueryWork) -> dict[st
     def make(positions: Sequence[int]) -> object:
         return maker.make_queries(work.task, [work.queries[position] for position in positions], work.rules)
 
-    found = blame(_failing(make), len(work.queries), cause, most=1)
-    raise DataError(_said_of("query", found, [query.query_id for query in work.queries], cause))
+    found = blame(failing(make), len(work.queries), cause, most=1)
+    raise DataError(said_of("query", found, [query.query_id for query in work.queries], cause))
 
 
 class Made(NamedTuple):
@@ -160,21 +160,6 @@ def failing_as(arrow: str, unit: str) -> Iterator[None]:
         raise StageError(arrow, unit, in_words(error)) from error
 
 
-def _failing(make: Callable[[Sequence[int]], object]) -> Fails:
-    """Return a function that says why `make` fails for some positions; None if it doesn't."""
-
-    def fails(positions: Sequence[int]) -> str | None:
-        try:
-            make(positions)
-        except NOT_OF_ONE_ITEM:
-            raise
-        except Exception as error:  # a model may raise anything
-            return in_words(error)
-        return None
-
-    return fails
-
-
 def _left_out(ids: Sequence[DocId], fails: Fails, cause: str, most: int) -> dict[DocId, str]:
     """Return the documents that have to be left out of a shard that fails, with the reason.
 
@@ -199,11 +184,11 @@ def _left_out(ids: Sequence[DocId], fails: Fails, cause: str, most: int) -> dict
     more = most - len(left_out)
     found = blame(lambda positions: fails([kept[at] for at in positions]), len(kept), failure, most=more + 1)
     if not most or not found.alone or found.together or not found.some_work:
-        raise DataError(_said_of("document", found, names, failure))
+        raise DataError(said_of("document", found, names, failure))
     if len(found.alone) > more:
         first = found.alone[0]
         raise DataError(_too_many(len(ids), most, with_names("document", [names[first.positions[0]]], first.cause)))
-    return left_out | {names[failing.positions[0]]: failing.cause for failing in found.alone}
+    return left_out | {names[one.positions[0]]: one.cause for one in found.alone}
 
 
 def _too_many(num_documents: int, most: int, example: str) -> str:
@@ -211,16 +196,6 @@ def _too_many(num_documents: int, most: int, example: str) -> str:
         f"more than {most} of {num_documents} documents can't be encoded, which is too many to leave them out, e.g. "
         f"{example}"
     )
-
-
-def _said_of(what: str, found: Blame, ids: Sequence[str], cause: str) -> str:
-    """Return the message of a failure, with the names of what is to blame."""
-    if not found.some_work and len(ids) > 1:
-        return f"neither {what} {ids[0]!r} nor {what} {ids[-1]!r} works, even alone: {cause}"
-    if not found.found:
-        return f"{cause} (the parts of the batch work when they are tried alone)"
-    first: Failing = min([*found.alone, *found.together], key=lambda failing: failing.positions.start)
-    return with_names(what, [ids[position] for position in first.positions], first.cause)
 
 
 def _store(

@@ -8,8 +8,10 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from r2med_ray.chat import LanguageModel, TextGenerator
-from r2med_ray.errors import NotAtHand
+from r2med_ray.errors import NotAtHand, StageError
 from r2med_ray.first_stage import Computing, ShardedFirstStage
+from r2med_ray.first_stages.blame import NOT_OF_ONE_ITEM, blame, failing, in_words, said_of
+from r2med_ray.first_stages.making import note_first_failure
 from r2med_ray.first_stages.preparation import STAGES, Corpora, Questions
 from r2med_ray.models.catalog.devices import best_device
 from r2med_ray.models.catalog.language_models import LanguageModelRow
@@ -137,10 +139,34 @@ class LocalScorer:
     scorer: PairScorer
 
     def score_all(self, work: Sequence[Candidates]) -> Reranking:
-        """Score the candidates of every query, all pairs in one call."""
-        pairs = [(query.text, document.content) for query, documents, _ in work for document in documents]
-        scores = iter(self.scorer.score_pairs(pairs))
+        """Score the candidates of every query, all pairs in one call.
+
+        Raises:
+            StageError: the scorer failed twice; names the pair that is to blame.
+        """
+        asked = [(query, document) for query, documents, _ in work for document in documents]
+
+        def score(positions: Sequence[int]) -> list[float]:
+            chosen = [asked[position] for position in positions]
+            return self.scorer.score_pairs([(query.text, document.content) for query, document in chosen])
+
+        scores = iter(self._scores(score, [f"{query.query_id} {document.doc_id}" for query, document in asked]))
         return Reranking(scores={query.query_id: [next(scores) for _ in documents] for query, documents, _ in work})
+
+    def _scores(self, score: Callable[[Sequence[int]], list[float]], names: Sequence[str]) -> list[float]:
+        """Return the scores of all pairs; a failure is tried again once."""
+        everything, unit = range(len(names)), f"{len(names)} pairs of query and document"
+        for is_last_attempt in (False, True):
+            try:
+                return score(everything)
+            except NOT_OF_ONE_ITEM:
+                raise
+            except Exception as error:  # a model may raise anything
+                cause = in_words(error)
+            if not is_last_attempt:
+                note_first_failure(StageError("rerank", unit, cause))
+        found = blame(failing(score), len(names), cause, most=1)
+        raise StageError("rerank", unit, said_of("query and document", found, names, cause))
 
     def close(self) -> None:
         """Hold nothing that would have to be freed."""
