@@ -20,7 +20,7 @@ from ray.data.exceptions import ExecutionTimeoutError
 from r2med_ray.distributed.failures import is_of_this_package, stage_error
 from r2med_ray.distributed.stopping import until_stopped
 from r2med_ray.errors import StageError
-from r2med_ray.first_stages.making import failing_as, note_first_failure
+from r2med_ray.first_stages.making import failing_as, is_final, note_first_failure
 from r2med_ray.first_stages.preparation import ShardWork
 from r2med_ray.settings.pools import Pool
 from r2med_ray.storage.artifacts import ArtifactStore
@@ -75,13 +75,14 @@ class _WorkOnRow:
         for position in batch.column("positions")[0].as_py():
             item = self._work[position]
             numbers: Mapping[str, float] = {}
-            failure = ""
+            failure, ends_all = "", False
             try:
                 with failing_as(self._stage, item.unit):
                     numbers = self._worker(item, table)
             except StageError as error:
-                failure = error.cause
-            yield pa.table({"position": [position], "numbers": [json.dumps(dict(numbers))], "failure": [failure]})
+                failure, ends_all = error.cause, is_final(error)
+            row = {"position": position, "numbers": json.dumps(dict(numbers)), "failure": failure, "final": ends_all}
+            yield pa.Table.from_pylist([row])
 
 
 def _positions(work: Sequence[ShardWork]) -> dict[str, list[int]]:
@@ -171,7 +172,11 @@ class _Pass:
                 if not row["failure"]:
                     yield item, json.loads(row["numbers"])
                     continue
-                self._note(position, StageError(self._stage, item.unit, row["failure"]))
+                failure = StageError(self._stage, item.unit, row["failure"])
+                if row["final"] or item.is_last_attempt:
+                    raise failure
+                note_first_failure(failure)
+                self._failed.append(position)
                 if len(self._failed) >= FAILURES and len(self._failed) > len(self._returned) / 2:
                     return
         except ray.exceptions.RayError as error:
@@ -193,12 +198,6 @@ class _Pass:
         """Return the shards for the next pass: first those that failed."""
         failed = [replace(self._work[position], is_last_attempt=True) for position in self._failed]
         return failed + [item for position, item in enumerate(self._work) if position not in self._returned]
-
-    def _note(self, position: int, failure: StageError) -> None:
-        if self._work[position].is_last_attempt:
-            raise failure
-        note_first_failure(failure)
-        self._failed.append(position)
 
     def _unit(self, said: str) -> str:
         """Return the shard that a message is about, or how many it may be about."""

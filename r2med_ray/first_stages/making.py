@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from r2med_ray.corpus.loading import ShardRows
-from r2med_ray.errors import DataError, StageError
+from r2med_ray.errors import CapacityError, ConfigError, DataError, NotAtHand, StageError
 from r2med_ray.first_stage import Computing, Maker, ShardedFirstStage
 from r2med_ray.first_stages.bad_documents import attributes_of, key_without_bad, most_left_out
 from r2med_ray.first_stages.blame import NOT_OF_ONE_ITEM, Fails, blame, failing, in_words, said_of, with_names
@@ -101,6 +101,9 @@ class Made(NamedTuple):
     failure: StageError | None = None
     """Why that one failed."""
 
+    is_final: bool = False
+    """Whether another worker would fail too."""
+
 
 def make_all_queries(
     store: ArtifactStore, first_stage: ShardedFirstStage, computing: Computing, work: Sequence[QueryWork]
@@ -113,7 +116,7 @@ def make_all_queries(
             with failing_as(STAGES[first_stage.work], item.unit):
                 made.numbers.append(make_queries(store, maker, item))
         except StageError as failure:
-            return made._replace(failure=failure)
+            return made._replace(failure=failure, is_final=is_final(failure))
     return made
 
 
@@ -136,10 +139,21 @@ def each_tried_twice(
         left = left[len(made.numbers) :]
         if made.failure is None:
             return
-        if left[0].is_last_attempt:
+        if left[0].is_last_attempt or made.is_final:
             raise made.failure
         note_first_failure(made.failure)
         left[0] = replace(left[0], is_last_attempt=True)
+
+
+def is_final(failure: StageError) -> bool:
+    """Return whether another worker would fail too: a setting is wrong, or a service failed.
+
+    The client of a service has asked as often as the service's row allows. Whoever asks again pays again.
+
+    Args:
+        failure: an error of `failing_as`.
+    """
+    return isinstance(failure.__cause__, (CapacityError, ConfigError, NotAtHand, StageError))
 
 
 def note_first_failure(failure: StageError) -> None:

@@ -17,6 +17,7 @@ from r2med_ray.first_stage import Computing, Maker, ShardedFirstStage
 from r2med_ray.first_stages.making import (
     each_tried_twice,
     failing_as,
+    is_final,
     make_all_queries,
     make_shard,
     note_first_failure,
@@ -117,6 +118,8 @@ class InProcess:
             try:
                 numbers = self._make_shard(first_stage, maker, work)
             except StageError as failure:
+                if is_final(failure):
+                    raise
                 note_first_failure(failure)
                 del maker  # two may not fit into memory
                 maker = first_stage.load(self._store, self._computing)
