@@ -12,6 +12,7 @@ from r2med_ray.corpus.loading import load_task
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.cuts import together
 from r2med_ray.evaluation.text_ties import tie_ranges
+from r2med_ray.first_stages.bad_documents import left_out_of
 from r2med_ray.pipeline import Ranked, measure, rank
 from r2med_ray.reporting.missing import Missing
 from r2med_ray.reporting.output_folder import require_replaceable
@@ -30,7 +31,7 @@ from r2med_ray.settings.config import TaskConfig
 from r2med_ray.settings.config_files import load_config
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem, resolve
-from r2med_ray.types import Task
+from r2med_ray.types import DocId, Task
 from r2med_ray.workbench.bench import Workbench, open_workbench
 from r2med_ray.workbench.parts import Ended
 from r2med_ray.workbench.plan import find_task, make_plan
@@ -173,16 +174,23 @@ def _results(
         with missing.noted(task.name, [system.name]):
             if not isinstance(ended, Ended):
                 raise ended
-            results[name] = _result(benchmark, task, system, ended)
+            left_out = left_out_of(bench.store, system.searched_with, task, bench.runner.device)
+            results[name] = _result(benchmark, task, system, ended, left_out)
     return [results[name] for name in pairs if name in results]
 
 
-def _result(benchmark: ResolvedBenchmark, task: Task, system: ResolvedSystem, ended: Ended[Ranked]) -> ResultRecord:
+def _result(
+    benchmark: ResolvedBenchmark,
+    task: Task,
+    system: ResolvedSystem,
+    ended: Ended[Ranked],
+    left_out: Mapping[str, Mapping[DocId, str]],
+) -> ResultRecord:
     ranked, began = ended.result, time.monotonic()
     evaluation = measure(ranked.run, task, benchmark.measures)
     drops = any(first_stage.drop_identical_ids for first_stage in system.first_stages)
     identical = sorted(task.identical_ids) if drops else []
-    left_out = {query.query_id: query.excluded | {query.query_id}.intersection(identical) for query in task.queries}
+    excluded = {query.query_id: query.excluded | {query.query_id}.intersection(identical) for query in task.queries}
     main = benchmark.config.main_measure
     logger.info("%s on %s: %s %.4f", ranked.run.tag, task.name, main, evaluation.means[main])
     return ResultRecord(
@@ -193,6 +201,7 @@ def _result(benchmark: ResolvedBenchmark, task: Task, system: ResolvedSystem, en
         artifact_names={"corpus": task.corpus.key, **_numbered(ended.artifacts)},
         flagged=ranked.rewriting.flagged,
         unchanged=ranked.rewriting.unchanged,
+        left_out=left_out,
         repairs=ranked.repairs,
         found_nothing=ranked.found_nothing,
         identical_ids=tuple(identical),
@@ -204,7 +213,7 @@ def _result(benchmark: ResolvedBenchmark, task: Task, system: ResolvedSystem, en
             benchmark.measures,
             evaluation,
             depth=system.depth,
-            left_out=left_out,
+            excluded=excluded,
         ),
         seconds={**ended.seconds, "evaluate": time.monotonic() - began},
         cuts=(*together(ended.cuts), *ranked.cuts),

@@ -13,7 +13,7 @@ from r2med_ray.protocols import Index
 from r2med_ray.settings.compat import Rules
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
-from r2med_ray.types import Corpus, CorpusShard, Document, Query, Run, Task
+from r2med_ray.types import Corpus, CorpusShard, Document, OnBadDocument, Query, Run, Task
 
 MadeBy: TypeAlias = Literal["encode", "tokenize", "ask a service"]
 """How the artefacts of a first stage are made: `encode` takes a model on the cluster, `tokenize` takes CPU time, and
@@ -147,6 +147,11 @@ class ShardedFirstStage(FirstStageFacts, Protocol):
 
     @property
     def ties(self) -> Ties: ...
+
+    @property
+    def on_bad_document(self) -> OnBadDocument:
+        """What happens to a document that can't be encoded. `skip` changes the inputs of its runs."""
+        ...
 
     def skip_rows(self, corpus: Corpus, shard: CorpusShard) -> tuple[int, ...]:
         """Return the rows of a shard that the first stage doesn't read."""

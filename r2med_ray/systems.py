@@ -27,7 +27,7 @@ from r2med_ray.settings.config import BenchmarkConfig, RerankerConfig, RewriterC
 from r2med_ray.settings.registry import Registry
 from r2med_ray.settings.retriever import RetrieverConfig
 from r2med_ray.storage.keys import Json
-from r2med_ray.types import Compat
+from r2med_ray.types import Compat, OnBadDocument
 
 _PARTS: Mapping[str, set[Part]] = {"terms": {"bm25"}, "vectors": {"dense"}}
 """What a first stage's artefacts hold → its part in the table of differences; other kinds were never published."""
@@ -44,6 +44,8 @@ class Defaults:
 
     depth: int = 100
     """Documents kept per query."""
+
+    on_bad_document: OnBadDocument = "error"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +172,7 @@ def resolve(config: BenchmarkConfig) -> ResolvedBenchmark:
         ignore_identical_ids=config.ignore_identical_ids,
         dtype=None if dtype == "auto" else dtype,
         depth=config.depth,
+        on_bad_document=config.on_bad_document,
     )
     return ResolvedBenchmark(
         config=config,
@@ -217,9 +220,12 @@ class Names:
         except ConfigError as error:
             raise ConfigError(f"system {system.name!r}: {error}") from error
 
-    def first_stage(self, retriever: RetrieverConfig, rules: Rules, dtype: Dtype | None = None) -> FirstStage:
+    def first_stage(self, retriever: RetrieverConfig, rules: Rules, defaults: Defaults) -> FirstStage:
         """Look up a retriever."""
-        return resolve_first_stage(WantedRetriever(retriever=retriever, rules=rules, dtype=dtype), self.catalog)
+        wanted = WantedRetriever(
+            retriever=retriever, rules=rules, dtype=defaults.dtype, on_bad_document=defaults.on_bad_document
+        )
+        return resolve_first_stage(wanted, self.catalog)
 
     def scorer(self, name: str) -> RerankerRow:
         """Look up a reranker that scores pairs.
@@ -241,13 +247,11 @@ class Names:
             rules=rules,
             depth=defaults.depth,
             corpus_compat=defaults.compat,
-            first_stages=tuple(
-                self.first_stage(first_stage, rules, defaults.dtype) for first_stage in system.first_stages
-            ),
+            first_stages=tuple(self.first_stage(first_stage, rules, defaults) for first_stage in system.first_stages),
             **(self._reranker(system.reranker, rules) if system.reranker else {}),
             method=self._method(rewriter) if rewriter else None,
             language_model=self._writer(rewriter) if rewriter else None,
-            tool=self.first_stage(tool.retriever, rules, defaults.dtype) if tool else None,
+            tool=self.first_stage(tool.retriever, rules, defaults) if tool else None,
         )
 
     def _reranker(self, reranker: RerankerConfig, rules: Rules) -> dict[str, Any]:

@@ -29,6 +29,9 @@ Compat: TypeAlias = Literal["none", "r2med"]
 Combine: TypeAlias = Literal["mean", "rrf"]
 """How several texts that were written for one query are used: `mean` in one search, `rrf` in one search each."""
 
+OnBadDocument: TypeAlias = Literal["error", "skip"]
+"""What happens to a document that can't be encoded, although others can."""
+
 Use: TypeAlias = Literal["joined", "averaged", "alone", "replaces", "subtracted"]
 """How a generated text is used.
 

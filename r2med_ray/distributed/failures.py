@@ -1,16 +1,60 @@
-"""What went wrong on a worker, without Ray's traceback around it."""
+"""What went wrong on a worker, without Ray's traceback around it and without its advice about its own settings."""
 
-from ray.exceptions import RayError, RayTaskError
+import re
+
+from ray.exceptions import OutOfMemoryError, RayError, RayTaskError
 
 from r2med_ray.errors import R2MedError, StageError
+from r2med_ray.first_stages.blame import in_words
+
+ADVICE = re.compile(
+    r"RAY_\w|DataContext|\bray (start|stop|logs)\b|environment variable|https?://|refer to the documentation|"
+    r"potential root causes|OOM killer|consider provisioning|^To (adjust|disable|change|see|find)\b|ray\.init|"
+    r"cluster (administrator|config)",
+    re.IGNORECASE,
+)
+"""Sentences of Ray about what could be set in Ray, or could have happened anywhere."""
+
+
+CREATION = "raised in its creation task"
+"""Words of Ray about an actor that can't be built."""
+
+OWN_ERROR = r"r2med_ray\.errors\.\w+"
+
+OUT_OF_MEMORY = (
+    "the memory of a node ran out, so the worker was ended. Give the stage fewer actors, or more CPUs for each, in "
+    "`resources`"
+)
 
 
 def stage_error(stage: str, unit: str, error: RayError) -> StageError:
-    """Turn a worker's failure into the error of a stage, in its own words, or in the last line of what Ray says."""
+    """Turn a worker's failure into the error of a stage, in its own words, or in what Ray says of its process."""
     cause = error.cause if isinstance(error, RayTaskError) else None
     if isinstance(cause, StageError):
         return cause
-    if isinstance(cause, R2MedError):
-        return StageError(stage, unit, str(cause))
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return StageError(stage, unit, repr(cause) if cause is not None else lines[-1] if lines else repr(error))
+    if isinstance(cause, Exception):
+        return StageError(stage, unit, in_words(cause))
+    if isinstance(error, OutOfMemoryError):
+        return StageError(stage, unit, OUT_OF_MEMORY)
+    said = str(error)
+    if CREATION in said:  # its last line is the error that the actor raised
+        return StageError(stage, unit, re.sub(rf"^{OWN_ERROR}: ", "", said.strip().splitlines()[-1].strip()))
+    return StageError(stage, unit, _without_advice(said) or type(error).__name__)
+
+
+def is_of_this_package(error: RayError) -> bool:
+    """Return whether a worker raised an error of this package, when it was built or when it worked."""
+    if isinstance(error, RayTaskError):
+        return isinstance(error.cause, R2MedError)
+    said = str(error)
+    return CREATION in said and re.match(OWN_ERROR, said.strip().splitlines()[-1].strip()) is not None
+
+
+def _without_advice(said: str) -> str:
+    """Return the last line of a message that says something, without the sentences that are advice."""
+    for line in reversed(said.splitlines()):
+        sentences = re.split(r"(?<=[.!?])\s+|\s+(?=\(\d\) )", line.strip())
+        kept = " ".join(sentence for sentence in sentences if sentence and not ADVICE.search(sentence))
+        if kept:
+            return kept
+    return ""

@@ -16,14 +16,13 @@ from r2med_ray.distributed.failures import stage_error
 from r2med_ray.distributed.progress import StageReport, follow
 from r2med_ray.distributed.shard_stream import stream_shards
 from r2med_ray.first_stage import Computing, ShardedFirstStage
+from r2med_ray.first_stages.making import Made, each_tried_twice, make_all_queries, make_shard
 from r2med_ray.first_stages.preparation import (
     STAGES,
     Corpora,
     QueryWork,
     Questions,
     ShardWork,
-    make_all_queries,
-    make_shard,
     queries_left,
     shards_left,
 )
@@ -113,19 +112,18 @@ def _queries(
     store: ArtifactStore, first_stage: ShardedFirstStage, computing: Computing, pool: Pool, work: Sequence[QueryWork]
 ) -> Iterator[Mapping[str, int]]:
     """Have queries prepared by a worker, and yield the numbers of each."""
-    if not work:
-        return
-    make = ray.remote(_make_queries).options(num_cpus=pool.cpus, num_gpus=pool.gpus, max_retries=3)
-    try:
-        yield from ray.get(make.remote(store, first_stage, computing, work))
-    except ray.exceptions.RayError as error:
-        raise stage_error(STAGES[first_stage.work], f"the queries of {len(work)} task(s)", error) from error
+    # A process that ends after its call: what is tried again isn't tried in the process in which it failed.
+    make = ray.remote(max_calls=1)(make_all_queries)
+    make = make.options(num_cpus=pool.cpus, num_gpus=pool.gpus, max_retries=3)
 
+    def made(left: Sequence[QueryWork]) -> Made:
+        try:
+            return ray.get(make.remote(store, first_stage, computing, left))
+        except ray.exceptions.RayError as error:
+            units = ", ".join(item.unit for item in left)
+            raise stage_error(STAGES[first_stage.work], units, error) from error
 
-def _make_queries(
-    store: ArtifactStore, first_stage: ShardedFirstStage, computing: Computing, work: Sequence[QueryWork]
-) -> list[dict[str, int]]:
-    return list(make_all_queries(store, first_stage, computing, work))
+    yield from each_tried_twice(work, made)
 
 
 def pool_for(first_stage: ShardedFirstStage, pool: Pool) -> Pool:

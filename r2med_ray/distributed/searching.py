@@ -8,7 +8,9 @@ import ray
 
 from r2med_ray.distributed.failures import stage_error
 from r2med_ray.distributed.shard_actors import ShardActor, deal
+from r2med_ray.errors import named
 from r2med_ray.first_stage import ShardedFirstStage, Ties
+from r2med_ray.first_stages.making import note_first_failure
 from r2med_ray.protocols import Index
 from r2med_ray.retrieval.search import merge_shards, shard_depth
 from r2med_ray.settings.pools import Pool
@@ -49,12 +51,14 @@ class ShardedRetriever(Generic[Prepared]):
         self._prepare = prepare
         self._drop_identical_ids = drop_identical_ids
         self._ties: Ties = ties
-        owner = ShardActor.options(num_cpus=pool.cpus, num_gpus=pool.gpus, max_restarts=2, max_task_retries=2)
+        self._owner = ShardActor.options(num_cpus=pool.cpus, num_gpus=pool.gpus, max_restarts=2, max_task_retries=2)
+        hands = deal(shards, pool.actors)
+        self._units = [f"{tag}, {_shards(hand)}" for hand in hands]
         loading = ray.put(load_index)
         # A restarted actor reads its arguments again, and Ray keeps none of them for it (ray issue 53727).
-        self._held = [(loading, ray.put(hand)) for hand in deal(shards, pool.actors)]
-        self._actors: list[Any] = [owner.remote(held) for held in self._held]
-        self._answers("index", [actor.ready.remote() for actor in self._actors])
+        self._held = [(loading, ray.put(hand)) for hand in hands]
+        self._actors: list[Any] = [self._owner.remote(held) for held in self._held]
+        self._answers("index", lambda actor: actor.ready.remote())
 
     def retrieve(self, queries: Sequence[Query], *, k: int) -> Run:
         """Return the k best documents of all shards for every query, without those that it excludes.
@@ -64,8 +68,7 @@ class ShardedRetriever(Generic[Prepared]):
         """
         prepared = ray.put(self._prepare(queries))
         depth = shard_depth(k, queries, drop_identical_ids=self._drop_identical_ids)
-        pending = [actor.search.remote(prepared, depth) for actor in self._actors]
-        answers: list[list[Ranking]] = self._answers("search", pending)
+        answers: list[list[Ranking]] = self._answers("search", lambda actor: actor.search.remote(prepared, depth))
         return merge_shards(
             self.tag, queries, answers, k, drop_identical_ids=self._drop_identical_ids, ties=self._ties
         )
@@ -77,14 +80,30 @@ class ShardedRetriever(Generic[Prepared]):
         self._actors = []
         self._held = []
 
-    def _answers(self, stage: str, pending: Sequence["ray.ObjectRef[Any]"]) -> list[Any]:
+    def _answers(self, stage: str, ask: Callable[[Any], "ray.ObjectRef[Any]"]) -> list[Any]:
+        """Ask every actor, and return the answers. What an actor fails on is asked of a new one once."""
+        pending = [ask(actor) for actor in self._actors]
         answers = []
-        for number, reference in enumerate(pending, start=1):
+        for number, reference in enumerate(pending):
             try:
                 answers.append(ray.get(reference))
             except ray.exceptions.RayError as error:
-                raise stage_error(stage, f"{self.tag}, actor {number} of {len(pending)}", error) from error
+                note_first_failure(stage_error(stage, self._units[number], error))
+                answers.append(self._ask_anew(stage, number, ask))
         return answers
+
+    def _ask_anew(self, stage: str, number: int, ask: Callable[[Any], "ray.ObjectRef[Any]"]) -> Any:
+        ray.kill(self._actors[number])
+        self._actors[number] = self._owner.remote(self._held[number])
+        try:
+            return ray.get(ask(self._actors[number]))
+        except ray.exceptions.RayError as error:
+            raise stage_error(stage, self._units[number], error) from error
+
+
+def _shards(hand: Sequence[CorpusShard]) -> str:
+    """Return the shards of one actor, for errors."""
+    return f"shard {named([str(shard.index) for shard in hand])}"
 
 
 def open_index(

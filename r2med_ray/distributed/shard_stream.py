@@ -6,24 +6,32 @@ corpus alone. Reading runs ahead of the workers. The shards of all tasks go thro
 once per actor and not once per task. A shard that two artefacts are made of is read once.
 """
 
+import json
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 import ray
 from ray.data import ActorPoolStrategy, DataContext, TaskPoolStrategy
+from ray.data.exceptions import ExecutionTimeoutError
 
-from r2med_ray.distributed.failures import stage_error
+from r2med_ray.distributed.failures import is_of_this_package, stage_error
 from r2med_ray.distributed.stopping import until_stopped
 from r2med_ray.errors import StageError
-from r2med_ray.first_stages.preparation import ShardWork, failing_as
+from r2med_ray.first_stages.making import failing_as, is_final, note_first_failure
+from r2med_ray.first_stages.preparation import ShardWork
 from r2med_ray.settings.pools import Pool
 from r2med_ray.storage.artifacts import ArtifactStore
 
 READ_CPUS = 0.25
 """CPUs a reading task reserves: little, so that reading never waits behind a pool that fills the machine."""
 
+
+FAILURES = 4
+"""So many failures, if they are more than half of what came back, end a pass: an actor whose device is broken would
+fail on all that it is given."""
 
 WorkOnShard: TypeAlias = Callable[[ShardWork, pa.Table], Mapping[str, float]]
 """Stores what is made of one shard, a table with columns row, doc_id, title, text; returns numbers about it."""
@@ -50,7 +58,11 @@ class _OneShardPerRow:
 
 
 class _WorkOnRow:
-    """Unpacks a row into the shard that it holds and gives it to the worker, which is built once per actor."""
+    """Unpacks a row into the shard that it holds and gives it to the worker, which is built once per actor.
+
+    A failure comes back as a value: raised, it would end the work of all other actors, and Ray would put its own
+    words around it.
+    """
 
     def __init__(self, stage: str, work: Sequence[ShardWork], build_worker: Callable[[], WorkOnShard]) -> None:
         self._stage = stage
@@ -62,9 +74,15 @@ class _WorkOnRow:
         table = pa.table({name: batch.column(name).combine_chunks().flatten() for name in names})
         for position in batch.column("positions")[0].as_py():
             item = self._work[position]
-            with failing_as(self._stage, item.unit):
-                numbers = self._worker(item, table)
-            yield pa.table({"position": [position], **{name: [float(value)] for name, value in numbers.items()}})
+            numbers: Mapping[str, float] = {}
+            failure, ends_all = "", False
+            try:
+                with failing_as(self._stage, item.unit):
+                    numbers = self._worker(item, table)
+            except StageError as error:
+                failure, ends_all = error.cause, is_final(error)
+            row = {"position": position, "numbers": json.dumps(dict(numbers)), "failure": failure, "final": ends_all}
+            yield pa.Table.from_pylist([row])
 
 
 def _positions(work: Sequence[ShardWork]) -> dict[str, list[int]]:
@@ -87,6 +105,8 @@ def stream_shards(
 ) -> Iterator[tuple[ShardWork, Mapping[str, float]]]:
     """Yield each shard and its numbers as it is finished, in order of arrival.
 
+    A shard that fails is tried again once, by actors that are started for it.
+
     Args:
         stage: name of the arrow, for errors.
         store: where the shards are.
@@ -97,34 +117,92 @@ def stream_shards(
         stop: heeded whenever a shard is finished; no further one is begun.
 
     Raises:
-        StageError: a worker failed, or other shards came back than went in.
+        StageError: a worker failed twice, or other shards came back than went in.
         StoppedError: `stop` was set.
     """
-    if not work:
-        return
     context = DataContext.get_current().copy()
     context.use_datasource_v2 = False  # V2 merges small files into one block; V1 keeps one file one block
     context.target_max_block_size = None  # a shard is never split
     context.execution_no_progress_timeout_s = no_progress_timeout_s
     context.enable_progress_bars = False  # progress is told in shards and documents
     context.raise_original_map_exception = True  # a worker's own words, not that some code of ours failed
-    returned: set[int] = set()
-    with DataContext.current(context):
-        rows = _rows(stage, store, work, build_worker, pool)
+    left, lost_workers = list(work), False
+    while left:
+        with DataContext.current(context):
+            one = _Pass(stage, left, no_progress_timeout_s, may_lose_workers=not lost_workers)
+            rows = _rows(stage, store, left, build_worker, pool)
+            try:
+                yield from one.finished(until_stopped(stop or threading.Event(), rows))
+            finally:
+                rows.close()  # or an error's traceback would keep Ray Data at work
+        left, lost_workers = one.left(), lost_workers or one.lost_workers
+
+
+class _Pass:
+    """One pass over shards, with actors of its own. What fails in it for the first time is left for the next.
+
+    Args:
+        stage: name of the arrow, for errors.
+        work: the shards.
+        timeout_s: after so long without a finished shard Ray Data gives up.
+        may_lose_workers: whether the pass may end because actors don't start, or die, or can't read.
+    """
+
+    def __init__(self, stage: str, work: Sequence[ShardWork], timeout_s: int, *, may_lose_workers: bool) -> None:
+        self.lost_workers = False
+        self._stage = stage
+        self._work = work
+        self._timeout_s = timeout_s
+        self._may_lose_workers = may_lose_workers
+        self._returned: set[int] = set()
+        self._failed: list[int] = []
+
+    def finished(self, rows: Iterator[dict[str, Any]]) -> Iterator[tuple[ShardWork, Mapping[str, float]]]:
+        """Yield the shards that are finished, with their numbers.
+
+        Raises:
+            StageError: a shard failed at its last attempt, or other shards came back than went in.
+        """
         try:
-            for row in until_stopped(stop or threading.Event(), rows):
-                position = row.pop("position")
-                if position in returned:
-                    raise StageError(stage, work[position].unit, "it came back twice")
-                returned.add(position)
-                yield work[position], row
+            for row in rows:
+                position, item = row["position"], self._work[row["position"]]
+                if position in self._returned:
+                    raise StageError(self._stage, item.unit, "it came back twice")
+                self._returned.add(position)
+                if not row["failure"]:
+                    yield item, json.loads(row["numbers"])
+                    continue
+                failure = StageError(self._stage, item.unit, row["failure"])
+                if row["final"] or item.is_last_attempt:
+                    raise failure
+                note_first_failure(failure)
+                self._failed.append(position)
+                if len(self._failed) >= FAILURES and len(self._failed) > len(self._returned) / 2:
+                    return
         except ray.exceptions.RayError as error:
-            raise stage_error(stage, f"one of {len(work) - len(returned)} shards", error) from error
-        finally:
-            rows.close()  # or an error's traceback would keep Ray Data at work
-    missing = sorted(set(range(len(work))) - returned)
-    if missing:
-        raise StageError(stage, work[missing[0]].unit, f"{len(missing)} of {len(work)} shards did not come back")
+            failure = stage_error(self._stage, self._unit(str(error)), error)
+            if not self._may_lose_workers or is_of_this_package(error):
+                raise failure from error
+            note_first_failure(failure)
+            self.lost_workers = True
+            return
+        except ExecutionTimeoutError as error:
+            cause = f"no shard was finished for {self._timeout_s} s, the limit `resources.no_progress_timeout_s`"
+            raise StageError(self._stage, self._unit(""), cause) from error
+        missing = sorted(set(range(len(self._work))) - self._returned)
+        if missing:
+            cause = f"{len(missing)} of {len(self._work)} shards did not come back"
+            raise StageError(self._stage, self._work[missing[0]].unit, cause)
+
+    def left(self) -> list[ShardWork]:
+        """Return the shards for the next pass: first those that failed."""
+        failed = [replace(self._work[position], is_last_attempt=True) for position in self._failed]
+        return failed + [item for position, item in enumerate(self._work) if position not in self._returned]
+
+    def _unit(self, said: str) -> str:
+        """Return the shard that a message is about, or how many it may be about."""
+        left = [item for position, item in enumerate(self._work) if position not in self._returned]
+        return next((item.unit for item in left if item.shard.path in said), f"one of {len(left)} shards")
 
 
 def _rows(

@@ -37,7 +37,7 @@ def tie_ranges(
     evaluation: Evaluation,
     *,
     depth: int,
-    left_out: Mapping[QueryId, Set[DocId]] = {},
+    excluded: Mapping[QueryId, Set[DocId]] = {},
 ) -> dict[str, TieRange]:
     """Return measure → range, for each measure that depends on such an order for at least one query.
 
@@ -52,7 +52,7 @@ def tie_ranges(
         measures: the measures of the evaluation.
         evaluation: the values of the run.
         depth: the length of a full ranking.
-        left_out: the documents that must not be in the ranking of a query.
+        excluded: the documents that must not be in the ranking of a query.
     """
     wanted = [measure for measure in measures if measure.definition.positives_only]
     group_of = {doc_id: group for group in same_texts for doc_id in group}
@@ -60,7 +60,7 @@ def tie_ranges(
     best: dict[QueryId, Ranking] = {}
     for query_id in evaluation.num_positives if group_of and wanted else ():
         ranking = run.rankings.get(query_id, ())
-        ties = _ties(ranking, group_of, depth, left_out.get(query_id, frozenset()))
+        ties = _ties(ranking, group_of, depth, excluded.get(query_id, frozenset()))
         if any(len({max(qrels[query_id].get(doc_id, 0), 0) for doc_id in group}) > 1 for _, group in ties):
             worst[query_id] = _reordered(ranking, ties, qrels[query_id], best_first=False)
             best[query_id] = _reordered(ranking, ties, qrels[query_id], best_first=True)
@@ -73,7 +73,7 @@ def tie_ranges(
 
 
 def _ties(
-    ranking: Ranking, group_of: Mapping[DocId, Sequence[DocId]], depth: int, left_out: Set[DocId]
+    ranking: Ranking, group_of: Mapping[DocId, Sequence[DocId]], depth: int, excluded: Set[DocId]
 ) -> list[tuple[list[int], list[DocId]]]:
     """Return (places, documents that may have them) of each text that several documents of one score share."""
     ranked = {hit.doc_id for hit in ranking}
@@ -84,7 +84,7 @@ def _ties(
     cut_at = float(np.float32(ranking[-1].score)) if len(ranking) >= depth else None
     ties = []
     for (score, group), taken in places.items():
-        cut_off = [doc_id for doc_id in group if doc_id not in ranked and doc_id not in left_out]
+        cut_off = [doc_id for doc_id in group if doc_id not in ranked and doc_id not in excluded]
         documents = [ranking[place].doc_id for place in taken] + (cut_off if score == cut_at else [])
         if len(documents) > 1:
             ties.append((taken, documents))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from r2med_ray.first_stage import Computing, MadeBy, Maker, ModelFacts
+from r2med_ray.first_stages.bad_documents import key_of_stored
 from r2med_ray.first_stages.checkpoint_making import SPARSE_VECTORS, TOKEN_VECTORS, CheckpointMaker, VectorFormat
 from r2med_ray.first_stages.common import CommonFirstStage, WantedRetriever
 from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, VECTORS_FILE, query_vectors_key, vectors_key
@@ -37,7 +38,11 @@ class CheckpointFirstStage(CommonFirstStage, Generic[CheckpointRow]):
     @classmethod
     def resolve(cls, row: CheckpointRow, wanted: WantedRetriever) -> Self:
         """Return the first stage that a benchmark file asks for."""
-        return cls(row=row.model_copy(update=wanted.row_changes()), rules=wanted.rules)
+        return cls(
+            row=row.model_copy(update=wanted.row_changes()),
+            rules=wanted.rules,
+            on_bad_document=wanted.on_bad_document,
+        )
 
     @property
     def label(self) -> str:
@@ -52,6 +57,7 @@ class CheckpointFirstStage(CommonFirstStage, Generic[CheckpointRow]):
             **self.row.model_dump(mode="json", exclude_defaults=True),
             "vectors": self.artifact_label,
             "drop_identical_ids": self.drop_identical_ids,
+            **self.skipping,
         }
 
     def inputs(self, task: Task, device: str) -> Mapping[str, Json]:
@@ -60,6 +66,7 @@ class CheckpointFirstStage(CommonFirstStage, Generic[CheckpointRow]):
             "shards": [shard.num_rows for shard in task.corpus.shards],
             self.artifact_kind: self.row.encoding_inputs(device=device),
             "drop_identical_ids": self.drop_identical_ids,
+            **self.skipping,
         }
 
     def model_facts(self) -> ModelFacts:
@@ -83,7 +90,7 @@ class CheckpointFirstStage(CommonFirstStage, Generic[CheckpointRow]):
     def load_index(
         self, store: ArtifactStore, task: Task, shard: CorpusShard, gathered: None, device: str
     ) -> Index[Any]:
-        key = self.shard_key(task.name, task.corpus, shard, device)
+        key = key_of_stored(store, self.on_bad_document, self.shard_key(task.name, task.corpus, shard, device))
         return self.form.build_index(store.get(key).table(VECTORS_FILE))
 
     def prepare(self, store: ArtifactStore, task: Task, queries: Sequence[Query], device: str) -> Any:

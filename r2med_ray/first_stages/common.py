@@ -9,8 +9,8 @@ from r2med_ray.models.catalog.devices import Dtype
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.retriever import RetrieverConfig
 from r2med_ray.storage.artifacts import ArtifactStore
-from r2med_ray.storage.keys import ArtifactKey
-from r2med_ray.types import Corpus, CorpusShard, Query, Task
+from r2med_ray.storage.keys import ArtifactKey, Json
+from r2med_ray.types import Corpus, CorpusShard, OnBadDocument, Query, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +21,8 @@ class WantedRetriever:
     rules: Rules
     dtype: Dtype | None = None
     """The dtype for all encoders; a dtype of the retriever itself takes its place."""
+
+    on_bad_document: OnBadDocument = "error"
 
     def row_changes(self) -> dict[str, Any]:
         """Return the settings that override a model's row."""
@@ -37,6 +39,9 @@ class CommonFirstStage:
     """
 
     rules: Rules
+    on_bad_document: OnBadDocument = "error"
+    """What happens to a document that can't be encoded. A kind that takes `skip` has to bear shards that lack rows,
+    see `bad_documents`."""
 
     @property
     def ties(self) -> Ties:
@@ -45,6 +50,11 @@ class CommonFirstStage:
     @property
     def published(self) -> str | None:
         return None
+
+    @property
+    def skipping(self) -> Mapping[str, Json]:
+        """What `settings` and `inputs` say about documents that are left out; nothing if none are."""
+        return {} if self.on_bad_document == "error" else {"on_bad_document": self.on_bad_document}
 
     @property
     def drop_identical_ids(self) -> bool:

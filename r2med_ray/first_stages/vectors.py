@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
 
 from r2med_ray.first_stage import Computing, MadeBy, Maker, ModelFacts
+from r2med_ray.first_stages.bad_documents import key_of_stored
 from r2med_ray.first_stages.common import CommonFirstStage, WantedRetriever
 from r2med_ray.first_stages.vector_making import ServiceMaker, VectorMaker
 from r2med_ray.indexing.embedding import read_vectors
@@ -41,6 +42,7 @@ class VectorFirstStage(CommonFirstStage, Generic[VectorRow]):
             row=row.under(wanted.rules.compat).model_copy(update=wanted.row_changes()),
             index=wanted.retriever.index or "Flat",
             rules=wanted.rules,
+            on_bad_document=wanted.on_bad_document,
         )
 
     @property
@@ -64,6 +66,7 @@ class VectorFirstStage(CommonFirstStage, Generic[VectorRow]):
             **self.row.model_dump(mode="json", exclude_defaults=True),
             "index": self.index,
             "drop_identical_ids": self.drop_identical_ids,
+            **self.skipping,
         }
 
     def inputs(self, task: Task, device: str) -> Mapping[str, Json]:
@@ -75,6 +78,7 @@ class VectorFirstStage(CommonFirstStage, Generic[VectorRow]):
             "index": self.index,
             "compat": self.rules.compat,
             "drop_identical_ids": self.drop_identical_ids,
+            **self.skipping,
         }
 
     def shard_key(self, task: str, corpus: Corpus, shard: CorpusShard, device: str) -> ArtifactKey:
@@ -93,7 +97,7 @@ class VectorFirstStage(CommonFirstStage, Generic[VectorRow]):
         """Return the index of a shard's vectors, of unit length where R2MED's rules compare all of them by cosine."""
         from r2med_ray.first_stages.vector_index import open_vector_index  # imports faiss
 
-        key = self.shard_key(task.name, task.corpus, shard, device)
+        key = key_of_stored(store, self.on_bad_document, self.shard_key(task.name, task.corpus, shard, device))
         cosine = self.rules.cosine_for_all and self.row.similarity == "dot"
         return open_vector_index(store, key, self.index, cosine=cosine)
 

@@ -32,6 +32,7 @@ def warnings(record: BenchmarkRecord) -> list[str]:
         *([f"{_listed(demos)}: a demonstration, not a benchmark."] if demos else []),
         *([f"No result for {_listed(missing)}."] if missing else []),
         *_missing(record),
+        *_left_out(record),
         *(f"{task.name}: {warning}" for task in record.tasks for warning in task.warnings),
         *cut_warnings(record),
         *_identical_positives(record),
@@ -52,6 +53,24 @@ def _missing(record: BenchmarkRecord) -> Iterator[str]:
         asked = len(record.systems) * len(record.tasks)
         yield f"{len(record.missing)} of {asked} results are missing; an average over tasks needs all of its tasks."
         yield from (f"{line}." for line in needs(record.missing))
+
+
+def _left_out(record: BenchmarkRecord) -> Iterator[str]:
+    """Yield a sentence per task and retriever whose index lacks documents; systems share them."""
+    said: set[tuple[str, str]] = set()
+    qrels = {task.name: task.qrels for task in record.tasks}
+    for result in record.results:
+        relevant = {doc_id for grades in qrels[result.task].values() for doc_id, grade in grades.items() if grade > 0}
+        for retriever, causes in result.left_out.items():
+            if (result.task, retriever) not in said:
+                said.add((result.task, retriever))
+                first, *others = causes.items()
+                more = f" and {len(others)} more" if others else ""
+                yield (
+                    f"{retriever} on {result.task}: documents that can't be encoded ({len(causes)}, of them relevant "
+                    f"{len(relevant & causes.keys())}) are not in its index: {first[0]} ({first[1]}){more}. "
+                    "The manifest lists them."
+                )
 
 
 def reading_notes(record: BenchmarkRecord) -> list[str]:
@@ -118,6 +137,7 @@ def _counts(record: BenchmarkRecord) -> Iterator[str]:
         parts = {
             "queries without an answer": sum(result.evaluation.num_unanswered for result in results),
             "answered queries without a judgement": sum(result.evaluation.num_unjudged for result in results),
+            "documents left out of an index": sum(result.num_left_out for result in results),
             "queries used as they are": sum(len(result.unchanged) for result in results),
             "documents left out because their id is the query's": sum(
                 len(result.identical_ids) for result in results

@@ -10,7 +10,7 @@ from r2med_ray.cuts import PartCuts
 from r2med_ray.evaluation.evaluate import Evaluation
 from r2med_ray.evaluation.text_ties import TieRange
 from r2med_ray.storage.keys import Json
-from r2med_ray.types import Compat, Qrels, QueryId, Repairs, Run
+from r2med_ray.types import Compat, DocId, Qrels, QueryId, Repairs, Run
 
 _DISTRIBUTIONS = (
     "r2med-ray", "ray", "torch", "transformers", "sentence-transformers", "vllm", "faiss-cpu", "faiss-gpu",
@@ -71,6 +71,9 @@ class ResultRecord:
     unchanged: tuple[QueryId, ...] = ()
     """The queries that got no usable text, and were therefore not changed."""
 
+    left_out: Mapping[str, Mapping[DocId, str]] = field(default_factory=dict)
+    """Retriever → document that its index lacks, because it can't be encoded → the reason."""
+
     repairs: Repairs = field(default_factory=Repairs)
     """The repairs of a reranking language model's answers."""
 
@@ -98,6 +101,11 @@ class ResultRecord:
     def num_flagged(self) -> int:
         """The number of queries with a flaw in a generated text."""
         return len({query_id for query_ids in self.flagged.values() for query_id in query_ids})
+
+    @property
+    def num_left_out(self) -> int:
+        """The number of documents that the index of a retriever lacks, over all its retrievers."""
+        return sum(map(len, self.left_out.values()))
 
     @property
     def num_repaired(self) -> int:

@@ -49,6 +49,11 @@ def result_columns(record: BenchmarkRecord) -> list[Column]:
         Column(title="Unanswered", values=[result.evaluation.num_unanswered for result in results], write=count),
         Column(title="Flagged", values=[result.num_flagged for result in results], write=count),
         Column(title="Repaired", values=[result.num_repaired for result in results], write=count),
+        *(
+            [Column(title="Left out", values=[result.num_left_out for result in results], write=count)]
+            if any(result.num_left_out for result in results)
+            else []
+        ),
         Column(title="Unjudged", values=[result.evaluation.num_unjudged for result in results], write=count),
         *(
             Column(title=f"{stage}, s", values=[result.seconds.get(stage) for result in results], write=tenths)

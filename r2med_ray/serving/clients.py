@@ -14,16 +14,19 @@ from tenacity.wait import wait_exponential, wait_random_exponential
 
 from r2med_ray.cuts import SideCuts, sum_of_sides
 from r2med_ray.errors import DataError, StageError
+from r2med_ray.first_stages.blame import blame, in_words, said_of
+from r2med_ray.first_stages.making import note_first_failure
 from r2med_ray.protocols import Candidates
 from r2med_ray.reranking.pair_reranking import Scored
 from r2med_ray.serving.reranker_app import Pair, PairScorerDeployment
 from r2med_ray.settings.resources import RerankResources
-from r2med_ray.types import QueryId, Reranking
+from r2med_ray.types import DocId, QueryId, Reranking
 
 logger = logging.getLogger(__name__)
 
 TRANSIENT = (BackPressureError, DeploymentUnavailableError, ReplicaUnavailableError, RayActorError, TimeoutError)
-"""Errors after which another attempt may succeed. An error of the scorer itself, a `RayTaskError`, is final."""
+"""Errors after which other attempts may succeed. An error of the scorer itself, a `RayTaskError`, is final when it
+comes twice."""
 
 WAIT = wait_exponential(multiplier=0.2, max=5) + wait_random_exponential(multiplier=0.2, max=5)
 """Seconds before another attempt: at most 0.4, 0.8, 1.6, ... 10. Half of the time is random, so that clients don't
@@ -43,6 +46,7 @@ class _Candidate(NamedTuple):
     query_id: QueryId
     place: int
     pair: Pair
+    doc_id: DocId
 
     @property
     def tokens(self) -> int:
@@ -83,7 +87,8 @@ class ServedReranker:
         """Return one score per candidate of every query.
 
         Raises:
-            StageError: a request failed for good. The message names a query of the request.
+            StageError: a request failed for good. The message names the pair that is to blame, or a query of the
+                request.
             DataError: the server answered with another number of scores than pairs.
         """
         scores = {query.query_id: [0.0] * len(documents) for query, documents, _ in work}
@@ -110,7 +115,41 @@ class ServedReranker:
         return cast(DeploymentResponse[Scored], self._handle.score.remote(pairs))
 
     def _answer(self, request: _Request) -> Scored:
-        """Return the scores of a request that was sent. After a failure that may pass, the request is sent again."""
+        """Return the scores of a request that was sent. After a failure that may pass, the request is sent again.
+
+        After an error of the scorer itself it is sent again once, and then the pair that is to blame is looked for.
+        """
+        try:
+            return self._answer_at_last(request)
+        except RayTaskError as error:
+            note_first_failure(StageError("rerank", request.unit, _words_of(error)))
+        try:
+            return self._answer_at_last(request)
+        except RayTaskError as error:
+            cause = _words_of(error)
+        raise StageError("rerank", request.unit, self._blamed(request, cause))
+
+    def _blamed(self, request: _Request, cause: str) -> str:
+        """Return the message of a failure, with the pair that is to blame for it."""
+        candidates = request.candidates
+
+        def fails(positions: Sequence[int]) -> str | None:
+            try:
+                self._answer_at_last(_Request([candidates[position] for position in positions]))
+            except RayTaskError as error:
+                return _words_of(error)
+            return None
+
+        names = [f"{candidate.query_id} {candidate.doc_id}" for candidate in candidates]
+        return said_of("query and document", blame(fails, len(candidates), cause, most=1), names, cause)
+
+    def _answer_at_last(self, request: _Request) -> Scored:
+        """Return the scores of a request, after as many attempts as the settings allow.
+
+        Raises:
+            RayTaskError: the scorer itself failed.
+            StageError: the server did.
+        """
         retrying = Retrying(
             retry=retry_if_exception(_is_transient),
             wait=WAIT,
@@ -120,8 +159,8 @@ class ServedReranker:
         )
         try:
             return retrying(self._attempt, request)
-        except RayTaskError as error:
-            raise StageError("rerank", request.unit, repr(error.cause)) from error
+        except RayTaskError:
+            raise
         except TRANSIENT as error:
             unit = f"{request.unit}, after {retrying.statistics['attempt_number']} attempts"
             raise StageError("rerank", unit, repr(error)) from error
@@ -137,7 +176,7 @@ class ServedReranker:
         A request is longer than the limit only if its single pair is longer.
         """
         candidates = [
-            (document.doc_id, _Candidate(query.query_id, place, (query.text, document.content)))
+            (document.doc_id, _Candidate(query.query_id, place, (query.text, document.content), document.doc_id))
             for query, documents, _ in work
             for place, document in enumerate(documents)
         ]
@@ -152,6 +191,10 @@ class ServedReranker:
             tokens += candidate.tokens
         if packed:
             yield _Request(packed)
+
+
+def _words_of(error: RayTaskError) -> str:
+    return in_words(error.cause if isinstance(error.cause, Exception) else error)
 
 
 def _is_transient(error: BaseException) -> bool:

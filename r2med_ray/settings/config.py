@@ -15,7 +15,7 @@ from r2med_ray.settings.own_measure import OwnMeasureConfig
 from r2med_ray.settings.registry import nearest
 from r2med_ray.settings.resources import Frozen, ResourcesConfig
 from r2med_ray.settings.retriever import RetrieverConfig, RetrieverField
-from r2med_ray.types import Combine, Compat
+from r2med_ray.types import Combine, Compat, OnBadDocument
 
 
 def require_plain_address(address: str | None) -> None:
@@ -222,6 +222,12 @@ class BenchmarkConfig(Frozen):
     when_missing: Literal["error", "skip"] = "error"
     """What happens to a result whose data, weights, texts, key or device is not at hand. `skip` leaves the result out
     and says what it needs. All other errors stop the benchmark under `skip` too."""
+
+    on_bad_document: OnBadDocument = "error"
+    """What happens to a document that can't be encoded, although others can: it has no tokens, it doesn't fit into
+    memory even alone, its vector isn't finite, or a class of your own raises an error for it. `error` stops the
+    benchmark and names the document. `skip` leaves the document out of the index, and counts it in the report. More
+    than 10 documents and 5 % of a shard are never left out."""
 
     models: str | None = None
     """A YAML file with rows of your own. The path is relative to the folder of this file."""

@@ -4,23 +4,31 @@ One shard after the other, the same artefacts in the same store, the same rankin
 """
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from r2med_ray.corpus.loading import read_shard
 from r2med_ray.distributed.progress import StageReport, follow
 from r2med_ray.distributed.stopping import until_stopped
-from r2med_ray.first_stage import Computing, ShardedFirstStage
+from r2med_ray.errors import StageError
+from r2med_ray.first_stage import Computing, Maker, ShardedFirstStage
+from r2med_ray.first_stages.making import (
+    each_tried_twice,
+    failing_as,
+    is_final,
+    make_all_queries,
+    make_shard,
+    note_first_failure,
+)
 from r2med_ray.first_stages.preparation import (
     STAGES,
     Corpora,
     Left,
+    QueryWork,
     Questions,
     ShardWork,
-    failing_as,
-    make_all_queries,
-    make_shard,
     queries_left,
     shards_left,
 )
@@ -83,7 +91,7 @@ class InProcess:
         if left is None:
             return None
         label = f"{STAGES[first_stage.work]} queries for {first_stage.label}"
-        made = make_all_queries(self._store, first_stage, self._computing, left.work)
+        made = self._make_queries(first_stage, left.work)
         return follow(label, left, made, first_stage.cost)
 
     def open_index(self, task: Task, first_stage: ShardedFirstStage) -> PlainIndex:
@@ -107,7 +115,21 @@ class InProcess:
             return
         maker = first_stage.load(self._store, self._computing)
         for work in left.work:
-            with failing_as(STAGES[first_stage.work], work.unit):
-                shard = read_shard(self._store, work.shard, skip_rows=work.skip_rows)
-                numbers = make_shard(self._store, maker, work, shard)
+            try:
+                numbers = self._make_shard(first_stage, maker, work)
+            except StageError as failure:
+                if is_final(failure):
+                    raise
+                note_first_failure(failure)
+                del maker  # two may not fit into memory
+                maker = first_stage.load(self._store, self._computing)
+                numbers = self._make_shard(first_stage, maker, replace(work, is_last_attempt=True))
             yield numbers
+
+    def _make_shard(self, first_stage: ShardedFirstStage, maker: Maker, work: ShardWork) -> Mapping[str, int]:
+        with failing_as(STAGES[first_stage.work], work.unit):
+            shard = read_shard(self._store, work.shard, skip_rows=work.skip_rows)
+            return make_shard(self._store, maker, work, shard)
+
+    def _make_queries(self, first_stage: ShardedFirstStage, work: Sequence[QueryWork]) -> Iterator[Mapping[str, int]]:
+        return each_tried_twice(work, partial(make_all_queries, self._store, first_stage, self._computing))

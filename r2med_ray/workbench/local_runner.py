@@ -8,8 +8,10 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from r2med_ray.chat import LanguageModel, TextGenerator
-from r2med_ray.errors import NotAtHand
+from r2med_ray.errors import NotAtHand, StageError
 from r2med_ray.first_stage import Computing, ShardedFirstStage
+from r2med_ray.first_stages.blame import NOT_OF_ONE_ITEM, blame, failing, in_words, said_of
+from r2med_ray.first_stages.making import note_first_failure
 from r2med_ray.first_stages.preparation import STAGES, Corpora, Questions
 from r2med_ray.models.catalog.devices import best_device
 from r2med_ray.models.catalog.language_models import LanguageModelRow
@@ -17,7 +19,7 @@ from r2med_ray.models.catalog.load import Catalog
 from r2med_ray.models.networks.pair_scorers import build_pair_scorer, scoring_inputs
 from r2med_ray.models.services.chat import ChatModel
 from r2med_ray.protocols import Candidates, PairScorer, Scorer
-from r2med_ray.reranking.pair_reranking import score_counted
+from r2med_ray.reranking.pair_reranking import Scored, score_counted
 from r2med_ray.settings.resources import ResourcesConfig
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Reranking, Task
@@ -138,14 +140,38 @@ class LocalScorer:
     scorer: PairScorer
 
     def score_all(self, work: Sequence[Candidates]) -> Reranking:
-        """Score the candidates of every query, all pairs in one call."""
-        pairs = [(query.text, document.content) for query, documents, _ in work for document in documents]
-        scored = score_counted(self.scorer, pairs)
+        """Score the candidates of every query, all pairs in one call.
+
+        Raises:
+            StageError: the scorer failed twice; names the pair that is to blame.
+        """
+        asked = [(query, document) for query, documents, _ in work for document in documents]
+
+        def score(positions: Sequence[int]) -> Scored:
+            chosen = [asked[position] for position in positions]
+            return score_counted(self.scorer, [(query.text, document.content) for query, document in chosen])
+
+        scored = self._scored(score, [f"{query.query_id} {document.doc_id}" for query, document in asked])
         scores = iter(scored.scores)
         return Reranking(
             scores={query.query_id: [next(scores) for _ in documents] for query, documents, _ in work},
             cuts=scored.cuts,
         )
+
+    def _scored(self, score: Callable[[Sequence[int]], Scored], names: Sequence[str]) -> Scored:
+        """Return the scores of all pairs; a failure is tried again once."""
+        everything, unit = range(len(names)), f"{len(names)} pairs of query and document"
+        for is_last_attempt in (False, True):
+            try:
+                return score(everything)
+            except NOT_OF_ONE_ITEM:
+                raise
+            except Exception as error:  # a model may raise anything
+                cause = in_words(error)
+            if not is_last_attempt:
+                note_first_failure(StageError("rerank", unit, cause))
+        found = blame(failing(score), len(names), cause, most=1)
+        raise StageError("rerank", unit, said_of("query and document", found, names, cause))
 
     def close(self) -> None:
         """Hold nothing that would have to be freed."""

@@ -82,6 +82,24 @@ class LosesOne(SharedWords):
         return super().score_pairs(pairs)[:-1]
 
 
+class FailsOnce(SharedWords):
+    """A scorer that raises an error in its first call."""
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        marker = self.calls.with_suffix(".failed")
+        if not marker.exists():
+            marker.touch()
+            raise RuntimeError("only once")
+        return super().score_pairs(pairs)
+
+
+class RaisesForOnePair(SharedWords):
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        if ("fever rash w9", WORK[9].documents[1].content) in pairs:
+            raise RuntimeError("no score")
+        return super().score_pairs(pairs)
+
+
 class Sleeps(SharedWords):
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         time.sleep(30)
@@ -185,6 +203,22 @@ def test_ry07_a_scorer_that_loses_a_score_fails_every_caller_and_the_server_live
         for _ in range(2):
             with pytest.raises(StageError, match=r"rerank failed on query 'q\d+'.*one score per pair"):
                 ServedReranker(handle, SMALL).score_all(WORK)
+
+
+def test_a_scorer_that_fails_once_is_asked_again(cluster: ClusterCapacity, tmp_path: Path) -> None:
+    with serve_pair_scorer("fails-once", partial(FailsOnce, tmp_path / "calls"), SMALL, cpus=0.5, gpus=0) as handle:
+        assert ServedReranker(handle, SMALL).score_all(WORK).scores == directly(WORK, tmp_path)
+    assert (tmp_path / "calls.failed").exists()
+
+
+def test_the_pair_that_a_scorer_fails_on_is_named(cluster: ClusterCapacity, tmp_path: Path) -> None:
+    with (
+        serve_pair_scorer("raises", partial(RaisesForOnePair, tmp_path / "calls"), SMALL, cpus=0.5, gpus=0) as handle,
+        pytest.raises(
+            StageError, match=r"rerank failed on query .*: query and document 'q9 d1': RuntimeError: no score"
+        ),
+    ):
+        ServedReranker(handle, SMALL).score_all(WORK)
 
 
 def test_a_request_past_its_deadline_names_the_query(cluster: ClusterCapacity, tmp_path: Path) -> None:

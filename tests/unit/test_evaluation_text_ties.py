@@ -72,17 +72,17 @@ def test_scores_are_compared_as_float32():
 
 
 @pytest.mark.parametrize(
-    ("depth", "left_out", "expected"),
+    ("depth", "excluded", "expected"),
     [
         (2, {}, {"RR": TieRange(num_queries=1, least=0.0, greatest=0.5)}),
         (3, {}, {}),  # the ranking isn't full, so `a` wasn't cut off: it was not found
         (2, {"q": {"a"}}, {}),  # `a` may not be in the ranking
     ],
 )
-def test_a_text_that_was_cut_off_may_have_the_last_place(depth, left_out, expected):
+def test_a_text_that_was_cut_off_may_have_the_last_place(depth, excluded, expected):
     # b has the last score, and a has b's text; the order by ids alone has cut it.
     assert (
-        ranges({"q": "x=2 b=1"}, {"q": {"a": 1}}, [("a", "b")], [Measure("RR")], depth=depth, left_out=left_out)[0]
+        ranges({"q": "x=2 b=1"}, {"q": {"a": 1}}, [("a", "b")], [Measure("RR")], depth=depth, excluded=excluded)[0]
         == expected
     )
 

@@ -105,8 +105,10 @@ def run_batches(batches: Sequence[list[int]], forward: Callable[[list[int]], Non
         if _fits(batch, forward):
             continue
         if len(batch) == 1:
+            alone = sum(map(len, batches)) == 1
+            which = "its text" if alone else f"the text at position {batch[0]} of the batch"
             raise DataError(
-                f"the text at position {batch[0]} of the batch does not fit into memory, even alone; "
+                f"{which} does not fit into memory, even alone; "
                 f"give its model a smaller `max_length` or a device with more memory"
             )
         middle = len(batch) // 2

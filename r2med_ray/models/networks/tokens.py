@@ -54,7 +54,8 @@ def tokenize(
     encoded["input_ids"] = [[*ids, *end] for ids in encoded["input_ids"]]
     for position, ids in enumerate(encoded["input_ids"]):
         if not ids:
-            raise DataError(f"the text at position {position} of the batch has no tokens: {texts[position]!r}")
+            which = f"the text at position {position} of the batch" if len(texts) > 1 else "its text"
+            raise DataError(f"{which} has no tokens: {texts[position]!r:.80}")
     if note is not None:
         lost = lost_tokens(network.tokenizer, encoded, texts, seconds, longest - len(end))
         note([len(ids) for ids in encoded["input_ids"]], lost, longest)

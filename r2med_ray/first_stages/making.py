@@ -1,0 +1,232 @@
+"""How one piece of preparation is made and stored: the artefact of one shard, or of the queries of one task.
+
+Workers of a cluster and a single process call the same functions, so they store the same bytes. A piece that fails is
+tried again once, by another worker. If it fails again, what is to blame for it is looked for.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from r2med_ray.corpus.loading import ShardRows
+from r2med_ray.cuts import to_json
+from r2med_ray.errors import CapacityError, ConfigError, DataError, NotAtHand, StageError
+from r2med_ray.first_stage import Computing, Maker, ShardedFirstStage
+from r2med_ray.first_stages.bad_documents import attributes_of, key_without_bad, most_left_out
+from r2med_ray.first_stages.blame import NOT_OF_ONE_ITEM, Fails, blame, failing, in_words, said_of, with_names
+from r2med_ray.first_stages.preparation import STAGES, QueryWork, ShardWork
+from r2med_ray.first_stages.stored_cuts import CUTS, SAME, cuts_made, same_vectors
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.keys import ArtifactKey, Json
+from r2med_ray.types import DocId
+
+logger = logging.getLogger(__name__)
+
+
+def make_shard(store: ArtifactStore, maker: Maker, work: ShardWork, shard: ShardRows) -> dict[str, int]:
+    """Make and store the artefact of one shard.
+
+    At the last attempt, documents that can't be encoded are left out if the work says so; the artefact then has the
+    key of `bad_documents` and lists them.
+
+    Returns:
+        `documents`, and what a service counted.
+
+    Raises:
+        DataError: at the last attempt; names the documents that it failed on.
+        Exception: whatever the maker raises, at the attempts before.
+    """
+    documents = shard.documents
+    maker.take_cuts()  # whatever a shard that failed has left
+
+    def make(positions: Sequence[int]) -> Mapping[str, pa.Table]:
+        rows = shard.rows[np.asarray(positions, np.int64)]
+        return maker.make_shard(work.task, [documents[position] for position in positions], rows)
+
+    try:
+        whole = maker.make_shard(work.task, documents, shard.rows)
+    except NOT_OF_ONE_ITEM:
+        raise
+    except Exception as error:  # a model may raise anything
+        if not work.is_last_attempt:
+            raise
+        cause = in_words(error)
+    else:
+        _store(store, work.key, whole, {CUTS: to_json(cuts_made(maker))})
+        return {"documents": len(documents), **maker.take_usage()}
+    most = most_left_out(len(documents)) if work.on_bad_document == "skip" else 0
+    left_out = _left_out([document.doc_id for document in documents], failing(make), cause, most)
+    kept = [position for position, document in enumerate(documents) if document.doc_id not in left_out]
+    maker.take_cuts()  # whatever the search for bad documents has left
+    tables = make(kept)
+    counted = {CUTS: to_json(cuts_made(maker))}
+    _store(store, key_without_bad(work.key), tables, {**attributes_of(left_out), **counted})
+    return {"documents": len(kept), **maker.take_usage()}
+
+
+def make_queries(store: ArtifactStore, maker: Maker, work: QueryWork) -> dict[str, int]:
+    """Make and store the artefact of one set of queries.
+
+    Returns:
+        `documents`, which is the number of queries, and what a service counted.
+
+    Raises:
+        DataError: at the last attempt; names the query that it failed on.
+        Exception: whatever the maker raises, at the attempts before.
+    """
+    maker.take_cuts()  # whatever queries that failed have left
+    try:
+        tables = maker.make_queries(work.task, work.queries, work.rules)
+    except NOT_OF_ONE_ITEM:
+        raise
+    except Exception as error:  # a model may raise anything
+        if not work.is_last_attempt:
+            raise
+        cause = in_words(error)
+    else:
+        counted = {CUTS: to_json(cuts_made(maker)), SAME: same_vectors(work.queries, tables)}
+        _store(store, work.key, tables, counted)
+        return {"documents": len(work.queries), **maker.take_usage()}
+
+    def make(positions: Sequence[int]) -> object:
+        return maker.make_queries(work.task, [work.queries[position] for position in positions], work.rules)
+
+    found = blame(failing(make), len(work.queries), cause, most=1)
+    raise DataError(said_of("query", found, [query.query_id for query in work.queries], cause))
+
+
+class Made(NamedTuple):
+    """What became of several sets of queries."""
+
+    numbers: list[dict[str, int]]
+    """What `make_queries` returned for each set, up to the first that failed."""
+
+    failure: StageError | None = None
+    """Why that one failed."""
+
+    is_final: bool = False
+    """Whether another worker would fail too."""
+
+
+def make_all_queries(
+    store: ArtifactStore, first_stage: ShardedFirstStage, computing: Computing, work: Sequence[QueryWork]
+) -> Made:
+    """Make and store the artefacts of sets of queries with one maker, up to the first set that fails."""
+    made = Made([])
+    maker = first_stage.load(store, computing)
+    for item in work:
+        try:
+            with failing_as(STAGES[first_stage.work], item.unit):
+                made.numbers.append(make_queries(store, maker, item))
+        except StageError as failure:
+            return made._replace(failure=failure, is_final=is_final(failure))
+    return made
+
+
+def each_tried_twice(
+    work: Sequence[QueryWork], make: Callable[[Sequence[QueryWork]], Made]
+) -> Iterator[dict[str, int]]:
+    """Have sets of queries made, and yield what `make_queries` returns for each.
+
+    Args:
+        work: the sets.
+        make: makes sets up to the first that fails. It is called again, by another worker, for that one and the rest.
+
+    Raises:
+        StageError: a set failed twice; the sets before it stay.
+    """
+    left = list(work)
+    while left:
+        made = make(left)
+        yield from made.numbers
+        left = left[len(made.numbers) :]
+        if made.failure is None:
+            return
+        if left[0].is_last_attempt or made.is_final:
+            raise made.failure
+        note_first_failure(made.failure)
+        left[0] = replace(left[0], is_last_attempt=True)
+
+
+def is_final(failure: StageError) -> bool:
+    """Return whether another worker would fail too: a setting is wrong, or a service failed.
+
+    The client of a service has asked as often as the service's row allows. Whoever asks again pays again.
+
+    Args:
+        failure: an error of `failing_as`.
+    """
+    return isinstance(failure.__cause__, (CapacityError, ConfigError, NotAtHand, StageError))
+
+
+def note_first_failure(failure: StageError) -> None:
+    """Say in the log that a piece of work failed, and is tried again."""
+    logger.warning("%s. It is tried again, by another worker", failure)
+
+
+@contextmanager
+def failing_as(arrow: str, unit: str) -> Iterator[None]:
+    """Name the unit of work in any error that the block raises.
+
+    Raises:
+        StageError: the block raised an error.
+    """
+    try:
+        yield
+    except Exception as error:  # a model may raise anything
+        raise StageError(arrow, unit, in_words(error)) from error
+
+
+def _left_out(ids: Sequence[DocId], fails: Fails, cause: str, most: int) -> dict[DocId, str]:
+    """Return the documents that have to be left out of a shard that fails, with the reason.
+
+    An error that begins with the name of a document is believed: a service's client refuses a document before
+    anything is sent, so no other document is paid for twice.
+
+    Raises:
+        DataError: more than `most` documents are to blame, or not single documents are; names them.
+    """
+    left_out: dict[DocId, str] = {}
+    kept, failure = list(range(len(ids))), cause
+    while (named := [at for at in kept if failure.startswith(f"document {ids[at]!r}: ")]) and len(left_out) < most:
+        left_out[ids[named[0]]] = failure
+        kept.remove(named[0])
+        again = fails(kept)
+        if again is None:
+            return left_out
+        failure = again
+    if named:
+        raise DataError(failure if not most else _too_many(len(ids), most, failure))
+    names = [ids[at] for at in kept]
+    more = most - len(left_out)
+    found = blame(lambda positions: fails([kept[at] for at in positions]), len(kept), failure, most=more + 1)
+    if not most or not found.alone or found.together or not found.some_work:
+        raise DataError(said_of("document", found, names, failure))
+    if len(found.alone) > more:
+        first = found.alone[0]
+        raise DataError(_too_many(len(ids), most, with_names("document", [names[first.positions[0]]], first.cause)))
+    return left_out | {names[one.positions[0]]: one.cause for one in found.alone}
+
+
+def _too_many(num_documents: int, most: int, example: str) -> str:
+    return (
+        f"more than {most} of {num_documents} documents can't be encoded, which is too many to leave them out, e.g. "
+        f"{example}"
+    )
+
+
+def _store(
+    store: ArtifactStore,
+    key: ArtifactKey,
+    tables: Mapping[str, pa.Table],
+    attributes: Mapping[str, Json],
+) -> None:
+    with store.create(key) as writer:
+        writer.attributes |= {name: value for name, value in attributes.items() if value is not None}
+        for name, table in tables.items():
+            writer.write_table(name, table)

@@ -1,0 +1,223 @@
+"""What fails inside a worker is tried again on another, and then named: by task, shard and document or query."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+
+from r2med_ray.distributed.failures import stage_error
+from r2med_ray.distributed.preparing import prepare_queries, prepare_shards
+from r2med_ray.distributed.searching import ShardedRetriever, open_index
+from r2med_ray.errors import DataError, StageError
+from r2med_ray.evaluation.trec import write_run
+from r2med_ray.first_stage import Computing, Maker, ShardedFirstStage
+from r2med_ray.first_stages.lexical import LexicalFirstStage
+from r2med_ray.indexing.bm25 import BM25_ROWS
+from r2med_ray.protocols import Index
+from r2med_ray.settings.compat import Rules
+from r2med_ray.settings.pools import Pool
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.types import CorpusShard, Query, Ranking, Task
+from r2med_ray.workbench.in_process import InProcess
+from tests.failing_models import KINDS, SparseStage, fail_once, failing_stage
+from tests.unit.tasks import TEXTS, task_of
+
+pytestmark = pytest.mark.ray
+
+COMPUTING = Computing(device="cpu", threads=1)
+ONE, TWO = Pool(actors=1, cpus=1), Pool(actors=2, cpus=0.25)
+RAYS_WORDS = ("DataContext", "RAY_", "ray stop", "https://", "max_errored_blocks", "UDF", "Traceback")
+
+
+def prepare(store: ArtifactStore, task: Task, first_stage: ShardedFirstStage) -> Any:
+    return prepare_shards(store, [(task, first_stage)], COMPUTING, ONE, no_progress_timeout_s=120)
+
+
+@pytest.fixture
+def tried(tmp_path: Path) -> Path:
+    """A folder in which processes leave their numbers, see `fail_once`."""
+    folder = tmp_path / "tried"
+    folder.mkdir()
+    return folder
+
+
+def digests(store: ArtifactStore) -> dict[str, Any]:
+    return {
+        artifact.name: ({name: file.sha256 for name, file in artifact.files.items()}, artifact.attributes)
+        for artifact in store.all()
+    }
+
+
+def test_a_model_that_fails_once_is_tried_again_in_another_process(
+    cluster: object, store: ArtifactStore, tried: Path
+) -> None:
+    task = task_of(store, [*TEXTS, f"once {tried}"], shards=4)
+
+    assert prepare(store, task, failing_stage("dense")).documents == len(TEXTS) + 1
+    assert len({file.name for file in tried.iterdir()}) == 2
+
+
+def test_queries_that_fail_once_are_tried_again_in_another_process(
+    cluster: object, store: ArtifactStore, tried: Path
+) -> None:
+    task, first_stage = task_of(store, TEXTS, shards=1), failing_stage("dense")
+    texts = ("abc", f"once {tried}", "hhh")
+    sets = [(task, first_stage, [Query(query_id="q", text=text)]) for text in texts]
+    report = prepare_queries(store, sets, COMPUTING, ONE)
+
+    assert report is not None
+    assert report.documents == 3
+    assert len({file.name for file in tried.iterdir()}) == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_document_that_always_fails_is_named_without_rays_words(
+    cluster: object, store: ArtifactStore, kind: str
+) -> None:
+    task = task_of(store, [*TEXTS[:4], "boom", *TEXTS[4:]], shards=2)
+    with pytest.raises(StageError, match=r"^encode failed on Mine, shard 1: document 'd4': .*boom") as caught:
+        prepare(store, task, failing_stage(kind))
+
+    assert not [word for word in RAYS_WORDS if word in str(caught.value)]
+
+
+def test_a_query_that_always_fails_is_named_without_rays_words(cluster: object, store: ArtifactStore) -> None:
+    task = task_of(store, TEXTS, shards=1)
+    queries = [Query(query_id="good", text="abc"), Query(query_id="bad", text="boom")]
+    with pytest.raises(StageError, match=r"^encode failed on the queries of Mine: query 'bad': .*boom") as caught:
+        prepare_queries(store, [(task, failing_stage("dense"), queries)], COMPUTING, ONE)
+
+    assert not [word for word in RAYS_WORDS if word in str(caught.value)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_cluster_leaves_out_what_one_process_leaves_out(cluster: object, tmp_path: Path, kind: str) -> None:
+    there, here = ArtifactStore(str(tmp_path / "cluster")), ArtifactStore(str(tmp_path / "process"))
+    texts, first_stage = [*TEXTS[:4], "boom", "", "nan", *TEXTS[4:]], failing_stage(kind, "skip")
+    # d4 is in the first of two shards of five documents, and d5 and d6 are in the second.
+    assert prepare(there, task_of(there, texts, shards=2), first_stage).documents == 7
+    assert InProcess(here, COMPUTING).prepare_shards([(task_of(here, texts, shards=2), first_stage)]).documents == 7
+
+    def without_lines(store: ArtifactStore) -> dict[str, Any]:
+        return {name: (files, sorted(notes.get("left_out", {}))) for name, (files, notes) in digests(store).items()}
+
+    assert without_lines(there) == without_lines(here)
+    assert prepare(there, task_of(there, texts, shards=2), first_stage).documents == 0
+
+
+class NeverBuilt(SparseStage):
+    """A first stage whose model can't be built on a worker."""
+
+    __slots__ = ()
+
+    def load(self, store: ArtifactStore, computing: Computing) -> Maker:
+        raise DataError("no weights at https://example.org/weights")
+
+
+def test_a_model_that_cannot_be_built_says_so_in_its_own_words(cluster: object, store: ArtifactStore) -> None:
+    row = failing_stage("sparse").row
+    with pytest.raises(StageError) as caught:
+        prepare(store, task_of(store, TEXTS, shards=2), NeverBuilt(row=row, rules=Rules()))  # type: ignore[arg-type]
+
+    assert str(caught.value) == "encode failed on one of 2 shards: no weights at https://example.org/weights"
+
+
+def test_a_shard_whose_file_is_damaged_is_named(cluster: object, store: ArtifactStore) -> None:
+    task = task_of(store, TEXTS, shards=2)
+    path = Path(task.corpus.shards[1].path)
+    path.write_bytes(b"no Parquet at all")
+    with pytest.raises(StageError, match=r"^encode failed on Mine, shard 1: ") as caught:
+        prepare(store, task, failing_stage("dense"))
+
+    assert not [word for word in RAYS_WORDS if word in str(caught.value)]
+
+
+def test_a_worker_whose_memory_ran_out_is_told_what_to_set_in_the_benchmark_file() -> None:
+    said = "Task was killed. To adjust the kill threshold, set the environment variable `RAY_memory_usage_threshold`."
+    error = stage_error("encode", "T, shard 3", ray.exceptions.OutOfMemoryError(said))
+
+    assert str(error).startswith("encode failed on T, shard 3: the memory of a node ran out")
+    assert not [word for word in RAYS_WORDS if word in str(error)]
+
+
+class FailsOnce:
+    """An index that fails at its first search of all, and then finds nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def search(self, queries: Sequence[Query], k: int) -> list[Ranking]:
+        fail_once(self._folder)
+        return [()] * len(queries)
+
+
+def fails_once(folder: Path, shard: CorpusShard) -> Index[Sequence[Query]]:
+    return FailsOnce(folder)
+
+
+def test_a_search_that_fails_once_is_asked_of_another_actor(cluster: object, tried: Path) -> None:
+    shards = [CorpusShard(index=0, path="", start_row=0, num_rows=1, digest="")]
+    retriever = ShardedRetriever("tiny", list, partial(fails_once, tried), shards, TWO, drop_identical_ids=False)
+    run = retriever.retrieve([Query(query_id="q", text="abc")], k=3)
+    retriever.close()
+
+    assert run.rankings == {"q": ()}
+    assert len(list(tried.iterdir())) == 2
+
+
+def process_of(actor: Any) -> int:
+    return int(ray.get(actor.__ray_call__.remote(lambda owner: os.getpid())))
+
+
+BIG = [f"word{number} fever abc{number % 7} cough" * 3 for number in range(30_000)]
+"""30,000 different words: their counts, which every actor is started with, take far more than the 100 kB up to which
+Ray sends arguments along."""
+
+
+@pytest.mark.parametrize("killed", ["one actor", "all actors"])
+def test_shard_actors_killed_while_they_search_leave_the_same_run_file_byte_for_byte(
+    cluster: object, tmp_path: Path, killed: str
+) -> None:
+    store = ArtifactStore(str(tmp_path / "store"))
+    task = task_of(store, BIG, shards=4)
+    bm25 = LexicalFirstStage(row=BM25_ROWS["bm25"], rules=Rules())
+    InProcess(store, COMPUTING).prepare_shards([(task, bm25)])
+    queries = [Query(query_id=f"q{number}", text=f"word{number} abc{number % 7} fever") for number in range(400)]
+    retriever = open_index(store, task, bm25, "cpu", TWO)
+    retriever.tag = "bm25"
+    try:
+        write_run(tmp_path / "undisturbed", retriever.retrieve(queries, k=20))
+        processes = [process_of(actor) for actor in retriever._actors]
+        killing = KillSoon(processes[:1] if killed == "one actor" else processes)
+        killing.start()
+        write_run(tmp_path / "disturbed", retriever.retrieve(queries, k=20))
+        assert not killing.is_alive()
+        assert process_of(retriever._actors[0]) not in processes
+        write_run(tmp_path / "afterwards", retriever.retrieve(queries, k=20))
+    finally:
+        retriever.close()
+
+    undisturbed = (tmp_path / "undisturbed").read_bytes()
+    assert undisturbed.count(b"\n") == 400 * 20
+    assert (tmp_path / "disturbed").read_bytes() == undisturbed
+    assert (tmp_path / "afterwards").read_bytes() == undisturbed
+
+
+class KillSoon(threading.Thread):
+    """Kills processes a moment after it was started."""
+
+    def __init__(self, processes: Sequence[int]) -> None:
+        super().__init__()
+        self._processes = processes
+
+    def run(self) -> None:
+        time.sleep(0.1)
+        for process in self._processes:
+            os.kill(process, signal.SIGKILL)
