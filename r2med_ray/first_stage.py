@@ -34,7 +34,7 @@ class Computing:
 
     threads: int = 1
     token_budget: int = 16_384
-    """Padded tokens of one forward pass."""
+    """Padded tokens of one forward pass on a GPU."""
 
 
 class Maker(Protocol):
@@ -142,6 +142,11 @@ class ShardedFirstStage(FirstStageFacts, Protocol):
 
     @property
     def ties(self) -> Ties: ...
+
+    @property
+    def exact(self) -> "ShardedFirstStage | None":
+        """The same first stage with exact search, which an approximate search is checked by; None if it is exact."""
+        ...
 
     def skip_rows(self, corpus: Corpus, shard: CorpusShard) -> tuple[int, ...]:
         """Return the rows of a shard that the first stage doesn't read."""

@@ -22,12 +22,13 @@ from r2med_ray.reranking.llm_prompts import LlmReranking
 from r2med_ray.reranking.llm_reranking import build_llm_reranker
 from r2med_ray.reranking.pair_reranking import PairReranker
 from r2med_ray.reranking.readability import require_readable
+from r2med_ray.retrieval.approximate_search import approximation, exact_find, sample_of
 from r2med_ray.retrieval.fusion import fuse
 from r2med_ray.retrieval.searches import combine_searches, searches_of
 from r2med_ray.rewriting.answers import FORMATS, read_completion
 from r2med_ray.rewriting.build import build_rewriter
 from r2med_ray.systems import ResolvedSystem, prompt_task
-from r2med_ray.types import Query, Repairs, Rewriting, Run, Task
+from r2med_ray.types import Approximation, Query, Repairs, Rewriting, Run, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,9 @@ class Ranked:
     rewriting: Rewriting
     repairs: Repairs
     """What was repaired in the answers of a language model that reranked."""
+
+    approximations: tuple[Approximation, ...] = ()
+    """What each approximate search of the system missed."""
 
 
 def rank(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Steps[Ranked]:
@@ -58,11 +62,12 @@ def rank(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Steps[Ra
     if rewriter := rewriter_of(task, system, device=device):
         rewriting = yield from rewriter.rewrite(task.queries)
     yield _reranking_ahead(system)
-    run = yield from _search(task, system, rewriting.queries)
+    run, approximations = yield from _search(task, system, rewriting.queries)
     repairs = Repairs()
     if system.config.reranker is not None:
         run, repairs = yield from _rerank(task, system, rewriting.queries, run)
-    return Ranked(run=Run(tag=system.name, rankings=run.rankings), rewriting=rewriting, repairs=repairs)
+    run = Run(tag=system.name, rankings=run.rankings)
+    return Ranked(run=run, rewriting=rewriting, repairs=repairs, approximations=approximations)
 
 
 def measure(run: Run, task: Task, measures: Sequence[Measure]) -> Evaluation:
@@ -96,17 +101,33 @@ def rewriter_of(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Q
     )
 
 
-def _search(task: Task, system: ResolvedSystem, queries: Sequence[Query]) -> Steps[Run]:
+def _search(
+    task: Task, system: ResolvedSystem, queries: Sequence[Query]
+) -> Steps[tuple[Run, tuple[Approximation, ...]]]:
     config, k = system.config, system.depth
     searches = searches_of(queries, config.rewriter.combine if config.rewriter else "mean")
-    runs: list[Run] = yield tuple(
+    finds = [
         Find(task=task, first_stage=first_stage, queries=search.queries, k=k)
         for first_stage in system.first_stages
         for search in searches
-    )
+    ]
+    asked = [*finds, *_finds_of_tool(task, system)]
+    exact = [exact_find(find) for find in asked]
+    found: list[Run] = yield (*asked, *filter(None, exact))
+    runs, of_exact = found[: len(finds)], iter(found[len(asked) :])
     per_stage = [runs[start : start + len(searches)] for start in range(0, len(runs), len(searches))]
     combined = [combine_searches(searches, of_stage, k=k) for of_stage in per_stage]
-    return fuse(combined, config.fusion, tag=system.name, k=k) if config.fusion else combined[0]
+    run = fuse(combined, config.fusion, tag=system.name, k=k) if config.fusion else combined[0]
+    approximate = [(find, run) for find, run, check in zip(asked, found, exact, strict=False) if check]
+    return run, tuple(approximation(find, near, next(of_exact)) for find, near in approximate)
+
+
+def _finds_of_tool(task: Task, system: ResolvedSystem) -> list[Find]:
+    """Return a search for the task's own queries with a rewriter's tool, if the tool's index is approximate."""
+    if system.tool is None:
+        return []
+    find = Find(task=task, first_stage=system.tool, queries=sample_of(task.queries), k=system.depth)
+    return [find] if exact_find(find) else []
 
 
 def _rerank(task: Task, system: ResolvedSystem, queries: Sequence[Query], first: Run) -> Steps[tuple[Run, Repairs]]:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from r2med_ray.evaluation.measures import not_checked
+from r2med_ray.reporting.formats import points
 from r2med_ray.reporting.missing import needs
 from r2med_ray.reporting.published_rules import rule_notes
 from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord
@@ -11,6 +12,9 @@ from r2med_ray.reporting.scales import measures_of
 
 DEMONSTRATIONS = "Demo"
 """The suite of the tasks inside the package."""
+
+CLOSE_TO_EXACT = 0.99
+"""Recall from which an approximate search is mentioned among the notes, not among the warnings."""
 
 
 def warnings(record: BenchmarkRecord) -> list[str]:
@@ -28,8 +32,21 @@ def warnings(record: BenchmarkRecord) -> list[str]:
         *([f"{_listed(demos)}: a demonstration, not a benchmark."] if demos else []),
         *([f"No result for {_listed(missing)}."] if missing else []),
         *_missing(record),
+        *_approximations(record, far=True),
         *(f"{task.name}: {warning}" for task in record.tasks for warning in task.warnings),
     ]
+
+
+def _approximations(record: BenchmarkRecord, *, far: bool) -> Iterator[str]:
+    """Yield what the approximate searches missed: those that are far from exact search, or those that are not."""
+    for result in record.results:
+        for found in result.approximations:
+            if (found.recall < CLOSE_TO_EXACT or found.num_short > 0) is far:
+                yield (
+                    f"{result.system} on {result.task}: {found.search} finds {points(found.recall)} of the first "
+                    f"{found.depth} documents of exact search (0-100, {found.num_sampled} queries); "
+                    f"{found.num_short} of {found.num_queries} rankings are shorter than those of exact search."
+                )
 
 
 def _missing(record: BenchmarkRecord) -> Iterator[str]:
@@ -48,6 +65,7 @@ def reading_notes(record: BenchmarkRecord) -> list[str]:
         "A mean over tasks weighs tasks equally and is left out for a system that lacks one.",
         *_compat(record),
         *_baseline(record),
+        *_approximations(record, far=False),
         *_counts(record),
     ]
 
@@ -89,6 +107,7 @@ def _counts(record: BenchmarkRecord) -> Iterator[str]:
         parts = {
             "queries without an answer": sum(result.evaluation.num_unanswered for result in results),
             "answered queries without a judgement": sum(result.evaluation.num_unjudged for result in results),
+            "queries with fewer documents than asked for": sum(result.num_short for result in results),
             "queries used as they are": sum(len(result.unchanged) for result in results),
             **{f"generated texts flagged {reason!r}": number for reason, number in flagged.items()},
         }

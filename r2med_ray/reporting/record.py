@@ -8,7 +8,7 @@ from importlib import metadata
 
 from r2med_ray.evaluation.evaluate import Evaluation
 from r2med_ray.storage.keys import Json
-from r2med_ray.types import Compat, Qrels, QueryId, Repairs, Run
+from r2med_ray.types import Approximation, Compat, Qrels, QueryId, Repairs, Run
 
 _DISTRIBUTIONS = (
     "r2med-ray", "ray", "torch", "transformers", "sentence-transformers", "vllm", "faiss-cpu", "faiss-gpu",
@@ -72,6 +72,12 @@ class ResultRecord:
     repairs: Repairs = field(default_factory=Repairs)
     """The repairs of a reranking language model's answers."""
 
+    approximations: tuple[Approximation, ...] = ()
+    """What each approximate search missed. Reports from before it was recorded have none."""
+
+    num_short: int = 0
+    """Queries with fewer documents than the depth, although the corpus has as many."""
+
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Stage → seconds of wall-clock time."""
 
@@ -79,6 +85,11 @@ class ResultRecord:
     def num_flagged(self) -> int:
         """The number of queries with a flaw in a generated text."""
         return len({query_id for query_ids in self.flagged.values() for query_id in query_ids})
+
+    @property
+    def index_recall(self) -> float | None:
+        """The lowest recall of its approximate searches against exact search; None if all searches are exact."""
+        return min((found.recall for found in self.approximations), default=None)
 
     @property
     def num_repaired(self) -> int:

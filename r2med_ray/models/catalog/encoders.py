@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from r2med_ray.models.catalog import sources
+from r2med_ray.models.catalog.devices import pass_inputs
 from r2med_ray.models.catalog.needs import Needs, Source
 from r2med_ray.models.catalog.own_class import OwnClassRow
 from r2med_ray.models.catalog.row import Side, length_cell, library_versions, prompts_cell, revision_cell
@@ -174,7 +175,7 @@ class EncoderRow(OwnClassRow):
         }
         return {
             **self.model_dump(include=_VECTOR_KEYS),
-            **self.class_inputs(),
+            **(self.class_inputs() or pass_inputs(device)),
             "dtype": self.resolved_dtype(device),
             "libraries": library_versions(),
             **{

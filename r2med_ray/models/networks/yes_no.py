@@ -27,7 +27,7 @@ class YesNoScorer:
     Args:
         row: how the checkpoint is used. The pair is cut to `max_length`; prefix and suffix are kept whole.
         device: `cpu`, `cuda`, ...
-        token_budget: most padded tokens of a forward pass; a CPU takes no more than `devices.CPU_TOKENS`.
+        token_budget: most padded tokens of a forward pass; on a CPU a pair is a pass of its own.
 
     Raises:
         ConfigError: an answer is not one token of the vocabulary, or prefix and suffix leave no room for a pair; or

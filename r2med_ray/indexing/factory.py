@@ -1,0 +1,52 @@
+"""FAISS factory strings, and how much of an approximate index a search looks at if the string doesn't say it.
+
+FAISS itself looks at one cell of an inverted file, however many cells there are. A ranking is then short, and most of
+what belongs there is missing.
+"""
+
+import re
+
+from r2med_ray.errors import ConfigError
+
+EXACT = "Flat"
+
+LEAST_CELLS = 16
+SHARE_OF_CELLS = 4
+"""An inverted file of n cells is searched in n / 4 cells, and in no fewer than 16. MEASURED"""
+
+GRAPH_EXPLORED = 256
+"""Nodes that the search of an HNSW graph keeps in view. FAISS's 16 are fewer than the documents of a ranking."""
+
+_CELLS = re.compile(r"(?:^|,)IVF(\d+)([kM]?)")
+_MULTI_INDEX = re.compile(r"(?:^|,)IMI2x\d+")
+_GRAPH = re.compile(r"(?:^|,)HNSW")
+_UNITS = {"": 1, "k": 1024, "M": 1024**2}
+
+
+def with_search_parameters(factory: str) -> str:
+    """Return a factory string that says how much of its index is searched.
+
+    `IVF64,Flat` becomes `IVF64,Flat;nprobe=16`, and `HNSW32` becomes `HNSW32;efSearch=256`. What the string says
+    itself stays as it is.
+
+    Raises:
+        ConfigError: the index has cells, and nothing tells how many of them are a good share.
+    """
+    description, _, parameters = factory.partition(";")
+    given = [parameter.strip() for parameter in parameters.split(",") if parameter.strip()]
+    names = {parameter.partition("=")[0].strip() for parameter in given}
+    if _MULTI_INDEX.search(description) and "nprobe" not in names:
+        raise ConfigError(
+            f"index {factory!r} doesn't say how many of its cells are searched, and FAISS would search one; write "
+            f"'{description};nprobe=N'"
+        )
+    cells = _CELLS.search(description)
+    if cells and "nprobe" not in names:
+        given.append(f"nprobe={_searched_cells(int(cells[1]) * _UNITS[cells[2]])}")
+    if _GRAPH.search(description) and "efSearch" not in names:
+        given.append(f"efSearch={GRAPH_EXPLORED}")
+    return ";".join([description.strip(), *([",".join(given)] if given else [])])
+
+
+def _searched_cells(cells: int) -> int:
+    return min(cells, max(LEAST_CELLS, -(-cells // SHARE_OF_CELLS)))
