@@ -11,11 +11,14 @@ from r2med_ray.errors import ConfigError
 EXACT = "Flat"
 
 LEAST_CELLS = 16
-SHARE_OF_CELLS = 4
-"""An inverted file of n cells is searched in n / 4 cells, and in no fewer than 16. MEASURED"""
+SHARE_OF_CELLS = 2
+"""An inverted file of n cells is searched in n / 2 cells, and in no fewer than 16. On MED (1,033 documents, MiniLM,
+64 cells), one cell holds 0.21 of the 100 documents that exact search finds, a quarter of the cells 0.89, and half of
+them 0.98."""
 
 GRAPH_EXPLORED = 256
-"""Nodes that the search of an HNSW graph keeps in view. FAISS's 16 are fewer than the documents of a ranking."""
+"""Nodes that the search of an HNSW graph keeps in view. On MED, FAISS's 16 find 0.86 of the 100 documents, and 128
+find all of them."""
 
 _CELLS = re.compile(r"(?:^|,)IVF(\d+)([kM]?)")
 _MULTI_INDEX = re.compile(r"(?:^|,)IMI2x\d+")
@@ -26,7 +29,7 @@ _UNITS = {"": 1, "k": 1024, "M": 1024**2}
 def with_search_parameters(factory: str) -> str:
     """Return a factory string that says how much of its index is searched.
 
-    `IVF64,Flat` becomes `IVF64,Flat;nprobe=16`, and `HNSW32` becomes `HNSW32;efSearch=256`. What the string says
+    `IVF64,Flat` becomes `IVF64,Flat;nprobe=32`, and `HNSW32` becomes `HNSW32;efSearch=256`. What the string says
     itself stays as it is.
 
     Raises:

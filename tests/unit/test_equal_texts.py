@@ -63,7 +63,7 @@ STAGES: dict[str, Callable[[Path], ShardedFirstStage]] = {
 
 
 def searched(first_stage: ShardedFirstStage, documents: Sequence[Document], shards: int, folder: Path) -> Run:
-    """Return the best 50 documents, out of a store of their own."""
+    """Rank all documents, out of a store of their own."""
     store = ArtifactStore(str(folder))
     artifact = convert_documents(documents, store, name="t", documents_per_shard=100, shards=shards)
     corpus = load_corpus(artifact)
@@ -72,7 +72,7 @@ def searched(first_stage: ShardedFirstStage, documents: Sequence[Document], shar
     work = InProcess(store, Computing())
     work.prepare_shards([(task, first_stage)])
     work.prepare_queries([(task, first_stage, QUERIES)])
-    return work.open_index(task, first_stage).retrieve(QUERIES, k=50)
+    return work.open_index(task, first_stage).retrieve(QUERIES, k=len(documents))
 
 
 @pytest.mark.parametrize("name", STAGES)

@@ -11,20 +11,20 @@ from r2med_ray.indexing.factory import with_search_parameters
 @pytest.mark.parametrize(
     ("factory", "expected"),
     [
-        # A quarter of the cells, at least 16 of them, and no more than there are.
-        pytest.param("IVF1024,Flat", "IVF1024,Flat;nprobe=256", id="a quarter of 1024"),
-        pytest.param("IVF64,Flat", "IVF64,Flat;nprobe=16", id="a quarter of 64 is the least"),
-        pytest.param("IVF30,Flat", "IVF30,Flat;nprobe=16", id="more than a quarter of 30"),
+        # Half of the cells, at least 16 of them, and no more than there are.
+        pytest.param("IVF1024,Flat", "IVF1024,Flat;nprobe=512", id="half of 1024"),
+        pytest.param("IVF32,Flat", "IVF32,Flat;nprobe=16", id="half of 32 is the least"),
+        pytest.param("IVF30,Flat", "IVF30,Flat;nprobe=16", id="more than half of 30"),
         pytest.param("IVF4,Flat", "IVF4,Flat;nprobe=4", id="all 4"),
-        pytest.param("IVF66,Flat", "IVF66,Flat;nprobe=17", id="16.5 is rounded up"),
-        pytest.param("OPQ16_64,IVF4k,PQ16", "OPQ16_64,IVF4k,PQ16;nprobe=1024", id="4k cells behind a rotation"),
-        pytest.param("IVF256_HNSW32,SQ8", "IVF256_HNSW32,SQ8;nprobe=64", id="the graph finds cells"),
+        pytest.param("IVF65,Flat", "IVF65,Flat;nprobe=33", id="32.5 is rounded up"),
+        pytest.param("OPQ16_64,IVF4k,PQ16", "OPQ16_64,IVF4k,PQ16;nprobe=2048", id="4k cells behind a rotation"),
+        pytest.param("IVF256_HNSW32,SQ8", "IVF256_HNSW32,SQ8;nprobe=128", id="the graph finds cells"),
         pytest.param("HNSW32", "HNSW32;efSearch=256", id="graph"),
         pytest.param("PCA64,HNSW16,Flat", "PCA64,HNSW16,Flat;efSearch=256", id="graph behind a projection"),
         pytest.param("Flat", "Flat", id="exact"),
         pytest.param("SQfp16", "SQfp16", id="all of it"),
         pytest.param("IVF64,Flat;nprobe=3", "IVF64,Flat;nprobe=3", id="said"),
-        pytest.param("IVF64,PQ8;ht=60", "IVF64,PQ8;ht=60,nprobe=16", id="something else is said"),
+        pytest.param("IVF64,PQ8;ht=60", "IVF64,PQ8;ht=60,nprobe=32", id="something else is said"),
         pytest.param("IMI2x8,Flat;nprobe=9", "IMI2x8,Flat;nprobe=9", id="said of a multi-index"),
     ],
 )

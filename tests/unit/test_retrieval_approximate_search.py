@@ -140,4 +140,4 @@ def test_an_exact_system_asks_for_nothing_more() -> None:
 
 
 def test_search_parameters_are_part_of_the_name() -> None:
-    assert system({"model": MINILM, "index": "IVF64,Flat"}).describe() == f"{MINILM}[IVF64,Flat;nprobe=16]"
+    assert system({"model": MINILM, "index": "IVF64,Flat"}).describe() == f"{MINILM}[IVF64,Flat;nprobe=32]"
