@@ -31,7 +31,7 @@ from r2med_ray.settings.config import TaskConfig
 from r2med_ray.settings.config_files import load_config
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem, resolve
-from r2med_ray.types import DocId, Task
+from r2med_ray.types import DocId, Run, Task
 from r2med_ray.workbench.bench import Workbench, open_workbench
 from r2med_ray.workbench.parts import Ended
 from r2med_ray.workbench.plan import find_task, make_plan
@@ -215,8 +215,18 @@ def _result(
             depth=system.depth,
             excluded=excluded,
         ),
+        approximations=ranked.approximations,
+        num_short=_short(ranked.run, task, benchmark.config.depth),
         seconds={**ended.seconds, "evaluate": time.monotonic() - began},
         cuts=(*together(ended.cuts), *ranked.cuts),
+    )
+
+
+def _short(run: Run, task: Task, depth: int) -> int:
+    """Return how many rankings have fewer documents than were asked for, and than the corpus has."""
+    there = task.corpus.num_documents
+    return sum(
+        len(run.rankings.get(query.query_id, ())) < min(depth, there - len(query.excluded)) for query in task.queries
     )
 
 

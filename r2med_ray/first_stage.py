@@ -35,7 +35,7 @@ class Computing:
 
     threads: int = 1
     token_budget: int = 16_384
-    """Padded tokens of one forward pass."""
+    """Padded tokens of one forward pass on a GPU."""
 
 
 class Maker(Protocol):
@@ -151,6 +151,11 @@ class ShardedFirstStage(FirstStageFacts, Protocol):
     @property
     def on_bad_document(self) -> OnBadDocument:
         """What happens to a document that can't be encoded. `skip` changes the inputs of its runs."""
+        ...
+
+    @property
+    def exact(self) -> "ShardedFirstStage | None":
+        """The same first stage with exact search, which an approximate search is checked by; None if it is exact."""
         ...
 
     def skip_rows(self, corpus: Corpus, shard: CorpusShard) -> tuple[int, ...]:

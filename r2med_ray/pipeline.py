@@ -23,12 +23,13 @@ from r2med_ray.reranking.llm_prompts import LlmReranking
 from r2med_ray.reranking.llm_reranking import build_llm_reranker
 from r2med_ray.reranking.pair_reranking import PairReranker
 from r2med_ray.reranking.readability import require_readable
+from r2med_ray.retrieval.approximate_search import approximation, exact_find, sample_of
 from r2med_ray.retrieval.fusion import fuse
 from r2med_ray.retrieval.searches import combine_searches, searches_of
 from r2med_ray.rewriting.answers import FORMATS, read_completion
 from r2med_ray.rewriting.build import build_rewriter
 from r2med_ray.systems import ResolvedSystem, prompt_task
-from r2med_ray.types import Query, QueryId, Repairs, Reranking, Rewriting, Run, Task
+from r2med_ray.types import Approximation, Query, QueryId, Repairs, Reranking, Rewriting, Run, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,9 @@ class Ranked:
 
     cuts: tuple[PartCuts, ...] = ()
     """What was cut off the pairs that a reranker read; empty for a system without a reranker."""
+
+    approximations: tuple[Approximation, ...] = ()
+    """What each approximate search of the system missed."""
 
 
 def rank(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Steps[Ranked]:
@@ -65,7 +69,7 @@ def rank(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Steps[Ra
     if rewriter := rewriter_of(task, system, device=device):
         rewriting = yield from rewriter.rewrite(task.queries)
     yield _reranking_ahead(system)
-    found = yield from _search(task, system, rewriting.queries)
+    found, approximations = yield from _search(task, system, rewriting.queries)
     run = fuse(found, system.config.fusion, tag=system.name, k=system.depth) if system.config.fusion else found[0]
     repairs = Repairs()
     cuts: tuple[PartCuts, ...] = ()
@@ -79,6 +83,7 @@ def rank(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Steps[Ra
         repairs=repairs,
         found_nothing=_found_nothing(system, found),
         cuts=cuts,
+        approximations=approximations,
     )
 
 
@@ -113,17 +118,33 @@ def rewriter_of(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Q
     )
 
 
-def _search(task: Task, system: ResolvedSystem, queries: Sequence[Query]) -> Steps[list[Run]]:
-    """Return one run per first stage."""
+def _search(
+    task: Task, system: ResolvedSystem, queries: Sequence[Query]
+) -> Steps[tuple[list[Run], tuple[Approximation, ...]]]:
+    """Return one run per first stage, and what approximate searches missed."""
     config, k = system.config, system.depth
     searches = searches_of(queries, config.rewriter.combine if config.rewriter else "mean")
-    runs: list[Run] = yield tuple(
+    finds = [
         Find(task=task, first_stage=first_stage, queries=search.queries, k=k)
         for first_stage in system.first_stages
         for search in searches
-    )
+    ]
+    asked = [*finds, *_finds_of_tool(task, system)]
+    exact = [exact_find(find) for find in asked]
+    found: list[Run] = yield (*asked, *filter(None, exact))
+    runs, of_exact = found[: len(finds)], iter(found[len(asked) :])
     per_stage = [runs[start : start + len(searches)] for start in range(0, len(runs), len(searches))]
-    return [combine_searches(searches, of_stage, k=k) for of_stage in per_stage]
+    combined = [combine_searches(searches, of_stage, k=k) for of_stage in per_stage]
+    approximate = [(find, run) for find, run, check in zip(asked, found, exact, strict=False) if check]
+    return combined, tuple(approximation(find, near, next(of_exact)) for find, near in approximate)
+
+
+def _finds_of_tool(task: Task, system: ResolvedSystem) -> list[Find]:
+    """Return a search for the task's own queries with a rewriter's tool, if the tool's index is approximate."""
+    if system.tool is None:
+        return []
+    find = Find(task=task, first_stage=system.tool, queries=sample_of(task.queries), k=system.depth)
+    return [find] if exact_find(find) else []
 
 
 def _found_nothing(system: ResolvedSystem, found: Sequence[Run]) -> dict[str, tuple[QueryId, ...]]:

@@ -160,6 +160,29 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Approximation:
+    """What an approximate search missed."""
+
+    search: str
+    """The label of the first stage, which holds the index and its search parameters."""
+
+    recall: float
+    """The share of the documents of exact search that the approximate search found, over the sampled queries."""
+
+    num_sampled: int
+    """Queries that were searched for exactly, too."""
+
+    depth: int
+    """Documents that both searches were asked for."""
+
+    num_queries: int
+    """Queries of the approximate search."""
+
+    num_short: int
+    """Queries with fewer documents than exact search would find."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CorpusShard:
     """A contiguous range of rows of a converted corpus, stored as one Parquet file."""
 

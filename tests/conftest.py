@@ -29,6 +29,14 @@ REPOSITORY = Path(__file__).parents[1]
 REAL_COLLECTIONS = REPOSITORY.parent / "shared" / "data" / "r2med_layout"
 
 
+@pytest.fixture
+def shared_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let texts share passes on a CPU as they do on a GPU, with padding, in the networks that the test loads."""
+    from r2med_ray.models.catalog import devices
+
+    monkeypatch.setattr(devices, "ALONE", devices.BatchLimits(most=2048, few=256))
+
+
 @pytest.fixture(scope="session")
 def cluster() -> Iterator["ClusterCapacity"]:
     """A local cluster of two logical CPUs."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from r2med_ray.first_stage import ModelFacts, Ties
 from r2med_ray.models.catalog.devices import Dtype
@@ -35,7 +35,8 @@ class CommonFirstStage:
     """What most kinds have in common that are searched shard by shard. A kind overrides what is different for it.
 
     The common case: all rows but duplicates are read, nothing is made of queries, a shard's index needs to know
-    nothing of the other shards, the work costs nothing, there is no published result, and no model has facts.
+    nothing of the other shards, the search is exact, the work costs nothing, there is no published result, and no
+    model has facts.
     """
 
     rules: Rules
@@ -46,6 +47,10 @@ class CommonFirstStage:
     @property
     def ties(self) -> Ties:
         return "doc id"
+
+    @property
+    def exact(self) -> Self | None:
+        return None
 
     @property
     def published(self) -> str | None:

@@ -3,8 +3,9 @@
 Shape letters: N documents of the shard, D embedding size.
 """
 
-from r2med_ray.indexing.dense import EXACT, DenseIndex
+from r2med_ray.indexing.dense import DenseIndex
 from r2med_ray.indexing.embedding import read_vectors
+from r2med_ray.indexing.factory import EXACT
 from r2med_ray.indexing.keys import ANN_FILE, VECTORS_FILE, ann_key
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey
@@ -26,7 +27,7 @@ def open_vector_index(store: ArtifactStore, key: ArtifactKey, factory: str, *, c
     """
     stored = read_vectors(store.get(key).table(VECTORS_FILE))
     vectors_ND = unit_length(stored.vectors) if cosine else stored.vectors
-    if factory == EXACT:
+    if factory == EXACT or not len(vectors_ND):
         return DenseIndex.build(stored.doc_ids, vectors_ND)
     trained = ann_key(key, factory, cosine)
     artifact = store.find(trained)

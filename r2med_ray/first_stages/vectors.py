@@ -1,7 +1,7 @@
 """One vector per text as a first stage: a dense encoder or an embedding service, and the index of its vectors."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
 
 from r2med_ray.first_stage import Computing, MadeBy, Maker, ModelFacts
@@ -9,6 +9,7 @@ from r2med_ray.first_stages.bad_documents import key_of_stored
 from r2med_ray.first_stages.common import CommonFirstStage, WantedRetriever
 from r2med_ray.first_stages.vector_making import ServiceMaker, VectorMaker
 from r2med_ray.indexing.embedding import read_vectors
+from r2med_ray.indexing.factory import EXACT, with_search_parameters
 from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, query_vectors_key, vectors_key
 from r2med_ray.models.catalog.devices import prepare_worker
 from r2med_ray.models.catalog.encoders import EncoderRow
@@ -30,28 +31,36 @@ class VectorFirstStage(CommonFirstStage, Generic[VectorRow]):
     """Vectors and their index, whoever makes them."""
 
     row: VectorRow = field(hash=False)
-    index: str = "Flat"
-    """FAISS factory string; `Flat` is exact."""
+    index: str = EXACT
+    """FAISS factory string with its search parameters; `Flat` is exact."""
 
     artifact_label: ClassVar[str] = "vectors"
 
     @classmethod
     def resolve(cls, row: VectorRow, wanted: WantedRetriever) -> Self:
-        """Return the first stage that a benchmark file asks for."""
+        """Return the first stage that a benchmark file asks for.
+
+        Raises:
+            ConfigError: the index is approximate, and nothing says how much of it is searched.
+        """
         return cls(
             row=row.under(wanted.rules.compat).model_copy(update=wanted.row_changes()),
-            index=wanted.retriever.index or "Flat",
+            index=with_search_parameters(wanted.retriever.index or EXACT),
             rules=wanted.rules,
             on_bad_document=wanted.on_bad_document,
         )
 
     @property
     def label(self) -> str:
-        return self.row.name if self.index == "Flat" else f"{self.row.name}[{self.index}]"
+        return self.row.name if self.index == EXACT else f"{self.row.name}[{self.index}]"
+
+    @property
+    def exact(self) -> Self | None:
+        return None if self.index == EXACT else replace(self, index=EXACT)
 
     @property
     def published(self) -> str | None:
-        return self.row.published if self.index == "Flat" else None
+        return self.row.published if self.index == EXACT else None
 
     @property
     def artifact_group(self) -> str:

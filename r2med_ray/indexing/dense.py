@@ -12,15 +12,18 @@ import numpy.typing as npt
 
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.indexing.exact import ExactSearch, Neighbours
+from r2med_ray.indexing.factory import EXACT
 from r2med_ray.ranking import best_of_scores
 from r2med_ray.types import DocId, FloatMatrix, Ranking
-
-EXACT = "Flat"
 
 
 @dataclass(frozen=True, slots=True)
 class ApproximateSearch:
-    """A trained FAISS index. Neighbours and scores are those that FAISS returns."""
+    """A trained FAISS index.
+
+    Neighbours and scores are those that FAISS returns. So the neighbours depend on how the corpus is cut into shards,
+    and the last bits of a score may depend on the other queries of a search.
+    """
 
     index: faiss.Index
 
@@ -75,7 +78,8 @@ class DenseIndex:
             doc_ids: N ids.
             vectors_ND: any float dtype and memory layout; searched as float32. For cosine they have unit length.
             factory: `Flat` is exact. The index of any other FAISS factory string is trained on the shard and filled
-                with its vectors. Search parameters may follow a semicolon: `IVF64,Flat;nprobe=8`.
+                with its vectors. Search parameters may follow a semicolon: `IVF64,Flat;nprobe=8`. Without them,
+                FAISS's own hold; see `factory.with_search_parameters`.
 
         Raises:
             DataError: there are not as many ids as vectors, or a vector isn't finite.
@@ -117,19 +121,6 @@ class DenseIndex:
     def from_bytes(cls, doc_ids: Sequence[DocId], content: bytes | memoryview) -> "DenseIndex":
         """Return the index that `to_bytes` was called on."""
         return cls(tuple(doc_ids), ApproximateSearch(faiss.deserialize_index(np.frombuffer(content, np.uint8))))
-
-
-def recall_against_exact(approximate: Sequence[Ranking], exact: Sequence[Ranking]) -> float:
-    """Return the share of the exact rankings' documents that the approximate rankings hold.
-
-    The share is 1 if the exact rankings are empty.
-    """
-    found = sum(
-        len({hit.doc_id for hit in near} & {hit.doc_id for hit in true})
-        for near, true in zip(approximate, exact, strict=True)
-    )
-    expected = sum(map(len, exact))
-    return found / expected if expected else 1.0
 
 
 def _as_matrix(values: npt.NDArray[np.floating], what: str, dim: int | None = None) -> FloatMatrix:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from r2med_ray.evaluation.measures import Measure, not_checked
 from r2med_ray.reporting.cut_texts import cut_notes, cut_warnings
+from r2med_ray.reporting.formats import points
 from r2med_ray.reporting.missing import needs
 from r2med_ray.reporting.published_rules import rule_notes
 from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord
@@ -12,6 +13,9 @@ from r2med_ray.reporting.scales import measures_of, scale_of
 
 DEMONSTRATIONS = "Demo"
 """The suite of the tasks inside the package."""
+
+CLOSE_TO_EXACT = 0.99
+"""Recall from which an approximate search is mentioned among the notes, not among the warnings."""
 
 
 def warnings(record: BenchmarkRecord) -> list[str]:
@@ -33,6 +37,7 @@ def warnings(record: BenchmarkRecord) -> list[str]:
         *([f"No result for {_listed(missing)}."] if missing else []),
         *_missing(record),
         *_left_out(record),
+        *_approximations(record, far=True),
         *(f"{task.name}: {warning}" for task in record.tasks for warning in task.warnings),
         *cut_warnings(record),
         *_identical_positives(record),
@@ -46,6 +51,18 @@ def _identical_positives(record: BenchmarkRecord) -> Iterator[str]:
                 f"{result.system} on {result.task}: {len(found)} relevant documents are left out, because their id "
                 f"is the query's (ignore_identical_ids); they can't be found, but count, e.g. {found[0]!r}."
             )
+
+
+def _approximations(record: BenchmarkRecord, *, far: bool) -> Iterator[str]:
+    """Yield what the approximate searches missed: those that are far from exact search, or those that are not."""
+    for result in record.results:
+        for found in result.approximations:
+            if (found.recall < CLOSE_TO_EXACT or found.num_short > 0) is far:
+                yield (
+                    f"{result.system} on {result.task}: {found.search} finds {points(found.recall)} of the first "
+                    f"{found.depth} documents of exact search (0-100, {found.num_sampled} queries); "
+                    f"{found.num_short} of {found.num_queries} rankings are shorter than those of exact search."
+                )
 
 
 def _missing(record: BenchmarkRecord) -> Iterator[str]:
@@ -82,6 +99,7 @@ def reading_notes(record: BenchmarkRecord) -> list[str]:
         "A mean over tasks weighs tasks equally and is left out for a system that lacks one.",
         *_compat(record),
         *_baseline(record),
+        *_approximations(record, far=False),
         *_counts(record),
         *cut_notes(record),
     ]
@@ -138,6 +156,7 @@ def _counts(record: BenchmarkRecord) -> Iterator[str]:
             "queries without an answer": sum(result.evaluation.num_unanswered for result in results),
             "answered queries without a judgement": sum(result.evaluation.num_unjudged for result in results),
             "documents left out of an index": sum(result.num_left_out for result in results),
+            "queries with fewer documents than asked for": sum(result.num_short for result in results),
             "queries used as they are": sum(len(result.unchanged) for result in results),
             "documents left out because their id is the query's": sum(
                 len(result.identical_ids) for result in results

@@ -17,6 +17,7 @@ from r2med_ray.reporting.tables import (
     measure_columns,
     name_column,
     published_means,
+    recall_columns,
     score_columns,
 )
 from r2med_ray.reporting.verdicts import verdicts
@@ -43,7 +44,7 @@ def render_page(summary: Summary) -> str:
         warnings=warnings(record),
         notes=reading_notes(record),
         scores=[*score_columns(summary), *published_means(summary)],
-        counts=count_columns(summary),
+        counts=[*recall_columns(summary), *count_columns(summary)],
         panels=[(task, _best_first(summary, task.name)) for task in record.tasks if task.qrels],
         highest_score=_highest_score(summary),
         widest_interval=_widest_interval(summary),

@@ -10,7 +10,7 @@ from r2med_ray.cuts import PartCuts
 from r2med_ray.evaluation.evaluate import Evaluation
 from r2med_ray.evaluation.text_ties import TieRange
 from r2med_ray.storage.keys import Json
-from r2med_ray.types import Compat, DocId, Qrels, QueryId, Repairs, Run
+from r2med_ray.types import Approximation, Compat, DocId, Qrels, QueryId, Repairs, Run
 
 _DISTRIBUTIONS = (
     "r2med-ray", "ray", "torch", "transformers", "sentence-transformers", "vllm", "faiss-cpu", "faiss-gpu",
@@ -90,6 +90,12 @@ class ResultRecord:
     """Measure → the range of its mean over the orders of documents with the same text and score, for measures that
     depend on them."""
 
+    approximations: tuple[Approximation, ...] = ()
+    """What each approximate search missed. Reports from before it was recorded have none."""
+
+    num_short: int = 0
+    """Queries with fewer documents than the depth, although the corpus has as many."""
+
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Stage → seconds of wall-clock time."""
 
@@ -106,6 +112,11 @@ class ResultRecord:
     def num_left_out(self) -> int:
         """The number of documents that the index of a retriever lacks, over all its retrievers."""
         return sum(map(len, self.left_out.values()))
+
+    @property
+    def index_recall(self) -> float | None:
+        """The lowest recall of its approximate searches against exact search; None if all searches are exact."""
+        return min((found.recall for found in self.approximations), default=None)
 
     @property
     def num_repaired(self) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from r2med_ray.reporting.columns import Column
-from r2med_ray.reporting.formats import count, tenths
+from r2med_ray.reporting.formats import count, points, tenths
 from r2med_ray.reporting.record import BenchmarkRecord, StageRecord, TaskRecord
 from r2med_ray.reporting.scales import scale_of
 from r2med_ray.reporting.summary import Summary
@@ -42,6 +42,7 @@ def result_columns(record: BenchmarkRecord) -> list[Column]:
     """Return one row per system and task: counts of queries, and seconds per stage."""
     results = record.results
     stages = dict.fromkeys(stage for result in results for stage in result.seconds)
+    recalls = [result.index_recall for result in results]
     return [
         Column(title="System", values=[result.system for result in results], is_number=False),
         Column(title="Task", values=[result.task for result in results], is_number=False),
@@ -55,6 +56,8 @@ def result_columns(record: BenchmarkRecord) -> list[Column]:
             else []
         ),
         Column(title="Unjudged", values=[result.evaluation.num_unjudged for result in results], write=count),
+        Column(title="Short", values=[result.num_short for result in results], write=count),
+        *([Column(title="Index recall", values=recalls, write=points)] if any(recalls) else []),
         *(
             Column(title=f"{stage}, s", values=[result.seconds.get(stage) for result in results], write=tenths)
             for stage in stages

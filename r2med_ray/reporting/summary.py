@@ -47,6 +47,9 @@ class SystemSummary:
     published_means: Mapping[str, float]
     """Suite → mean of the published figures over its tasks in this benchmark, for suites whose tasks all have one."""
 
+    index_recall: float | None
+    """The lowest recall of an approximate index on any task; None if every search is exact."""
+
     num_unanswered: int
     num_flagged: int
     num_repaired: int
@@ -103,6 +106,7 @@ def _row(
     comparison: Comparison | None,
 ) -> SystemSummary:
     evaluations = _evaluations(results.values())
+    recalls = [recall for result in results.values() if (recall := result.index_recall) is not None]
     scores = {task: evaluation.means[record.main_measure] for task, evaluation in evaluations.items()}
     published = published_scores(record, system, record.main_measure)
     is_complete = len(results) == len(record.tasks)
@@ -122,6 +126,7 @@ def _row(
         comparison=comparison,
         published=published,
         published_means=_suite_means(record, {task: score.value for task, score in published.items()}),
+        index_recall=min(recalls, default=None),
         num_unanswered=sum(evaluation.num_unanswered for evaluation in evaluations.values()),
         num_flagged=sum(result.num_flagged for result in results.values()),
         num_repaired=sum(result.num_repaired for result in results.values()),

@@ -60,6 +60,7 @@ def leaderboard_csv(summary: Summary) -> str:
         _scores("Δ", [found.difference if found else None for found in compared], scale),
         _scores("Δ low", [ends[0] if ends else None for ends in intervals], scale),
         _scores("Δ high", [ends[1] if ends else None for ends in intervals], scale),
+        *recall_columns(summary),
     ]
     return csv_table(
         [
@@ -134,7 +135,12 @@ def side_columns(summary: Summary) -> list[Column]:
         ),
         Column(title="p", values=[found.p_adjusted if found else None for found in compared], write=p_value),
     ]
-    return [*published_means(summary), *(columns if any(compared) else []), *count_columns(summary)]
+    return [
+        *published_means(summary),
+        *(columns if any(compared) else []),
+        *recall_columns(summary),
+        *count_columns(summary),
+    ]
 
 
 def published_means(summary: Summary) -> list[Column]:
@@ -146,6 +152,13 @@ def published_means(summary: Summary) -> list[Column]:
         for suite, label in summary.averaged_suites.items()
         if any(suite in row.published_means for row in summary.rows)
     ]
+
+
+def recall_columns(summary: Summary) -> list[Column]:
+    """Return the column of how much the approximate indexes find; no column if every search is exact."""
+    values = [row.index_recall for row in summary.rows]
+    found = any(value is not None for value in values)
+    return [Column(title="Index recall", values=values, write=points)] if found else []
 
 
 def count_columns(summary: Summary) -> list[Column]:

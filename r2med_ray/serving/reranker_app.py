@@ -1,8 +1,9 @@
 """Serves a pair scorer with Ray Serve.
 
-A request holds pairs of many queries, and its pairs share the scorer's forward passes. The last bits of a score
-depend on the other pairs of its forward pass. But two runs of a benchmark must give the same file. So the client
-packs the requests by token budget in one fixed order (see `clients`). Serve itself would pack pairs as they arrive.
+A request holds pairs of many queries. On a GPU its pairs share the scorer's forward passes, and the last bits of a
+score depend on the other pairs of its forward pass. But two runs of a benchmark must give the same file. So the
+client packs the requests by token budget in one fixed order (see `clients`). Serve itself would pack pairs as they
+arrive.
 
 The scorer is a plain class from `models` and is tested without Serve. The deployment gives it one request at a time.
 """

@@ -27,7 +27,7 @@ class EncodeResources(Frozen):
     """GPUs that an actor reserves. `auto` is 1 if the cluster has any GPU."""
 
     token_budget: int = Field(default=16_384, ge=1)
-    """Padded tokens of one forward pass."""
+    """Padded tokens of one forward pass on a GPU. On a CPU, each text is a pass of its own."""
 
     dtype: Literal["float32", "bfloat16", "float16"] | Auto = "auto"
     """Overrides the dtype of the model's row. `auto` keeps the row's."""

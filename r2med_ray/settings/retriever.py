@@ -23,7 +23,8 @@ class RetrieverConfig(Frozen):
     max_length: int | None = Field(default=None, ge=1)
     dtype: Literal["float32", "bfloat16", "float16"] | None = None
     index: str | None = None
-    """A FAISS factory string. If left out, it is `Flat`, which is exact."""
+    """A FAISS factory string. If left out, it is `Flat`, which is exact. Search parameters may follow a semicolon:
+    `IVF1024,Flat;nprobe=64`. If left out, they are those of `indexing.factory`."""
 
 
 CANDIDATES = "candidates"

@@ -36,7 +36,7 @@ def test_length_and_index_may_be_chosen() -> None:
     resolved = first_stage({"model": OPENAI, "max_length": 512, "index": "HNSW32"})
 
     assert isinstance(resolved, ApiFirstStage)
-    assert (resolved.row.max_length, resolved.label) == (512, "text-embedding-3-large[HNSW32]")
+    assert (resolved.row.max_length, resolved.label) == (512, "text-embedding-3-large[HNSW32;efSearch=256]")
 
 
 def test_a_dtype_has_no_meaning_for_a_service() -> None:

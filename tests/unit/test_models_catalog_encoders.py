@@ -1,9 +1,11 @@
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from r2med_ray.models.catalog.checkpoints import SparseRow
 from r2med_ray.models.catalog.devices import best_dtype
 from r2med_ray.models.catalog.encoders import EncoderRow, prompts_for
 from r2med_ray.models.catalog.load import load_catalog
@@ -211,6 +213,34 @@ def test_the_dtype_of_the_key_is_the_one_that_is_computed_with():
 
     assert row.encoding_inputs("t", device="cpu")["dtype"] == best_dtype("cpu")
     assert row.encoding_inputs("t", device="mps")["dtype"] == "float32"
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        pytest.param(partial(ROW.encoding_inputs, "t"), id="encoder"),
+        pytest.param(
+            SparseRow(name="s", model="org/m", revision=COMMIT, max_length=9, dtype="float32").encoding_inputs,
+            id="sparse",
+        ),
+        pytest.param(
+            RerankerRow(
+                name="r", kind="cross-encoder", model="org/m", revision=COMMIT, dtype="float32"
+            ).scoring_inputs,
+            id="cross-encoder",
+        ),
+    ],
+)
+def test_en11_what_one_text_alone_became_has_another_key_than_what_shared_a_pass(
+    inputs: Callable[..., dict[str, Any]],
+):
+    assert inputs(device="cpu") == {**inputs(device="cuda"), "pass": "one text"}
+
+
+def test_en11_a_class_of_ones_own_decides_itself_what_shares_a_pass():
+    row = ROW.model_copy(update={"class_": "toys.Encoder"})
+
+    assert row.encoding_inputs("t", device="cpu") == row.encoding_inputs("t", device="cuda")
 
 
 def test_versions_have_no_build_tag():

@@ -53,6 +53,11 @@ def test_scores_are_the_logits_of_sentence_transformers(one_class, tiny):
     assert np.array_equal(np.argsort(scores), np.argsort(expected))
 
 
+@pytest.mark.usefixtures("shared_passes")
+def test_padding_changes_no_score(one_class):
+    assert scorer(one_class).score_pairs(PAIRS) == pytest.approx(one_at_a_time(one_class), abs=1e-5)
+
+
 def test_half_precision_keeps_the_scores_close(one_class, tiny):
     expected = tiny.score_pairs(PAIRS)
 

@@ -81,6 +81,7 @@ def test_the_best_hundred_are_those_of_sentence_transformers_outside_ties(encode
         assert theirs[np.argsort(-ours)[:100]].min() >= hundredth - 1e-5
 
 
+@pytest.mark.usefixtures("shared_passes")
 @pytest.mark.parametrize(
     ("make", "model_class", "pooling", "pool"),
     [
@@ -106,6 +107,7 @@ def test_en01_a_batch_gives_what_each_text_gives_alone(tmp_path, make, model_cla
     assert vectors == pytest.approx(np.stack([alone(text) for text in texts]), abs=1e-4)
 
 
+@pytest.mark.usefixtures("shared_passes")
 @pytest.mark.parametrize(("make", "pooling"), [(tiny_checkpoints.bert, "mean"), (tiny_checkpoints.llama, "last")])
 def test_en01_a_short_text_beside_a_long_one_is_finite_in_half_precision(tmp_path, make, pooling):
     encoder = build_encoder(row(make(tmp_path), pooling=pooling), task="t", device="cpu", dtype="bfloat16")
@@ -176,6 +178,7 @@ def test_queries_may_be_cut_shorter_than_documents():
     assert [len(ids) for ids in seen] == [8, 64]
 
 
+@pytest.mark.usefixtures("shared_passes")
 def test_rows_stand_in_the_order_of_the_texts_whatever_their_lengths():
     texts = ["fever", "fever " * 40, "", "fever " * 7, "fever " * 40]
 
@@ -183,29 +186,18 @@ def test_rows_stand_in_the_order_of_the_texts_whatever_their_lengths():
     assert watched([]).encode_plain(texts)[:, 0].tolist() == [3.0, 42.0, 2.0, 9.0, 42.0]
 
 
-def test_the_same_list_of_texts_gives_the_same_bytes(encoder):
-    assert encoder.encode_plain(MIXED).tobytes() == encoder.encode_plain(MIXED).tobytes()
-
-
 def test_vectors_for_dot_products_keep_their_length():
     assert watched([]).encode_plain(["fever"])[0, 0] == 3.0
     assert np.linalg.norm(watched([], similarity="cosine").encode_plain(["fever"])) == pytest.approx(1)
 
 
-def test_running_out_of_memory_costs_time_and_no_vector():
-    sizes = []
-
+def test_a_text_that_does_not_fit_into_memory_is_named():
     def see(features):
         if features["input_ids"].numel() > 100:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        sizes.append(features["input_ids"].shape[0])
 
     network = tiny_checkpoints.watched_network(see, tiny_checkpoints.tokenizer())
-    encoder = TransformerEncoder(row("unused"), network, Prompts("", ""), 1000)
 
-    # 8 texts of 32 tokens are planned as one batch of 256 tokens. Three texts fit into 100 tokens.
-    assert encoder.encode_plain(["fever " * 30] * 8)[:, 0].tolist() == [32.0] * 8
-    assert sizes == [2, 2, 2, 2]
     with pytest.raises(DataError, match="position 1 "):
         TransformerEncoder(row("unused", max_length=200), network, Prompts("", ""), 1000).encode_plain(
             ["fever", "fever " * 150]

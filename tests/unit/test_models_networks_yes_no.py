@@ -63,6 +63,7 @@ def test_pairs_are_cut_to_what_the_model_has_positions_for(folder: Path):
     assert scorer(folder, max_length=4096).score_pairs(PAIRS) == pytest.approx(one_at_a_time(folder, 256), abs=1e-5)
 
 
+@pytest.mark.usefixtures("shared_passes")
 def test_a_score_does_not_depend_on_the_other_pairs(folder: Path):
     together = scorer(folder).score_pairs(PAIRS)
     alone = [scorer(folder).score_pairs([pair])[0] for pair in PAIRS]

@@ -7,7 +7,7 @@ from r2med_ray.reporting.page import render_page
 from r2med_ray.reporting.record import MissingRecord
 from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.tables import leaderboard_markdown, leaderboard_text
-from r2med_ray.types import Repairs
+from r2med_ray.types import Approximation, Repairs
 from tests.unit.reporting_records import ALPHA, BETA, FIRST, RESULTS, SECOND, record
 
 
@@ -153,3 +153,43 @@ def test_relevant_documents_that_were_left_out_for_their_id_are_a_warning_per_sy
     ]
     [note] = [note for note in reading_notes(record(results=results)) if note.startswith("first: ")]
     assert "documents left out because their id is the query's (3)" in note
+
+
+CLOSE = Approximation(
+    search="bge[HNSW32;efSearch=256]", recall=0.9965, num_sampled=100, depth=50, num_queries=876, num_short=0
+)
+FAR = Approximation(
+    search="bge[IVF64,Flat;nprobe=1]", recall=0.599, num_sampled=30, depth=100, num_queries=30, num_short=12
+)
+
+
+def test_an_approximate_search_that_is_far_from_exact_search_is_a_warning():
+    changed = record(results=(replace(RESULTS[0], approximations=(FAR,)), *RESULTS[1:]))
+
+    assert warnings(changed) == [
+        "first on Alpha: bge[IVF64,Flat;nprobe=1] finds 59.90 of the first 100 documents of exact search "
+        "(0-100, 30 queries); 12 of 30 rankings are shorter than those of exact search."
+    ]
+
+
+def test_short_rankings_are_a_warning_though_recall_is_high():
+    assert len(warnings(record(results=(replace(RESULTS[0], approximations=(replace(CLOSE, num_short=1),)),)))) == 2
+
+
+def test_an_approximate_search_that_is_close_to_exact_search_is_a_note():
+    changed = record(results=(replace(RESULTS[0], approximations=(CLOSE,)), *RESULTS[1:]))
+
+    assert warnings(changed) == []
+    assert (
+        "first on Alpha: bge[HNSW32;efSearch=256] finds 99.65 of the first 50 documents of exact search "
+        "(0-100, 100 queries); 0 of 876 rankings are shorter than those of exact search."
+    ) in reading_notes(changed)
+
+
+def test_rankings_that_are_shorter_than_asked_for_are_counted_for_every_system():
+    results = (replace(RESULTS[0], num_short=2), replace(RESULTS[1], num_short=1), *RESULTS[2:])
+
+    assert any(
+        "first: " in note and "queries with fewer documents than asked for (3)" in note
+        for note in reading_notes(record(results=results))
+    )

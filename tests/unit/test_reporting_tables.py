@@ -7,7 +7,7 @@ from dataclasses import replace
 from r2med_ray.reporting.run_details import result_columns
 from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.tables import leaderboard_csv, leaderboard_markdown, leaderboard_text
-from r2med_ray.types import Repairs
+from r2med_ray.types import Approximation, Repairs
 from tests.unit.reporting_records import ALPHA, BETA, FIRST, RESULTS, SECOND, record
 
 
@@ -79,6 +79,28 @@ def test_queries_with_repaired_answers_have_a_column_where_there_are_any():
     assert "| first | **87.50** | **75.00** | **100.00** | 0 | 2 | 2 |" in text
     (column,) = [column for column in result_columns(summary.record) if column.title == "Repaired"]
     assert list(column.values) == [1, 1, 0, 0]
+
+
+def test_the_recall_of_an_approximate_index_stands_beside_its_system():
+    found = Approximation(search="m[IVF64]", recall=0.9, num_sampled=2, depth=9, num_queries=2, num_short=1)
+    near = replace(RESULTS[0], approximations=(found, replace(found, recall=0.8)), num_short=1)
+    other = replace(RESULTS[1], approximations=(replace(found, recall=0.85),))
+    summary = summarise(record(results=[near, other, *RESULTS[2:]]))
+
+    # The lowest of 0.9, 0.8 and 0.85. The other system's search is exact.
+    text = leaderboard_markdown(summary)
+    assert "| System | Mean | Alpha | Beta | Index recall | Unanswered | Flagged |" in text
+    assert "| first | **87.50** | **75.00** | **100.00** | 80.00 | 0 | 2 |" in text
+    assert "| second | 12.50 | 25.00 | 0.00 | – | 1 | 0 |" in text
+    rows = list(csv.DictReader(io.StringIO(leaderboard_csv(summary))))
+    assert [row["Index recall (0-100)"] for row in rows] == ["80.00", ""]
+    columns = {column.title: column.values for column in result_columns(summary.record)}
+    assert columns["Index recall"] == [0.8, 0.85, None, None]
+    assert columns["Short"] == [1, 0, 0, 0]
+
+
+def test_no_column_says_that_every_search_is_exact():
+    assert "Index recall" not in leaderboard_csv(summarise(record())) + leaderboard_markdown(summarise(record()))
 
 
 def test_text_ends_with_what_a_reader_must_know():

@@ -11,7 +11,7 @@ from r2med_ray.evaluation.trec import read_qrels, read_run
 from r2med_ray.reporting.record import MissingRecord
 from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.write import load_results, write_report
-from r2med_ray.types import Repairs
+from r2med_ray.types import Approximation, Repairs
 from tests.unit.reporting_records import ALPHA, BETA, FIRST, RESULTS, SECOND, files, record, result, run
 
 
@@ -99,7 +99,9 @@ def test_the_same_results_give_the_same_bytes_whenever_they_were_made(tmp_path):
 def test_what_is_written_reads_back_and_writes_the_same_bytes(tmp_path):
     flagged = replace(FIRST, compat="r2med", published_key={"retriever": "bm25"}, settings={"k1": 0.9})
     repaired = replace(RESULTS[0], repairs=Repairs(rules={"q1": {"id missing": 2}}, unreadable={"q2": {"empty": 1}}))
-    written = record(systems=[flagged, SECOND], results=[repaired, *RESULTS[1:]], baseline="second")
+    found = Approximation(search="m[IVF64]", recall=0.9, num_sampled=2, depth=9, num_queries=2, num_short=1)
+    near = replace(RESULTS[1], approximations=(found,), num_short=1)
+    written = record(systems=[flagged, SECOND], results=[repaired, near, *RESULTS[2:]], baseline="second")
     output = write_report(summarise(written), tmp_path / "first")
 
     loaded = load_results(output)

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from r2med_ray.cuts import Side
 from r2med_ray.models.catalog import sources
+from r2med_ray.models.catalog.devices import pass_inputs
 from r2med_ray.models.catalog.needs import Needs, Source
 from r2med_ray.models.catalog.row import Row, length_cell, library_versions, prompts_cell, revision_cell
 
@@ -70,6 +71,7 @@ class CheckpointRow(Row):
         return {
             "model": sources.identity(self.model, self.revision),
             **self.loading_inputs(),
+            **pass_inputs(device),
             "dtype": self.resolved_dtype(device),
             "libraries": library_versions(),
             **{name: self.side_inputs(name) for name in SIDES if side in (None, name)},

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from r2med_ray.cuts import Side
 from r2med_ray.models.catalog import sources
+from r2med_ray.models.catalog.devices import pass_inputs
 from r2med_ray.models.catalog.needs import Needs, Source
 from r2med_ray.models.catalog.own_class import OwnClassRow
 from r2med_ray.models.catalog.row import length_cell, library_versions, prompts_cell, revision_cell
@@ -175,8 +176,8 @@ class EncoderRow(OwnClassRow):
         }
         return {
             **self.model_dump(include=_VECTOR_KEYS),
-            **self.class_inputs(),
             **self.loading_inputs(),
+            **(self.class_inputs() or pass_inputs(device)),
             "dtype": self.resolved_dtype(device),
             "libraries": library_versions(),
             **{

@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from r2med_ray.models.catalog import sources
-from r2med_ray.models.catalog.devices import Dtype, best_device
+from r2med_ray.models.catalog.devices import Dtype, best_device, pass_inputs
 from r2med_ray.models.catalog.needs import Needs, Source
 from r2med_ray.models.catalog.own_class import OwnClassRow
 from r2med_ray.models.catalog.row import library_versions, prompts_cell, revision_cell
@@ -160,8 +160,8 @@ class RerankerRow(OwnClassRow):
             "kind": self.kind,
             "max_length": self.max_length,
             "score_class": self.score_class,
-            **self.class_inputs(),
             **self.loading_inputs(),
+            **(self.class_inputs() or pass_inputs(device)),
             "dtype": self.resolved_dtype(device),
             "libraries": library_versions(),
         }

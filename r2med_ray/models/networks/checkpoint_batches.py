@@ -24,7 +24,8 @@ Take: TypeAlias = Callable[[list[int], Mapping[str, Any]], None]
 
 
 class CheckpointBatches:
-    """Runs texts through a checkpoint. The same texts give the same micro-batches.
+    """Runs texts through a checkpoint. On a CPU each text goes alone; elsewhere the same texts give the same
+    micro-batches.
 
     Args:
         row: how the checkpoint is used.

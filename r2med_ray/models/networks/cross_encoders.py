@@ -31,7 +31,7 @@ class CrossEncoderScorer:
     Args:
         row: how the checkpoint is used. `max_length` is lowered to what tokenizer and positions allow.
         device: `cpu`, `cuda`, ...
-        token_budget: most padded tokens of a forward pass; a CPU takes no more than `devices.CPU_TOKENS`.
+        token_budget: most padded tokens of a forward pass; on a CPU a pair is a pass of its own.
 
     Raises:
         ConfigError: the checkpoint has several classes, and the row doesn't say which one is the score; or see

@@ -1,4 +1,4 @@
-"""Encoders: networks that turn texts into vectors, in micro-batches of a token budget.
+"""Encoders: networks that turn texts into vectors, each text alone on a CPU, in micro-batches on a GPU.
 
 Shape letters: Q queries, B texts of a call, D embedding size, T tokens of one text.
 """
@@ -19,8 +19,8 @@ from r2med_ray.types import Document, FloatMatrix
 class TransformerEncoder:
     """Embeds texts with one checkpoint, or with one for queries and one for documents.
 
-    Texts are tokenised once and grouped by length. With the same number of threads, the same list of texts gives the
-    same bytes. In another list, a text's vector may differ in the last bits.
+    Texts are tokenised once. On a CPU, a vector depends on its text alone, to the last bit. On a GPU, texts are
+    grouped by length, and the same list of texts gives the same bytes; in another list, the last bits may differ.
 
     Args:
         row: how the checkpoint is used.
@@ -152,7 +152,7 @@ def build_encoder(
         task: name of the task, which may have an instruction of its own.
         device: `cpu`, `cuda`, `cuda:1`, ..., or `auto`.
         dtype: overrides the row's dtype; None keeps the row's.
-        token_budget: most padded tokens of a forward pass; a CPU takes no more than `devices.CPU_TOKENS`.
+        token_budget: most padded tokens of a forward pass; on a CPU a text is a pass of its own.
 
     Raises:
         ConfigError, DataError: see `load_encoder`.

@@ -1,5 +1,11 @@
 """Decides by token counts which texts go through a model together, and splits micro-batches that don't fit.
 
+On a CPU, each text goes through the model alone (`devices.ALONE`). So on one kind of CPU, with one version of the
+libraries and one number of threads, a vector or a score depends on its text or pair alone, to the last bit. It does
+not depend on the other texts of a call, on their order, on the shard or on the number of workers. On a GPU, texts of
+a micro-batch share matrix products, and the last bits of a vector may depend on the other texts. There, the same list
+of texts gives the same micro-batches.
+
 Shape letters: B texts of a micro-batch, T tokens of its longest text, N texts of all, D embedding size.
 """
 

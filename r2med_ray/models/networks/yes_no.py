@@ -32,7 +32,7 @@ class YesNoScorer:
         row: how the checkpoint is used. A pair is cut to `max_length` by `pair_cuts.cut_pair`. Prefix, prompts and
             suffix are kept whole.
         device: `cpu`, `cuda`, ...
-        token_budget: most padded tokens of a forward pass; a CPU takes no more than `devices.CPU_TOKENS`.
+        token_budget: most padded tokens of a forward pass; on a CPU a pair is a pass of its own.
 
     Raises:
         ConfigError: an answer is not one token of the vocabulary, the texts around a pair leave no room for it, or

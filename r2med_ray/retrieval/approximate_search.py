@@ -1,0 +1,57 @@
+"""What an approximate search misses, measured on a sample of queries against exact search over the same vectors."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+from r2med_ray.demands import Find
+from r2med_ray.types import Approximation, Query, Run
+
+SAMPLE = 100
+"""Most queries that are searched for exactly, too."""
+
+SEED = 42
+
+
+def exact_find(find: Find) -> Find | None:
+    """Return an approximate search as an exact one, for a sample of its queries; None for a search that is exact."""
+    first_stage = find.first_stage
+    if first_stage.work == "nothing" or first_stage.exact is None:
+        return None
+    return replace(find, first_stage=first_stage.exact, queries=sample_of(find.queries))
+
+
+def sample_of(queries: Sequence[Query]) -> tuple[Query, ...]:
+    """Return at most `SAMPLE` queries, in their order. The same ids in any order give the same sample."""
+    ids = sorted(query.query_id for query in queries)
+    chosen = set(random.Random(SEED).sample(ids, min(SAMPLE, len(ids))))
+    return tuple(query for query in queries if query.query_id in chosen)
+
+
+def approximation(find: Find, found: Run, exact: Run) -> Approximation:
+    """Return what an approximate search missed.
+
+    Args:
+        find: the approximate search.
+        found: its run.
+        exact: the run of its `exact_find`.
+    """
+    expected = sum(map(len, exact.rankings.values()))
+    hits = sum(
+        len({hit.doc_id for hit in ranking} & {hit.doc_id for hit in found.rankings[query_id]})
+        for query_id, ranking in exact.rankings.items()
+    )
+    return Approximation(
+        search=find.first_stage.label,
+        recall=hits / expected if expected else 1.0,
+        num_sampled=len(exact.rankings),
+        depth=find.k,
+        num_queries=len(find.queries),
+        num_short=sum(len(found.rankings[query.query_id]) < _full_length(find, query) for query in find.queries),
+    )
+
+
+def _full_length(find: Find, query: Query) -> int:
+    """Return how many documents exact search finds at least: k, or all that the query doesn't exclude."""
+    left_out = len(query.excluded) + find.first_stage.drop_identical_ids
+    return min(find.k, find.task.corpus.num_documents - left_out)

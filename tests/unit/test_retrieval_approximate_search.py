@@ -1,0 +1,143 @@
+"""What an approximate search missed, counted by hand."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from r2med_ray.demands import Demand, Expect, Find
+from r2med_ray.pipeline import Ranked, rank
+from r2med_ray.retrieval.approximate_search import SAMPLE, approximation, exact_find, sample_of
+from r2med_ray.settings.config_files import parse_config
+from r2med_ray.systems import ResolvedSystem, resolve
+from r2med_ray.types import Approximation, Corpus, CorpusShard, Query, Run, ScoredDoc, Task
+from tests.fakes import answer
+
+INDEX = "IVF4,Flat;nprobe=1"
+MINILM = "all-MiniLM-L6-v2"
+QUERIES = (
+    Query(query_id="q1", text="cat"),
+    Query(query_id="q2", text="dog"),
+    Query(query_id="q3", text="bird", excluded=frozenset({"a", "b"})),
+)
+TASK = Task(
+    name="tiny",
+    suite="tiny",
+    revision="1",
+    corpus=Corpus(key="c", digest="d", shards=(CorpusShard(index=0, path="p", start_row=0, num_rows=4, digest="s"),)),
+    queries=QUERIES,
+    qrels={},
+    folder="",
+)
+
+
+def system(*retrievers: Any, depth: int = 3, **parts: Any) -> ResolvedSystem:
+    named = {"retrievers": list(retrievers), "fusion": {}} if len(retrievers) > 1 else {"retriever": retrievers[0]}
+    values = {"name": "x", "tasks": ["Demo-Posts"], "depth": depth, "systems": [{"name": "s", **named, **parts}]}
+    return resolve(parse_config(values)).systems[0]
+
+
+def run(**rankings: str) -> Run:
+    """Return a run made from texts such as `ab`, whose letters are documents."""
+    return Run(
+        tag="t",
+        rankings={
+            query_id: tuple(ScoredDoc(doc_id, -place) for place, doc_id in enumerate(doc_ids))
+            for query_id, doc_ids in rankings.items()
+        },
+    )
+
+
+def find(index: str = INDEX, k: int = 3) -> Find:
+    return Find(
+        task=TASK, first_stage=system({"model": MINILM, "index": index}).first_stages[0], queries=QUERIES, k=k
+    )
+
+
+def test_recall_is_the_share_of_what_exact_search_finds() -> None:
+    found = approximation(find(), run(q1="abx", q2="d", q3="cd"), run(q1="abc", q2="abd", q3="cd"))
+
+    # q1 has 2 of 3 documents, q2 has 1 of 3, q3 has both of 2. q2 alone is shorter than exact search makes it: q3
+    # excludes 2 of the corpus's 4 documents.
+    assert found == Approximation(
+        search=f"{MINILM}[{INDEX}]", recall=5 / 8, num_sampled=3, depth=3, num_queries=3, num_short=1
+    )
+
+
+def test_all_queries_are_counted_though_a_sample_is_compared() -> None:
+    found = approximation(find(k=1), run(q1="", q2="d", q3="c"), run(q2="a"))
+
+    assert (found.recall, found.num_sampled, found.num_short) == (0.0, 1, 1)
+
+
+def test_nothing_to_find_is_found() -> None:
+    assert approximation(find(), run(q1="", q2="", q3=""), run(q1="", q2="", q3="")).recall == 1.0
+
+
+def test_the_sample_depends_on_the_ids_alone_and_keeps_the_order() -> None:
+    queries = [Query(query_id=f"q{number:03}", text=str(number)) for number in range(250)]
+    sample = sample_of(queries)
+
+    assert len(set(sample)) == SAMPLE
+    assert [query.query_id for query in sample] == sorted(query.query_id for query in sample)
+    assert set(sample_of(queries[::-1])) == set(sample)
+    assert sample_of(QUERIES) == QUERIES
+
+
+@pytest.mark.parametrize("retriever", [MINILM, "bm25", {"candidates": "bm25"}, {"model": MINILM, "index": "Flat"}])
+def test_an_exact_search_is_not_checked(retriever: Any) -> None:
+    exact = Find(task=TASK, first_stage=system(retriever).first_stages[0], queries=QUERIES, k=3)
+
+    assert exact_find(exact) is None
+
+
+def test_the_exact_search_differs_by_its_index_alone() -> None:
+    approximate = system({"model": MINILM, "index": INDEX, "max_length": 99}).first_stages[0]
+    exact = exact_find(replace(find(), first_stage=approximate))
+
+    assert exact == replace(find(), first_stage=system({"model": MINILM, "max_length": 99}).first_stages[0])
+
+
+def ranked(parts: ResolvedSystem, runs: Mapping[str, Run]) -> tuple[Ranked, list[Demand]]:
+    """Drive the flow. A search finds the run of its first stage, for the queries that are asked."""
+
+    def found(demand: Find) -> Run:
+        rankings = runs[demand.first_stage.label].rankings
+        return Run(tag="t", rankings={query.query_id: rankings[query.query_id] for query in demand.queries})
+
+    return answer(rank(TASK, parts), {Find: found, Expect: lambda _: None})
+
+
+def labels(demands: Sequence[Demand]) -> list[str]:
+    return [demand.first_stage.label for demand in demands if isinstance(demand, Find)]
+
+
+def test_a_system_says_what_its_approximate_search_missed() -> None:
+    near, exact = run(q1="abx", q2="d", q3="cd"), run(q1="abc", q2="abd", q3="cd")
+    result, demands = ranked(system({"model": MINILM, "index": INDEX}), {f"{MINILM}[{INDEX}]": near, MINILM: exact})
+
+    assert labels(demands) == [f"{MINILM}[{INDEX}]", MINILM]
+    assert result.run.rankings == near.rankings
+    assert [found.recall for found in result.approximations] == [5 / 8]
+
+
+def test_only_the_approximate_part_of_a_fusion_is_checked() -> None:
+    near, exact = run(q1="ab", q2="ab", q3="cd"), run(q1="cd", q2="ab", q3="cd")
+    parts = system("bm25", {"model": MINILM, "index": INDEX}, depth=2)
+    result, demands = ranked(parts, {"bm25": near, f"{MINILM}[{INDEX}]": near, MINILM: exact})
+
+    assert labels(demands) == ["bm25", f"{MINILM}[{INDEX}]", MINILM]
+    # q1 has none of 2 documents, q2 and q3 have both of 2: 4 / 6.
+    assert [found.recall for found in result.approximations] == pytest.approx([4 / 6])
+
+
+def test_an_exact_system_asks_for_nothing_more() -> None:
+    result, demands = ranked(system(MINILM), {MINILM: run(q1="ab", q2="ab", q3="cd")})
+
+    assert labels(demands) == [MINILM]
+    assert result.approximations == ()
+
+
+def test_search_parameters_are_part_of_the_name() -> None:
+    assert system({"model": MINILM, "index": "IVF64,Flat"}).describe() == f"{MINILM}[IVF64,Flat;nprobe=32]"
