@@ -75,6 +75,7 @@ def run_job(
         name=config.name,
         ask_for_models=config.when_missing == "skip",
         only_to_plan=dry_run,
+        cluster=config.cluster,
     ) as bench:
         print(make_plan(benchmark, bench.store, bench.runner).text())  # noqa: T201
         if dry_run:

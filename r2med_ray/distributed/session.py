@@ -15,7 +15,7 @@ from ray._private.services import canonicalize_bootstrap_address
 from ray.exceptions import AuthenticationError
 
 from r2med_ray.errors import CapacityError, ConfigError
-from r2med_ray.settings.pools import ClusterCapacity
+from r2med_ray.settings.pools import ClusterCapacity, Node
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,9 @@ LISTENS_WITHIN_S = 10.0
 
 
 @contextlib.contextmanager
-def connect(address: str = "auto", *, num_cpus: int | None = None) -> Iterator[ClusterCapacity]:
+def connect(
+    address: str = "auto", *, num_cpus: int | None = None, only_to_plan: bool = False
+) -> Iterator[ClusterCapacity]:
     """Connect to a cluster for the length of a `with` block.
 
     Args:
@@ -39,6 +41,7 @@ def connect(address: str = "auto", *, num_cpus: int | None = None) -> Iterator[C
             that RAY_ADDRESS names, as it does inside `ray job submit`, and starts a local one where it names none.
             A cluster that merely happens to run on this machine is never joined.
         num_cpus: logical CPUs of a cluster that is started here.
+        only_to_plan: whether a cluster that would start here is only imagined. Its capacity is what Ray would count.
 
     A connection that the process already has is used and left as it is. Ray's loggers are turned down to `SHOWN`.
 
@@ -49,8 +52,11 @@ def connect(address: str = "auto", *, num_cpus: int | None = None) -> Iterator[C
     for name, level in SHOWN.items():
         logging.getLogger(name).setLevel(level)
     already_connected = ray.is_initialized()
-    target = _target(address)
-    started_here = starts_here(address)
+    target = address if address != "auto" else os.environ.get("RAY_ADDRESS") or "local"
+    started_here = not already_connected and target == "local"
+    if started_here and only_to_plan:
+        yield _capacity_of([ResourceAndLabelSpec().resolve(is_head=True).to_resource_dict()])  # type: ignore[no-untyped-call]
+        return
     if started_here:
         # A token of its own: Ray would otherwise create or reuse the one that all clusters of this user share.
         if "RAY_AUTH_TOKEN_PATH" not in os.environ:
@@ -61,7 +67,7 @@ def connect(address: str = "auto", *, num_cpus: int | None = None) -> Iterator[C
         with said_plainly(target):
             _require_listener(target)
             ray.init(address=target)
-    capacity = _capacity()
+    capacity = capacity_now()
     origin = "started for this job" if started_here else "joined"
     logger.info("Ray %s, %s: %s", ray.__version__, origin, capacity.describe())
     try:
@@ -69,21 +75,6 @@ def connect(address: str = "auto", *, num_cpus: int | None = None) -> Iterator[C
     finally:
         if not already_connected:
             ray.shutdown()
-
-
-def starts_here(address: str) -> bool:
-    """Say whether `connect` would start a cluster on this machine."""
-    return not ray.is_initialized() and _target(address) == "local"
-
-
-def capacity_of_this_machine() -> ClusterCapacity:
-    """Return what a cluster that starts here would have, as Ray counts it, without starting one."""
-    node = ResourceAndLabelSpec().resolve(is_head=True).to_resource_dict()  # type: ignore[no-untyped-call]
-    return _capacity_of([node])
-
-
-def _target(address: str) -> str:
-    return address if address != "auto" else os.environ.get("RAY_ADDRESS") or "local"
 
 
 @contextlib.contextmanager
@@ -145,18 +136,17 @@ def _no_cluster(address: str | None, error: Exception) -> CapacityError | Config
     )
 
 
-def _capacity() -> ClusterCapacity:
+def capacity_now() -> ClusterCapacity:
+    """Return what the cluster that this process is connected to has now."""
     nodes = ray.nodes()  # type: ignore[no-untyped-call]
     return _capacity_of([node["Resources"] for node in nodes if node["Alive"]])
 
 
 def _capacity_of(nodes: Sequence[Mapping[str, float]]) -> ClusterCapacity:
     return ClusterCapacity(
-        num_nodes=len(nodes),
-        cpus=sum(node.get("CPU", 0.0) for node in nodes),
-        gpus=sum(node.get("GPU", 0.0) for node in nodes),
-        cpus_of_largest_node=max(node.get("CPU", 0.0) for node in nodes),
-        memory_gb_of_largest_node=max(_memory_gb(node) for node in nodes),
+        nodes=tuple(
+            Node(cpus=node.get("CPU", 0.0), gpus=node.get("GPU", 0.0), memory_gb=_memory_gb(node)) for node in nodes
+        )
     )
 
 

@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from r2med_ray.settings.own_measure import OwnMeasureConfig
 from r2med_ray.settings.registry import nearest
-from r2med_ray.settings.resources import Frozen, ResourcesConfig
+from r2med_ray.settings.resources import ClusterConfig, Frozen, ResourcesConfig
 from r2med_ray.settings.retriever import RetrieverConfig, RetrieverField
 from r2med_ray.types import Combine, Compat, OnBadDocument
 
@@ -213,6 +213,9 @@ class BenchmarkConfig(Frozen):
 
     depth: int = Field(default=100, ge=1)
     """Documents kept per query."""
+
+    cluster: ClusterConfig | None = None
+    """The nodes that the cluster may have. If left out, a job is sized by the nodes that are there when it starts."""
 
     compat: Compat = "none"
     ignore_identical_ids: bool | None = None

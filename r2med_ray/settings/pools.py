@@ -7,20 +7,65 @@ CPUS_FOR_READING = 0.5
 """CPUs that a pool leaves free. Ray Data reads with tasks; if actors held every CPU, these tasks would wait for ever
 (ray issue 44687)."""
 
+_ROUNDING = 1e-9
+"""Sums of fractions such as 0.1 fall short of a whole number by less than this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """What one machine of a cluster has."""
+
+    cpus: float
+    gpus: float = 0.0
+    memory_gb: float | None = None
+    """GB; None if it is not known."""
+
+    def places(self, cpus: float, gpus: float) -> int:
+        """Return how many actors fit that reserve so much each. At least one of the two numbers is above 0."""
+        of_each = [(self.cpus, cpus), (self.gpus, gpus)]
+        return min(math.floor(there / wanted + _ROUNDING) for there, wanted in of_each if wanted)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterCapacity:
-    """What a cluster has."""
+    """What a cluster has, or what it can become."""
 
-    num_nodes: int
-    cpus: float
-    gpus: float
-    cpus_of_largest_node: float
-    memory_gb_of_largest_node: float | None = None
-    """GB; None if it is not known."""
+    nodes: tuple[Node, ...]
+    grows: bool = False
+    """Whether these are the nodes that the cluster can have, and not those that it has."""
+
+    @property
+    def num_nodes(self) -> int:
+        return len(self.nodes)
+
+    @property
+    def cpus(self) -> float:
+        return sum(node.cpus for node in self.nodes)
+
+    @property
+    def gpus(self) -> float:
+        return sum(node.gpus for node in self.nodes)
+
+    @property
+    def memory_gb_of_largest_node(self) -> float | None:
+        """GB; None if it is not known of any node."""
+        return max((node.memory_gb for node in self.nodes if node.memory_gb is not None), default=None)
+
+    def most_cpus(self, gpus: float = 0.0) -> float:
+        """Return the CPUs of the largest node among those with at least so many GPUs; 0 if there is none."""
+        return max((node.cpus for node in self.nodes if node.gpus >= gpus), default=0.0)
+
+    def most_gpus(self) -> float:
+        """Return the GPUs of the node with the most."""
+        return max((node.gpus for node in self.nodes), default=0.0)
+
+    def places(self, cpus: float, gpus: float) -> int:
+        """Return how many actors fit on all nodes. An actor is on one node."""
+        return sum(node.places(cpus, gpus) for node in self.nodes)
 
     def describe(self) -> str:
-        return f"{self.num_nodes} node(s), {self.cpus:g} CPUs, {self.gpus:g} GPUs"
+        upper = "up to " if self.grows else ""
+        return f"{upper}{self.num_nodes} node(s), {self.cpus:g} CPUs, {self.gpus:g} GPUs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

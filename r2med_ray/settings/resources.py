@@ -13,6 +13,26 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
+class NodeShape(Frozen):
+    """Machines of one kind that a cluster may have."""
+
+    cpus: float = Field(ge=0)
+    gpus: float = Field(default=0.0, ge=0)
+    memory_gb: float | None = Field(default=None, gt=0)
+    max: int = Field(default=1, ge=1)
+    """The most machines of this kind."""
+
+
+class ClusterConfig(Frozen):
+    """What a cluster that grows can become. Ray doesn't know it, so a job can't be sized by it unless it is said."""
+
+    nodes: tuple[NodeShape, ...] = Field(min_length=1)
+    """All machines that the cluster may have, the head included if it has CPUs."""
+
+    wait_s: float = Field(default=1800.0, gt=0)
+    """Seconds that a stage waits for the machines that it needs."""
+
+
 class EncodeResources(Frozen):
     """The actors that hold an encoder."""
 

@@ -9,7 +9,7 @@ The jobs, the command line and the adapter to mteb use nothing else. What was ma
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,7 +26,7 @@ from r2med_ray.pipeline import Ranked, measure, rank
 from r2med_ray.reranking.heads import head_ids, rerank
 from r2med_ray.reranking.pair_reranking import PairReranker
 from r2med_ray.settings.config_files import parse_config
-from r2med_ray.settings.resources import ResourcesConfig
+from r2med_ray.settings.resources import ClusterConfig, ResourcesConfig
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import Defaults, Names, ResolvedSystem
 from r2med_ray.types import Document, Qrels, Query, Run, Task
@@ -236,6 +236,7 @@ def open_workbench(
     name: str = "workbench",
     ask_for_models: bool = False,
     only_to_plan: bool = False,
+    cluster: ClusterConfig | None = None,
 ) -> Iterator[Workbench]:
     """Open a workbench for the length of a `with` block.
 
@@ -249,7 +250,8 @@ def open_workbench(
         name: is part of the names of the applications that it serves.
         ask_for_models: whether each model is checked before it has to work, so that a part that can't have it ends
             alone. Without that, a worker finds out what a model lacks, which ends all parts.
-        only_to_plan: whether nothing will have to work. A cluster that would start here isn't started then.
+        only_to_plan: whether nothing will have to work; then no cluster is started.
+        cluster: what a cluster that grows can become; if left out, work is sized by the nodes that are there.
 
     Raises:
         CapacityError: a stage asks for more than the cluster has.
@@ -257,19 +259,20 @@ def open_workbench(
     """
     resources = resources or ResourcesConfig()
     names = names or Names.load(Path(models) if models else None)
-    kept = ArtifactStore(str(store))
-    worklog = Worklog()
+    kept, worklog = ArtifactStore(str(store)), Worklog()
     if address is None:
         from r2med_ray.workbench.local_runner import LocalRunner
 
         yield Workbench(kept, LocalRunner(names.catalog, kept, resources, worklog), names, worklog, resources)
         return
-    from r2med_ray.distributed.session import capacity_of_this_machine, connect, starts_here
+    from r2med_ray.distributed.growing import given_back
+    from r2med_ray.distributed.session import connect
     from r2med_ray.workbench.on_cluster import ClusterRunner
 
-    is_imagined = only_to_plan and starts_here(address)
-    with nullcontext(capacity_of_this_machine()) if is_imagined else connect(address) as capacity:
-        runner = ClusterRunner(name, names.catalog, kept, resources, capacity, worklog, ask_for_models=ask_for_models)
+    with connect(address, only_to_plan=only_to_plan) as capacity, given_back(cluster):
+        runner = ClusterRunner(
+            name, names.catalog, kept, resources, capacity, worklog, ask_for_models=ask_for_models, cluster=cluster
+        )
         yield Workbench(kept, runner, names, worklog, resources)
 
 

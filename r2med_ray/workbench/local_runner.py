@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from r2med_ray.chat import LanguageModel, TextGenerator
 from r2med_ray.errors import NotAtHand, StageError
-from r2med_ray.first_stage import Computing, ShardedFirstStage
+from r2med_ray.first_stage import Computing, FirstStage, ShardedFirstStage
 from r2med_ray.first_stages.blame import NOT_OF_ONE_ITEM, blame, failing, in_words, said_of
 from r2med_ray.first_stages.making import note_first_failure
 from r2med_ray.first_stages.preparation import STAGES, Corpora, Questions
@@ -60,7 +60,9 @@ class LocalRunner:
     def describe(self) -> str:
         return "this process, which does one thing after the other"
 
-    def reservations(self, models: Iterable[LanguageModel]) -> Iterator[str]:
+    def reservations(
+        self, first_stages: Iterable[FirstStage], scorers: Iterable[Scorer], models: Iterable[LanguageModel]
+    ) -> Iterator[str]:
         yield from ()
 
     def preparing(self, first_stage: ShardedFirstStage) -> Need:

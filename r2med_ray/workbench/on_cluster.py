@@ -8,10 +8,11 @@ from functools import partial
 from typing import Any
 
 from r2med_ray.chat import LanguageModel, TextGenerator
+from r2med_ray.distributed.growing import capacity_of, wait_for_nodes
 from r2med_ray.distributed.preparing import pool_for, prepare_queries, prepare_shards
 from r2med_ray.distributed.searching import ShardedRetriever, open_index
 from r2med_ray.errors import CapacityError, NotAtHand
-from r2med_ray.first_stage import Computing, ShardedFirstStage
+from r2med_ray.first_stage import Computing, FirstStage, ShardedFirstStage
 from r2med_ray.first_stages.preparation import STAGES, Corpora, Questions
 from r2med_ray.models.at_hand import ModelsAtHand, gpu_memory_gb
 from r2med_ray.models.catalog.devices import prepare_worker
@@ -29,13 +30,13 @@ from r2med_ray.serving.llm_app import Engine
 from r2med_ray.serving.reranker_app import serve_pair_scorer
 from r2med_ray.serving.serve_session import application_name, start_serve
 from r2med_ray.settings.pools import CPUS_FOR_READING, CPUS_OF_AN_INGRESS, ClusterCapacity, Pool
-from r2med_ray.settings.resources import ResourcesConfig
+from r2med_ray.settings.resources import ClusterConfig, ResourcesConfig
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import fingerprint
 from r2med_ray.types import Reranking, Task
 from r2med_ray.workbench.catalog_rows import language_model_row, reranker_row
 from r2med_ray.workbench.ledger import Need
-from r2med_ray.workbench.sizing import require_language_model, size_pools
+from r2med_ray.workbench.sizing import require_language_model, require_reranker, size_pools
 from r2med_ray.workbench.worklog import Worklog
 
 
@@ -50,6 +51,7 @@ class ClusterRunner:
         capacity: what the cluster has.
         worklog: gets what was done.
         ask_for_models: whether each model is checked before it has to work. If not, a worker finds out what it lacks.
+        cluster: what a cluster that grows can become; it takes the place of `capacity`.
 
     Raises:
         CapacityError: a stage asks for more than the cluster has.
@@ -65,8 +67,11 @@ class ClusterRunner:
         worklog: Worklog,
         *,
         ask_for_models: bool = False,
+        cluster: ClusterConfig | None = None,
     ) -> None:
         self.stop = threading.Event()
+        self._grows = cluster
+        capacity = capacity_of(cluster) if cluster else capacity
         self.capacity = Need(cpus=capacity.cpus, gpus=capacity.gpus)
         self.pools = size_pools(resources, capacity)
         self._name = name
@@ -86,8 +91,19 @@ class ClusterRunner:
     def describe(self) -> str:
         return self._cluster.describe()
 
-    def reservations(self, models: Iterable[LanguageModel]) -> Iterator[str]:
-        for name in ("encode", "tokenize", "search", "rerank"):
+    def reservations(
+        self, first_stages: Iterable[FirstStage], scorers: Iterable[Scorer], models: Iterable[LanguageModel]
+    ) -> Iterator[str]:
+        work = {first_stage.work for first_stage in first_stages}
+        is_used = {
+            "encode": bool(work & {"encode", "ask a service"}),
+            "tokenize": "tokenize" in work,
+            "search": bool(work - {"nothing"}),
+            "rerank": any(True for _ in scorers),
+        }
+        if is_used["rerank"]:
+            require_reranker(self.pools, self._cluster)
+        for name in (name for name, used in is_used.items() if used):
             pool: Pool = getattr(self.pools, name)
             yield f"{name:9} {pool.describe()}"
         pool = self.pools.language_model
@@ -128,6 +144,8 @@ class ClusterRunner:
     def require(self, row: object) -> None:
         if self._models:
             self._models.require(row)
+        if isinstance(row, RerankerRow):
+            require_reranker(self.pools, self._cluster)
         if isinstance(row, LanguageModelRow) and row.is_served:
             require_fit(row, memory_gb=self._memory_gb_of_engine)
             self._require_room(row)
@@ -136,6 +154,7 @@ class ClusterRunner:
         if not corpora:
             return
         first_stage = corpora[0][1]
+        self._wait_for_nodes("preparing a corpus", replace(self._pool(first_stage), actors=1), CPUS_FOR_READING)
         report = prepare_shards(
             self._store,
             corpora,
@@ -150,15 +169,19 @@ class ClusterRunner:
         if not sets:
             return
         first_stage = sets[0].first_stage
+        self._wait_for_nodes("preparing queries", replace(self._pool(first_stage), actors=1))
         report = prepare_queries(self._store, sets, self._computing(first_stage), self._pool(first_stage))
         if report is not None:
             self._worklog.note("encode queries", first_stage.label, report, first_stage.cost)
 
     def open_index(self, task: Task, first_stage: ShardedFirstStage) -> ShardedRetriever[Any]:
+        actors = min(self.pools.search.actors, len(task.corpus.shards))
+        self._wait_for_nodes(f"the index of {task.name}", replace(self.pools.search, actors=actors))
         return open_index(self._store, task, first_stage, self.device, self.pools.search)
 
     def start_scorer(self, scorer: Scorer) -> "ServedScorer":
         row, resources, pool = reranker_row(scorer), self._resources.rerank, self.pools.rerank
+        self._wait_for_nodes(f"reranker {row.name}", pool)
         name = application_name(self._name, row.name, fingerprint(row.model_dump(mode="json")))
         build = partial(_build_scorer, row, self._catalog, pool.device, resources.token_budget, pool.threads)
         start_serve(http=self._serves_models, host=self._host, port=self._port)
@@ -171,10 +194,17 @@ class ClusterRunner:
         if not row.is_served:
             return Model(None, stack, self.stop)
         self._require_room(row)
+        engine = self._engine(row)
+        workers = Pool(actors=engine.min_workers, cpus=engine.cpus, gpus=engine.gpus)
+        self._wait_for_nodes(f"language model {row.name}", workers, CPUS_OF_AN_INGRESS)
         proxy = start_serve(http=True, host=self._host, port=self._port)
         assert proxy is not None
         address = stack.enter_context(served_engine(self._name, row, self._engine(row), proxy))
         return Model(address, stack, self.stop)
+
+    def _wait_for_nodes(self, what: str, pool: Pool, beside: float = 0.0) -> None:
+        if self._grows is not None:
+            wait_for_nodes(what, pool, beside=beside, wait_s=self._grows.wait_s, stop=self.stop)
 
     def _models_at_hand(self) -> ModelsAtHand:
         """Return what checks models before they have to work, for `when_missing: skip`."""

@@ -71,7 +71,13 @@ def make_plan(benchmark: ResolvedBenchmark, store: ArtifactStore, runner: Runner
         needs=tuple(needs([*_data(found, benchmark), *_texts(parts, counted), *_models(benchmark)])),
         keys=tuple(_keys(benchmark)),
         cluster=runner.describe(),
-        reservations=tuple(runner.reservations(_language_models(benchmark))),
+        reservations=tuple(
+            runner.reservations(
+                [first_stage for system in benchmark.systems for first_stage in system.searched_with],
+                [system.scorer for system in benchmark.systems if system.scorer],
+                _language_models(benchmark),
+            )
+        ),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from r2med_ray.chat import LanguageModel, TextGenerator
-from r2med_ray.first_stage import ShardedFirstStage
+from r2med_ray.first_stage import FirstStage, ShardedFirstStage
 from r2med_ray.first_stages.preparation import Corpora, Questions
 from r2med_ray.protocols import Candidates, Retriever, Scorer
 from r2med_ray.types import Reranking, Task
@@ -62,8 +62,14 @@ class Runner(Protocol):
         """Return what there is to compute with, for people."""
         ...
 
-    def reservations(self, models: Iterable[LanguageModel]) -> Iterator[str]:
-        """Yield what each stage and each of some language models would reserve, for people."""
+    def reservations(
+        self, first_stages: Iterable[FirstStage], scorers: Iterable[Scorer], models: Iterable[LanguageModel]
+    ) -> Iterator[str]:
+        """Yield what each stage that these need would reserve, for people.
+
+        Raises:
+            CapacityError: a scorer has no room.
+        """
         ...
 
     def preparing(self, first_stage: ShardedFirstStage) -> Need:

@@ -1,4 +1,7 @@
-"""What each stage reserves: `auto` is worked out from what the cluster has; what can never fit is refused."""
+"""What each stage reserves: `auto` is worked out from the nodes of the cluster; what can never fit is refused.
+
+Ray places an actor on one node, so sizes follow the nodes and not their sums.
+"""
 
 import math
 
@@ -11,22 +14,29 @@ def size_pools(resources: ResourcesConfig, capacity: ClusterCapacity) -> Pools:
     """Size every stage for a cluster.
 
     Raises:
-        CapacityError: a stage asks for more than the cluster has, with both numbers.
+        CapacityError: a stage that every benchmark may need asks for more than the cluster has, with both numbers.
     """
+    if capacity.cpus <= CPUS_FOR_READING:
+        raise CapacityError(
+            f"the cluster has {capacity.cpus:g} CPUs on {capacity.num_nodes} node(s); reading alone takes "
+            f"{CPUS_FOR_READING:g}. Add nodes, or name those that may join under `cluster: {{nodes: [...]}}`"
+        )
     encode, search, rerank = resources.encode, resources.search, resources.rerank
     gpus_of_a_model = 1.0 if capacity.gpus >= 1 else 0.0
     encode_gpus = gpus_of_a_model if encode.gpus == "auto" else encode.gpus
     rerank_gpus = gpus_of_a_model if rerank.gpus == "auto" else rerank.gpus
-    rerank_cpus = min(1.0, capacity.cpus / 2) if rerank.cpus == "auto" else rerank.cpus
-    small_machine = capacity.cpus - CPUS_FOR_READING < 2
-    cpus_of_a_model = capacity.cpus - CPUS_FOR_READING if small_machine else 1.0
-    encode_cpus = cpus_of_a_model if encode.cpus == "auto" else encode.cpus
+    rerank_cpus = min(1.0, capacity.cpus / 2, _most(capacity, rerank_gpus)) if rerank.cpus == "auto" else rerank.cpus
+    encode_cpus = _cpus_of_a_model(capacity, encode_gpus) if encode.cpus == "auto" else encode.cpus
     encode_actors = _fitting(capacity, encode_cpus, encode_gpus) if encode.actors == "auto" else encode.actors
-    search_actors = max(1, int(capacity.cpus)) if search.actors == "auto" else search.actors
+    tokenize_cpus = min(1.0, capacity.cpus - CPUS_FOR_READING, capacity.most_cpus())
     pools = Pools(
         encode=Pool(actors=encode_actors, cpus=encode_cpus, gpus=encode_gpus),
-        tokenize=Pool(actors=_fitting(capacity, 1.0, 0.0), cpus=min(1.0, capacity.cpus - CPUS_FOR_READING)),
-        search=Pool(actors=search_actors, cpus=search.cpus, gpus=search.gpus),
+        tokenize=Pool(actors=_fitting(capacity, tokenize_cpus, 0.0), cpus=tokenize_cpus),
+        search=Pool(
+            actors=max(1, int(capacity.cpus)) if search.actors == "auto" else search.actors,
+            cpus=search.cpus,
+            gpus=search.gpus,
+        ),
         rerank=Pool(actors=rerank.replicas, cpus=rerank_cpus, gpus=rerank_gpus),
         language_model=Pool(
             actors=1,
@@ -36,10 +46,17 @@ def size_pools(resources: ResourcesConfig, capacity: ClusterCapacity) -> Pools:
     )
     _require("encode", pools.encode, capacity, at_once=1, beside=CPUS_FOR_READING)
     _require("search", pools.search, capacity, at_once=pools.search.actors)
-    _require(
-        "rerank", pools.rerank, capacity, at_once=pools.rerank.actors, beside=pools.search.actors * pools.search.cpus
-    )
     return pools
+
+
+def require_reranker(pools: Pools, capacity: ClusterCapacity) -> None:
+    """Refuse a reranker that can never be scheduled beside the shards that it reranks.
+
+    Raises:
+        CapacityError: its replicas reserve more than the cluster has, with both numbers.
+    """
+    beside = pools.search.actors * pools.search.cpus
+    _require("rerank", pools.rerank, capacity, at_once=pools.rerank.actors, beside=beside)
 
 
 def require_language_model(name: str, workers: int, pools: Pools, capacity: ClusterCapacity) -> None:
@@ -52,29 +69,50 @@ def require_language_model(name: str, workers: int, pools: Pools, capacity: Clus
     _require("language_model", pools.language_model, capacity, at_once=workers, beside=beside, unit=f" for {name!r}")
 
 
+def _most(capacity: ClusterCapacity, gpus: float) -> float:
+    """Return the CPUs of the largest node that has so many GPUs, or of the largest one if none has."""
+    return capacity.most_cpus(gpus) or capacity.most_cpus()
+
+
+def _cpus_of_a_model(capacity: ClusterCapacity, gpus: float) -> float:
+    """Return 1, or all that a small node or machine has but the CPUs for reading."""
+    there = min(capacity.cpus - CPUS_FOR_READING, _most(capacity, gpus))
+    return there if there < 2 else 1.0
+
+
 def _fitting(capacity: ClusterCapacity, cpus: float, gpus: float) -> int:
-    by_cpu = math.floor((capacity.cpus - CPUS_FOR_READING) / cpus)
-    by_gpu = math.floor(capacity.gpus / gpus) if gpus else by_cpu
-    return max(1, min(by_cpu, by_gpu))
+    beside_reading = math.floor((capacity.cpus - CPUS_FOR_READING) / cpus)
+    return max(1, min(beside_reading, capacity.places(cpus, gpus)))
 
 
 def _require(
     stage: str, pool: Pool, capacity: ClusterCapacity, *, at_once: int, beside: float = 0.0, unit: str = ""
 ) -> None:
     """Refuse what can never be scheduled. An encode pool works with one actor, the others need all of theirs."""
-    if pool.cpus > capacity.cpus_of_largest_node:
-        raise CapacityError(
-            f"resources.{stage}.cpus is {pool.cpus:g} for one actor; the largest node has "
-            f"{capacity.cpus_of_largest_node:g} CPUs"
-        )
     for name, each, extra, there in (
-        ("CPU", pool.cpus, beside, capacity.cpus),
         ("GPU", pool.gpus, 0.0, capacity.gpus),
+        ("CPU", pool.cpus, beside, capacity.cpus),
     ):
         wanted = each * at_once + extra
-        if wanted > there:
+        if wanted > there and (name == "GPU" or pool.cpus <= _most(capacity, pool.gpus)):
             others = f" beside {extra:g} for what runs at the same time" if extra else ""
             raise CapacityError(
                 f"resources.{stage}{unit} reserves {at_once} × {each:g} {name}{others}, {wanted:g} in all; "
                 f"the cluster has {there:g}. Lower resources.{stage} or add nodes"
             )
+    if pool.gpus > capacity.most_gpus():
+        raise CapacityError(
+            f"resources.{stage}.gpus is {pool.gpus:g} for one actor; the node with the most GPUs has "
+            f"{capacity.most_gpus():g}"
+        )
+    if pool.cpus > capacity.most_cpus(pool.gpus):
+        kind = f"node with {pool.gpus:g} GPU" if pool.gpus else "node"
+        raise CapacityError(
+            f"resources.{stage}.cpus is {pool.cpus:g} for one actor; the largest {kind} has "
+            f"{capacity.most_cpus(pool.gpus):g} CPUs"
+        )
+    if pool.cpus + pool.gpus and capacity.places(pool.cpus, pool.gpus) < at_once:
+        raise CapacityError(
+            f"resources.{stage}{unit} reserves {at_once} × ({pool.cpus:g} CPU, {pool.gpus:g} GPU), each on one node; "
+            f"the nodes have room for {capacity.places(pool.cpus, pool.gpus)}. Lower resources.{stage} or add nodes"
+        )

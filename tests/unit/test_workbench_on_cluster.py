@@ -11,7 +11,7 @@ from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.models.services.chat import ChatModel
 from r2med_ray.settings.config_files import parse_config
-from r2med_ray.settings.pools import ClusterCapacity
+from r2med_ray.settings.pools import ClusterCapacity, Node
 from r2med_ray.settings.resources import ResourcesConfig
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import resolve
@@ -20,8 +20,8 @@ from r2med_ray.workbench.ledger import Holder, Need, fits_beside
 from r2med_ray.workbench.on_cluster import ClusterRunner
 from r2med_ray.workbench.worklog import Worklog
 
-LAPTOP = ClusterCapacity(num_nodes=1, cpus=2, gpus=0, cpus_of_largest_node=2)
-ONE_GPU = ClusterCapacity(num_nodes=1, cpus=16, gpus=1, cpus_of_largest_node=16)
+LAPTOP = ClusterCapacity(nodes=(Node(cpus=2),))
+ONE_GPU = ClusterCapacity(nodes=(Node(cpus=16, gpus=1),))
 
 
 def runner(folder: Path, capacity: ClusterCapacity) -> ClusterRunner:

@@ -13,7 +13,7 @@ from r2med_ray.first_stage import ShardedFirstStage
 from r2med_ray.first_stages.preparation import Corpora, QuerySet
 from r2med_ray.protocols import Scorer
 from r2med_ray.settings.config_files import parse_config
-from r2med_ray.settings.pools import ClusterCapacity
+from r2med_ray.settings.pools import ClusterCapacity, Node
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import resolve
 from r2med_ray.types import Task
@@ -21,7 +21,7 @@ from r2med_ray.workbench.on_cluster import ClusterRunner
 from r2med_ray.workbench.plan import make_plan
 from r2med_ray.workbench.worklog import Worklog
 
-LAPTOP = ClusterCapacity(num_nodes=1, cpus=2, gpus=0, cpus_of_largest_node=2)
+LAPTOP = ClusterCapacity(nodes=(Node(cpus=2),))
 
 
 def plan(store: ArtifactStore, *tasks: str, **changes: Any) -> str:

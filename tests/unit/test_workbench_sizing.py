@@ -3,12 +3,18 @@
 import pytest
 
 from r2med_ray.errors import CapacityError
-from r2med_ray.settings.pools import ClusterCapacity, Pool
+from r2med_ray.settings.pools import ClusterCapacity, Node, Pool
 from r2med_ray.settings.resources import ResourcesConfig
-from r2med_ray.workbench.sizing import size_pools
+from r2med_ray.workbench.sizing import require_reranker, size_pools
 
-LAPTOP = ClusterCapacity(num_nodes=1, cpus=2, gpus=0, cpus_of_largest_node=2)
-GPU_CLUSTER = ClusterCapacity(num_nodes=3, cpus=48, gpus=8, cpus_of_largest_node=16)
+
+def cluster(*nodes: tuple[float, float]) -> ClusterCapacity:
+    """A cluster of nodes, each with CPUs and GPUs."""
+    return ClusterCapacity(nodes=tuple(Node(cpus=cpus, gpus=gpus) for cpus, gpus in nodes))
+
+
+LAPTOP = cluster((2, 0))
+GPU_CLUSTER = cluster((16, 3), (16, 3), (16, 2))
 
 
 def resources(**stages: dict[str, object]) -> ResourcesConfig:
@@ -47,4 +53,60 @@ def test_a_plan_that_can_never_be_scheduled_is_refused_with_both_numbers(
     stages: dict[str, dict[str, object]], message: str
 ) -> None:
     with pytest.raises(CapacityError, match=message):
-        size_pools(resources(**stages), LAPTOP)
+        require_reranker(size_pools(resources(**stages), LAPTOP), LAPTOP)
+
+
+def test_room_for_a_reranker_is_only_asked_for_where_there_is_one() -> None:
+    assert size_pools(resources(rerank={"replicas": 2}), LAPTOP).rerank.actors == 2
+
+
+def test_an_actor_is_never_larger_than_a_node() -> None:
+    pools = size_pools(ResourcesConfig(), cluster((1, 0), (1, 0)))
+    # One node encodes, and the tasks that read are on the other.
+    assert pools.encode == Pool(actors=1, cpus=1.0)
+    assert pools.rerank == Pool(actors=1, cpus=1.0)
+
+
+def test_a_head_without_cpus_takes_no_part() -> None:
+    pools = size_pools(ResourcesConfig(), cluster((0, 0), (8, 0), (4, 2)))
+    # Both GPUs are on a node of 4 CPUs; 12 CPUs in all.
+    assert (pools.encode.actors, pools.encode.cpus, pools.encode.gpus) == (2, 1.0, 1.0)
+    assert pools.search.actors == 12
+
+
+@pytest.mark.parametrize("nodes", [[(0, 0)], [(0.5, 0)], []])
+def test_a_cluster_without_cpus_is_refused_in_one_line(nodes: list[tuple[float, float]]) -> None:
+    with pytest.raises(
+        CapacityError, match=r"^the cluster has 0(\.5)? CPUs on \d node\(s\); reading alone takes 0.5"
+    ):
+        size_pools(resources(search={"cpus": 0}), cluster(*nodes))
+
+
+@pytest.mark.parametrize(
+    ("stages", "nodes", "message"),
+    [
+        pytest.param(
+            {"encode": {"cpus": 8, "gpus": 1}},
+            [(16, 0), (1, 1)],
+            r"encode.cpus is 8 for one actor; the largest node with 1 GPU has 1 CPUs",
+            id="cpus-beside-a-gpu",
+        ),
+        pytest.param(
+            {"encode": {"gpus": 2}},
+            [(8, 1), (8, 1)],
+            r"encode.gpus is 2 for one actor; the node with the most GPUs has 1",
+            id="gpus-of-one-node",
+        ),
+        pytest.param(
+            {"search": {"actors": 3, "cpus": 3}},
+            [(5, 0), (5, 0)],
+            r"search reserves 3 × \(3 CPU, 0 GPU\), each on one node; the nodes have room for 2",
+            id="each-on-one-node",
+        ),
+    ],
+)
+def test_what_fits_the_sum_of_the_nodes_and_no_node_is_refused(
+    stages: dict[str, dict[str, object]], nodes: list[tuple[float, float]], message: str
+) -> None:
+    with pytest.raises(CapacityError, match=message):
+        size_pools(resources(**stages), cluster(*nodes))
