@@ -71,7 +71,7 @@ def test_a_job_waits_for_a_node_uses_it_and_ends_as_on_one_machine(
     head: str, start: Callable[..., None], tmp_path: Path, address: str
 ) -> None:
     config = write_config(tmp_path / "grow.yaml", systems=SYSTEMS, cluster=ONE_NODE)
-    log = tmp_path / "job.log"
+    log, output = tmp_path / "job.log", tmp_path / "out"
     command = [
         sys.executable,
         JOB,

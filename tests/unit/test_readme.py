@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from r2med_ray import open_workbench
+from r2med_ray.distributed.growing import capacity_of
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.models.catalog.table import models_table
 from r2med_ray.settings.config_files import parse_config
@@ -168,9 +169,18 @@ def test_every_system_that_the_readme_shows_can_be_resolved() -> None:
         assert resolve(parse_config({"name": "readme", "tasks": ["Demo-*"], **block})).systems
 
 
+def test_the_nodes_of_a_cluster_that_the_readme_shows_are_understood() -> None:
+    [block] = re.findall(r"```yaml\n(cluster:.*?)```", README, re.DOTALL)
+    values = {"name": "readme", "tasks": ["Demo-*"], "systems": [{"name": "bm25", "retriever": "bm25"}]}
+
+    assert capacity_of(parse_config(values | yaml.safe_load(block)).cluster).describe() == (
+        "up to 10 node(s), 144 CPUs, 8 GPUs"
+    )
+
+
 def test_every_row_of_a_model_that_the_readme_shows_is_one_of_a_catalogue(tmp_path: Path) -> None:
     blocks = [textwrap.dedent(block) for block in re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)]
-    rows = [block for block in blocks if not block.startswith("systems:")]
+    rows = [block for block in blocks if not block.startswith(("systems:", "cluster:"))]
 
     (tmp_path / "models.yaml").write_text("".join(rows))
     catalog = load_catalog(tmp_path / "models.yaml")
