@@ -1,4 +1,4 @@
-"""Launcher files, pins and page of `cluster/`: Ray takes them, an idle cluster costs its head, none holds a secret."""
+"""Launcher files, pins and page of `cluster/`: Ray takes them, an idle cluster costs its head, no file has a key."""
 
 import re
 import shlex
