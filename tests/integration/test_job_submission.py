@@ -78,3 +78,32 @@ def test_the_same_job_runs_when_it_is_submitted_to_a_cluster(head: dict[str, str
     assert f"report: {tmp_path / 'out' / 'index.html'}" in submitted.stdout
     assert len(run_files(tmp_path / "out")) == 4
     assert json.loads((tmp_path / "out" / "manifest.json").read_text())["name"] == "small"
+
+
+READS_THE_REQUEST = """
+import ray
+from ray._private.ray_constants import AUTOSCALER_RESOURCE_REQUEST_CHANNEL
+from ray.experimental.internal_kv import _internal_kv_get
+
+ray.init()
+print("asked for:", _internal_kv_get(AUTOSCALER_RESOURCE_REQUEST_CHANNEL).decode())
+"""
+"""What is asked for is kept as JSON in the cluster, where an autoscaler reads it."""
+
+
+def test_the_page_for_clusters_asks_for_nodes_and_gives_them_back(head: dict[str, str], tmp_path: Path) -> None:
+    page = (REPOSITORY / "cluster" / "README.md").read_text(encoding="utf-8")
+    commands = [line for line in page.splitlines() if line.startswith("ray job") and "request_resources" in line]
+    reader = tmp_path / "reader.py"
+    reader.write_text(READS_THE_REQUEST, encoding="utf-8")
+    reach = {**head, "PATH": f"{RAY.parent}{os.pathsep}{os.environ['PATH']}"}
+
+    kept = []
+    for command in commands:
+        both = f"{command} && ray job submit -- python {reader}"
+        asked = subprocess.run(["bash", "-c", both], env=reach, capture_output=True, text=True, timeout=200)
+        assert asked.returncode == 0, asked.stdout + asked.stderr
+        [line] = [line for line in asked.stdout.splitlines() if line.startswith("asked for: ")]
+        kept.append(json.loads(line.removeprefix("asked for: ")))
+
+    assert kept == [[{"CPU": 8, "GPU": 1}] * 4 + [{"CPU": 16}], []]  # four GPU nodes and one of CPUs, then none
