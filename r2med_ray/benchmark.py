@@ -139,7 +139,7 @@ def _load_tasks(
     tasks, stages = [], []
     for source in sources:
         began = time.monotonic()
-        stored = len(store.names_of("corpus"))
+        written = set(store.written)
         task = load_task(
             source,
             store,
@@ -156,7 +156,7 @@ def _load_tasks(
                 unit=task.name,
                 documents=task.corpus.num_documents,
                 seconds=time.monotonic() - began,
-                reused=len(store.names_of("corpus")) == stored,
+                reused=task.corpus.key not in store.written - written,
             )
         )
     return tasks, stages
