@@ -44,12 +44,14 @@ class Place:
         filesystem: reads and writes.
         root: the folder's path in the file system.
         has_objects: whether the file system is one of `OBJECT_STORES`.
+        what: what the folder is, in messages.
     """
 
     uri: str = field(repr=False)
     filesystem: fs.FileSystem
     root: str
     has_objects: bool
+    what: str = "store"
 
     @property
     def shown(self) -> str:
@@ -70,7 +72,7 @@ class Place:
         try:
             yield
         except OSError as error:
-            raise StoreError(f"store {self.shown!r} {doing}: {self.said(error)}") from error
+            raise StoreError(f"{self.what} {self.shown!r} {doing}: {self.said(error)}") from error
 
     def require_bucket(self) -> None:
         """Raise unless the bucket is there. Elsewhere than in an object store, folders are made when they are needed.
@@ -80,7 +82,7 @@ class Place:
         """
         bucket = self.root.partition("/")[0]
         if self.has_objects and not self.is_folder(bucket):
-            raise StoreError(f"store {self.shown!r}: there is no bucket {bucket!r}")
+            raise StoreError(f"{self.what} {self.shown!r}: there is no bucket {bucket!r}")
 
     def is_folder(self, path: str) -> bool:
         """Return whether there is a folder."""
@@ -136,25 +138,27 @@ class Place:
                 self.filesystem.move(first, path)
 
 
-def open_place(uri: str) -> Place:
+def open_place(uri: str, *, what: str = "store") -> Place:
     """Return the folder of a local path or a URI.
+
+    Args:
+        uri: may hold credentials, which no message shows.
+        what: what the folder is, in messages.
 
     Raises:
         ArtifactError: the path leads through a file, or no file system has such a URI.
         StoreError: the file system can't be reached.
     """
     if not is_uri(uri):
-        return Place(uri, fs.LocalFileSystem(), _local(uri), False)
+        return Place(uri, fs.LocalFileSystem(), _local(uri, what), False, what)
+    shown = f"{what} {without_credentials(uri)!r}"
     try:
         filesystem, root = fs.FileSystem.from_uri(_with_defaults(uri))
     except pa.ArrowInvalid as error:
-        said = scrubbed(str(error), uri)
-        raise ArtifactError(
-            f"store {without_credentials(uri)!r} is no local path or file system URI: {said}"
-        ) from None
+        raise ArtifactError(f"{shown} is no local path or file system URI: {scrubbed(str(error), uri)}") from None
     except OSError as error:
-        raise StoreError(f"store {without_credentials(uri)!r} can't be opened: {scrubbed(str(error), uri)}") from None
-    return Place(uri, filesystem, root.rstrip("/"), filesystem.type_name in OBJECT_STORES)
+        raise StoreError(f"{shown} can't be opened: {scrubbed(str(error), uri)}") from None
+    return Place(uri, filesystem, root.rstrip("/"), filesystem.type_name in OBJECT_STORES, what)
 
 
 def is_uri(text: str) -> bool:
@@ -222,9 +226,9 @@ def _with_defaults(uri: str) -> str:
     return f"{uri}{'&' if '?' in uri else '?'}{default}"
 
 
-def _local(path: str) -> str:
+def _local(path: str, what: str) -> str:
     root = Path(path).expanduser().absolute()
     there = next(place for place in (root, *root.parents) if place.exists())
     if not there.is_dir():
-        raise ArtifactError(f"store {path!r}: {there} is a file; expected a folder")
+        raise ArtifactError(f"{what} {path!r}: {there} is a file; expected a folder")
     return str(root)

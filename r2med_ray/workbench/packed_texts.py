@@ -57,6 +57,8 @@ class PackedTexts:
 
     def keep(self, texts: Mapping[str, Completion]) -> None:
         """Pack texts, by the digest of their key, if they are not packed and are not few."""
+        if len(texts) < FEWEST:
+            return
         packs = self._packs()
         left = iter(sorted(texts.keys() - packs.keys()))
         while len(digests := list(islice(left, MOST))) >= FEWEST:
