@@ -1,5 +1,7 @@
-"""Object stores for tests: a real server for S3 in this process, and file systems that count, or fail, requests."""
+"""Object stores for tests: a real server for S3, and file systems that count, or fail, requests."""
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,25 +15,38 @@ PAGE = 1000
 """Names that S3 returns per request."""
 
 
+_SERVE = """
+import sys
+from moto.server import ThreadedMotoServer
+server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+server.start()
+print(server.get_host_and_port()[1], flush=True)
+sys.stdin.read()
+"""
+
+
 @contextmanager
 def s3_server() -> Iterator[str]:
-    """Run moto's server with a bucket `bucket`, and yield the URI of that bucket without anything behind its name."""
-    from moto.server import ThreadedMotoServer
+    """Run moto's server with a bucket `bucket`, and yield its address.
 
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    try:
-        _, port = server.get_host_and_port()
-        make, _ = fs.FileSystem.from_uri(s3_uri("bucket", port) + "&allow_bucket_creation=true")
-        make.create_dir("bucket")
-        yield f"127.0.0.1:{port}"
-    finally:
-        server.stop()
+    It has a process of its own: a file of pyarrow that is given up waits for the server while it holds Python's lock.
+    """
+    command = [sys.executable, "-c", _SERVE]
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=quiet) as server:
+        try:
+            assert server.stdout is not None
+            lines = (line.strip() for line in server.stdout)
+            address = f"127.0.0.1:{next(line for line in lines if line.isdigit()).decode()}"
+            make, _ = fs.FileSystem.from_uri(s3_uri("bucket", address) + "&allow_bucket_creation=true")
+            make.create_dir("bucket")
+            yield address
+        finally:
+            server.kill()
 
 
-def s3_uri(path: str, address: str | int) -> str:
+def s3_uri(path: str, address: str) -> str:
     """Return the URI of a folder at a server, with credentials in it."""
-    address = f"127.0.0.1:{address}" if isinstance(address, int) else address
     return f"s3://{KEY_ID}:{SECRET}@{path}?scheme=http&endpoint_override={address}&region=us-east-1"
 
 
@@ -103,20 +118,15 @@ class Requests(fs.FileSystemHandler):
 
     def open_output_stream(self, path: str, metadata: Any) -> Any:
         self._before("put", path)
-        return _Written(self._inner.open_output_stream(path), path, self._before)
+        return pa.PythonFile(_Sink(self._inner.open_output_stream(path), path, self._before), mode="w")
 
     def open_append_stream(self, path: str, metadata: Any) -> Any:
         raise NotImplementedError
 
 
-class _Written(pa.PythonFile):
-    """A stream that stores on closing what it was given, as an object store's does; writing may fail too."""
-
-    def __init__(self, stream: Any, path: str, before: Callable[[str, str], None]) -> None:
-        super().__init__(_Sink(stream, path, before), mode="w")
-
-
 class _Sink:
+    """Stores on closing what it was given, as an object store does, even if writing has failed."""
+
     def __init__(self, stream: Any, path: str, before: Callable[[str, str], None]) -> None:
         self._stream, self._path, self._before = stream, path, before
         self.closed = False

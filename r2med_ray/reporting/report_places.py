@@ -7,7 +7,7 @@ meanwhile whose report is on its way, so that the same benchmark may replace wha
 import json
 import tempfile
 from collections.abc import Iterator, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pyarrow import fs
@@ -107,10 +107,11 @@ def _upload(folder: Path, place: Place, name: str) -> None:
     there = sorted(place.listed(place.root, recursive=False), key=lambda info: info.base_name != MANIFEST)
     with place.reaching("can't be written to"):
         for info in there:  # the manifest goes first
-            if info.type == fs.FileType.Directory:
-                place.filesystem.delete_dir(info.path)
-            elif info.path != coming:
-                place.filesystem.delete_file(info.path)
+            with suppress(FileNotFoundError):  # on an object store a folder need not be an object
+                if info.type == fs.FileType.Directory:
+                    place.filesystem.delete_dir(info.path)
+                elif info.path != coming:
+                    place.filesystem.delete_file(info.path)
 
     def send(path: Path) -> None:
         target = f"{place.root}/{path.relative_to(folder).as_posix()}"

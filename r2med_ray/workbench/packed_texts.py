@@ -56,11 +56,14 @@ class PackedTexts:
         return found
 
     def keep(self, texts: Mapping[str, Completion]) -> None:
-        """Pack texts, by the digest of their key, if they are not packed and are not few."""
+        """Pack texts that are not packed and are not few: digest of the key → text.
+
+        Whoever asks for some of them later asks for neighbours, so they stay in their order.
+        """
         if len(texts) < FEWEST:
             return
         packs = self._packs()
-        left = iter(sorted(texts.keys() - packs.keys()))
+        left = iter([digest for digest in texts if digest not in packs])
         while len(digests := list(islice(left, MOST))) >= FEWEST:
             key = ArtifactKey(KIND, {"texts": digests})
             rows = [{"digest": digest, "completion": json.dumps(asdict(texts[digest]))} for digest in digests]

@@ -95,7 +95,7 @@ class Texts:
         try:
             self._write(model, generator, asked, written)
         finally:
-            self._packed.keep({digest: text for digest, text in written.items() if text is not None})
+            self._packed.keep({digest: text for digest in asked if (text := written.get(digest)) is not None})
         return written
 
     def _write(

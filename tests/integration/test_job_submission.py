@@ -78,3 +78,20 @@ def test_the_same_job_runs_when_it_is_submitted_to_a_cluster(head: dict[str, str
     assert f"report: {tmp_path / 'out' / 'index.html'}" in submitted.stdout
     assert len(run_files(tmp_path / "out")) == 4
     assert json.loads((tmp_path / "out" / "manifest.json").read_text())["name"] == "small"
+
+
+@pytest.mark.parametrize("option", ["--output", "--store"])
+def test_a_folder_that_ray_deletes_with_the_job_is_refused(head: dict[str, str], tmp_path: Path, option: str) -> None:
+    config = write_config(tmp_path / "small.yaml")
+    submitted = subprocess.run(
+        [
+            RAY, "job", "submit", "--working-dir", REPOSITORY, "--", "python", "jobs/full_benchmark.py", config,
+            option, "kept/here",
+        ],
+        env=head, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+
+    assert submitted.returncode != 0
+    assert f"error: {option[2:]} 'kept/here' is in the working folder of a submitted job, which Ray deletes" in (
+        submitted.stdout + submitted.stderr
+    )
