@@ -1,6 +1,6 @@
 """Runs a benchmark as a Ray job: every configured system on every task, then the report.
 
-    python jobs/full_benchmark.py [CONFIG.yaml] [--store URI] [--output DIR] [--address ADDRESS] [--set key=value]...
+    python jobs/full_benchmark.py [CONFIG.yaml] [--store URI] [--output URI] [--address ADDRESS] [--set key=value]...
     ray job submit --working-dir . -- python jobs/full_benchmark.py
 
 Without a file it runs the demo, full_benchmark.yaml in the same folder. The same command, run again, resumes the
@@ -20,7 +20,7 @@ def arguments() -> argparse.Namespace:
     default = Path(__file__).with_suffix(".yaml")
     parser.add_argument("config", nargs="?", type=Path, default=default, help="benchmark file [default: the demo]")
     parser.add_argument("--store", help="folder or URI of the artefacts [default: ./store]")
-    parser.add_argument("--output", type=Path, help="folder of the results [default: ./results/NAME]")
+    parser.add_argument("--output", help="folder or URI of the results [default: ./results/NAME]")
     parser.add_argument("--address", default="auto", help="auto, local, or the address of a cluster")
     parser.add_argument("--set", dest="overrides", action="append", default=[], help="key=value over the file")
     parser.add_argument("--dry-run", action="store_true", help="show the plan and stop")

@@ -1,7 +1,6 @@
 """Systems × tasks as one job: load → rewrite → encode → index → search → fuse → rerank → evaluate → report."""
 
 import logging
-import os
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -15,7 +14,6 @@ from r2med_ray.evaluation.text_ties import tie_ranges
 from r2med_ray.first_stages.bad_documents import left_out_of
 from r2med_ray.pipeline import Ranked, measure, rank
 from r2med_ray.reporting.missing import Missing
-from r2med_ray.reporting.output_folder import require_replaceable
 from r2med_ray.reporting.record import (
     BenchmarkRecord,
     ResultRecord,
@@ -24,15 +22,17 @@ from r2med_ray.reporting.record import (
     TaskRecord,
     versions,
 )
+from r2med_ray.reporting.report_places import require_replaceable_at
 from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.tables import leaderboard_text
-from r2med_ray.reporting.write import write_report
+from r2med_ray.reporting.write import write_report_to
 from r2med_ray.settings.config import TaskConfig
 from r2med_ray.settings.config_files import load_config
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem, resolve
 from r2med_ray.types import DocId, Run, Task
 from r2med_ray.workbench.bench import Workbench, open_workbench
+from r2med_ray.workbench.job_folders import default_base, lasting
 from r2med_ray.workbench.parts import Ended
 from r2med_ray.workbench.plan import find_task, make_plan
 from r2med_ray.workbench.worklog import Entry
@@ -44,7 +44,7 @@ def run_job(
     config_path: Path,
     *,
     store: str | None = None,
-    output: Path | None = None,
+    output: str | Path | None = None,
     address: str = "auto",
     overrides: Sequence[str] = (),
     dry_run: bool = False,
@@ -54,7 +54,7 @@ def run_job(
     Args:
         config_path: the benchmark file.
         store: folder or URI of the artefacts; `store` if it is left out.
-        output: folder of the results; `results/<name>` if it is left out.
+        output: folder or URI of the results; `results/<name>` if it is left out.
         address: see `distributed.session.connect`.
         overrides: `key=value` over the file.
         dry_run: show the plan and stop.
@@ -63,12 +63,13 @@ def run_job(
         R2MedError: something is wrong with the configuration, the data, the store or the cluster.
     """
     benchmark = resolve(load_config(config_path, overrides))
-    results = output or _base() / "results" / benchmark.config.name
-    if not dry_run:
-        require_replaceable(results, benchmark.config.name)
     config = benchmark.config
+    results = lasting("output", output or default_base() / "results" / config.name)
+    artifacts = lasting("store", store or default_base() / "store")
+    if not dry_run:
+        require_replaceable_at(results, config.name)
     with open_workbench(
-        store or _base() / "store",
+        artifacts,
         address=address,
         names=benchmark.names,
         resources=config.resources,
@@ -82,9 +83,9 @@ def run_job(
             return
         record = run_benchmark(benchmark, bench)
     summary = summarise(record)
-    report = write_report(summary, results)
+    report = write_report_to(summary, results)
     print(leaderboard_text(summary))  # noqa: T201
-    print(f"report: {report / 'index.html'}")  # noqa: T201
+    print(f"report: {report}/index.html")  # noqa: T201
 
 
 def run_benchmark(benchmark: ResolvedBenchmark, bench: Workbench) -> BenchmarkRecord:
@@ -123,11 +124,6 @@ def run_benchmark(benchmark: ResolvedBenchmark, bench: Workbench) -> BenchmarkRe
     )
 
 
-def _base() -> Path:
-    """Return where results go by default: here, but not into the copy of a working folder that Ray deletes."""
-    return Path.home() / "r2med_ray" if "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ else Path.cwd()
-
-
 def _load_tasks(
     benchmark: ResolvedBenchmark, store: ArtifactStore, missing: Missing
 ) -> tuple[list[Task], list[StageRecord]]:
@@ -140,7 +136,7 @@ def _load_tasks(
     tasks, stages = [], []
     for source in sources:
         began = time.monotonic()
-        stored = len(store.names_of("corpus"))
+        written = set(store.written)
         task = load_task(
             source,
             store,
@@ -157,7 +153,7 @@ def _load_tasks(
                 unit=task.name,
                 documents=task.corpus.num_documents,
                 seconds=time.monotonic() - began,
-                reused=len(store.names_of("corpus")) == stored,
+                reused=task.corpus.key not in store.written - written,
             )
         )
     return tasks, stages

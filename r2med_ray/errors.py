@@ -5,6 +5,7 @@ R2MedError
 ├── DataError        a file, a record or a vector is wrong; names the file, the line or the id
 │   └── NotAtHand    a file, a checkpoint, a key or a device is not here; says what, and how to get it
 ├── ArtifactError    a stored artefact is damaged or is not what its key says
+│   └── StoreError   the store itself can't be reached, read or written to; says nothing about an artefact
 ├── CapacityError    the cluster can't ever run what the plan asks for
 ├── OwnCodeError     code that a user's file names failed; names the row, the class or function, and the line
 ├── StageError       a stage failed on a worker; names the stage and the unit (shard, query, replica)
@@ -52,6 +53,10 @@ class NotAtHand(DataError):  # noqa: N818  (the name says what is wrong, without
 
 class ArtifactError(R2MedError):
     """A stored artefact is damaged, incomplete, or not the one that its key promises."""
+
+
+class StoreError(ArtifactError):
+    """The store can't be reached, read or written to. What is stored there may be whole."""
 
 
 class CapacityError(R2MedError):

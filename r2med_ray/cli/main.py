@@ -52,7 +52,7 @@ def run(
     config: ConfigArgument,
     store: StoreOption = None,
     output: Annotated[
-        Path | None, typer.Option(help="Folder of the results; ./results/NAME if it is left out.")
+        str | None, typer.Option(help="Folder or URI of the results; ./results/NAME if it is left out.")
     ] = None,
     address: AddressOption = "auto",
     overrides: SetOption = None,
@@ -120,7 +120,7 @@ app.command()(evaluate)
 
 @app.command()
 def compare(
-    results: Annotated[Path, typer.Argument(help="A folder that a run wrote.")],
+    results: Annotated[str, typer.Argument(help="A folder, or a URI, that a run wrote to.")],
     published: Annotated[bool, typer.Option("--published", help="Against the published results.")] = False,
 ) -> None:
     """Compare the systems of a run with the published figures, or with each other."""
@@ -134,12 +134,12 @@ def compare(
 
 
 @app.command()
-def report(results: Annotated[Path, typer.Argument(help="A folder that a run wrote.")]) -> None:
+def report(results: Annotated[str, typer.Argument(help="A folder, or a URI, that a run wrote to.")]) -> None:
     """Write tables and page of a finished run again."""
     from r2med_ray.reporting.summary import summarise
-    from r2med_ray.reporting.write import load_results, write_report
+    from r2med_ray.reporting.write import load_results, write_report_to
 
-    typer.echo(write_report(summarise(load_results(results)), results))
+    typer.echo(write_report_to(summarise(load_results(results)), results))
 
 
 def _generations() -> None:

@@ -21,7 +21,8 @@ from r2med_ray.corpus.records import count_records, file_digest, read_texts
 from r2med_ray.corpus.shards import from_table, table_digest, to_table
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.errors import DataError
-from r2med_ray.storage.artifacts import Artifact, ArtifactStore, ArtifactWriter
+from r2med_ray.storage.artifact_writer import ArtifactWriter
+from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.storage.ids import IdReader, encodable
 from r2med_ray.storage.keys import ArtifactKey, Json, fingerprint
 from r2med_ray.types import Corpus, CorpusShard, DocId, Document

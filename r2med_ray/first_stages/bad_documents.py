@@ -8,8 +8,9 @@ the run of these vectors.
 from collections.abc import Mapping, Sequence
 
 from r2med_ray.first_stage import FirstStage
-from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
+from r2med_ray.storage.places import at_once
 from r2med_ray.types import DocId, OnBadDocument, Task
 
 LEFT_OUT = "left_out"
@@ -47,6 +48,13 @@ def key_of_stored(store: ArtifactStore, on_bad_document: OnBadDocument, key: Art
     return key
 
 
+def find_stored(
+    store: ArtifactStore, on_bad_document: OnBadDocument, keys: Sequence[ArtifactKey]
+) -> list[Artifact | None]:
+    """Return the artefact that each key of a shard is found by, see `key_of_stored`, with many requests at once."""
+    return at_once(lambda key: store.find(key_of_stored(store, on_bad_document, key)), keys)
+
+
 def attributes_of(left_out: Mapping[DocId, str]) -> dict[str, Json]:
     """Return the attributes of an artefact that lacks documents: id → why it can't be encoded."""
     return {LEFT_OUT: dict(left_out)}
@@ -64,9 +72,8 @@ def left_out_of(
         if first_stage.work == "nothing" or first_stage.on_bad_document == "error":
             continue
         lacking: dict[DocId, str] = {}
-        for shard in task.corpus.shards:
-            key = first_stage.shard_key(task.name, task.corpus, shard, device)
-            artifact = store.find(key_without_bad(key))
+        keys = [first_stage.shard_key(task.name, task.corpus, shard, device) for shard in task.corpus.shards]
+        for artifact in store.find_all(map(key_without_bad, keys)):
             lacking |= artifact.attributes[LEFT_OUT] if artifact else {}
         if lacking:
             found[first_stage.label] = lacking

@@ -12,6 +12,7 @@ from r2med_ray.first_stages.bad_documents import key_of_stored
 from r2med_ray.settings.compat import Rules
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey
+from r2med_ray.storage.places import at_once
 from r2med_ray.types import CorpusShard, OnBadDocument, Query, Task
 
 STAGES: Mapping[MadeBy, str] = {"encode": "encode", "ask a service": "encode", "tokenize": "tokenize"}
@@ -108,24 +109,20 @@ class QueryWork:
 
 def shards_left(store: ArtifactStore, corpora: Corpora, device: str) -> Left[ShardWork]:
     """Return the shards whose artefact isn't stored, each artefact once, in the order of the tasks."""
-    return _left(
-        store,
-        (
-            ShardWork(
-                task=task.name,
-                shard=shard,
-                key=key_of_stored(
-                    store,
-                    first_stage.on_bad_document,
-                    first_stage.shard_key(task.name, task.corpus, shard, device),
-                ),
-                skip_rows=first_stage.skip_rows(task.corpus, shard),
-                on_bad_document=first_stage.on_bad_document,
-            )
-            for task, first_stage in corpora
-            for shard in task.corpus.shards
-        ),
-    )
+
+    def work_on(item: tuple[Task, ShardedFirstStage, CorpusShard]) -> ShardWork:
+        task, first_stage, shard = item
+        key = first_stage.shard_key(task.name, task.corpus, shard, device)
+        return ShardWork(
+            task=task.name,
+            shard=shard,
+            key=key_of_stored(store, first_stage.on_bad_document, key),
+            skip_rows=first_stage.skip_rows(task.corpus, shard),
+            on_bad_document=first_stage.on_bad_document,
+        )
+
+    shards = [(task, first_stage, shard) for task, first_stage in corpora for shard in task.corpus.shards]
+    return _left(store, at_once(work_on, shards))
 
 
 def queries_left(store: ArtifactStore, questions: Questions, device: str) -> Left[QueryWork] | None:
@@ -143,5 +140,6 @@ def _left(store: ArtifactStore, work: Iterable[W]) -> Left[W]:
     distinct: dict[str, W] = {}
     for item in work:
         distinct.setdefault(item.key.name, item)
-    missing = [item for item in distinct.values() if store.find(item.key) is None]
+    found = store.find_all(item.key for item in distinct.values())
+    missing = [item for item, artifact in zip(distinct.values(), found, strict=True) if artifact is None]
     return Left(missing, len(distinct) - len(missing))

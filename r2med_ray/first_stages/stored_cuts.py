@@ -58,7 +58,7 @@ def document_cuts(store: ArtifactStore, task: Task, first_stage: FirstStage, dev
     if reader is None:
         return None
     keys = (reader.shard_key(task.name, task.corpus, shard, device) for shard in task.corpus.shards)
-    return sum_of(_noted(store.find(key)) for key in keys)
+    return sum_of(map(_noted, store.find_all(keys)))
 
 
 def search_cuts(

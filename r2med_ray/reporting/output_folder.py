@@ -17,7 +17,7 @@ FORMAT = "r2med_ray report 1"
 MANIFEST = "manifest.json"
 PER_QUERY = "per_query.parquet"
 
-_ENTRIES = {MANIFEST, PER_QUERY, "index.html", "leaderboard.md", "leaderboard.csv", "runs", "qrels", "mteb"}
+ENTRIES = {MANIFEST, PER_QUERY, "index.html", "leaderboard.md", "leaderboard.csv", "runs", "qrels", "mteb"}
 
 
 def require_replaceable(output: Path, name: str) -> None:
@@ -47,7 +47,7 @@ def require_replaceable(output: Path, name: str) -> None:
             f"output {output}: it holds the report of benchmark {manifest.get('name')!r}, which that of {name!r} "
             "would replace; name another folder with `--output`"
         )
-    if foreign := entries - _ENTRIES:
+    if foreign := entries - ENTRIES:
         raise ConfigError(f"output {output}: {min(foreign)!r} is no part of a report and would be lost; move it away")
 
 

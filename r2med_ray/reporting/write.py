@@ -23,9 +23,10 @@ from r2med_ray.errors import DataError
 from r2med_ray.evaluation.trec import read_qrels, read_run, write_qrels, write_run
 from r2med_ray.reporting.file_names import file_names
 from r2med_ray.reporting.mteb_results import mteb_result
-from r2med_ray.reporting.output_folder import FORMAT, MANIFEST, PER_QUERY, is_report, replacing
+from r2med_ray.reporting.output_folder import FORMAT, MANIFEST, PER_QUERY, is_report
 from r2med_ray.reporting.page import render_page
 from r2med_ray.reporting.record import BenchmarkRecord
+from r2med_ray.reporting.report_places import local_copy, replacing_at, shown_place
 from r2med_ray.reporting.summary import Summary
 from r2med_ray.reporting.tables import leaderboard_csv, leaderboard_markdown
 from r2med_ray.storage.keys import Json
@@ -49,30 +50,47 @@ _PER_QUERY_SCHEMA = pa.schema(
 
 
 def write_report(summary: Summary, output: Path) -> Path:
-    """Write a benchmark and its leaderboard into `output`, and return the absolute path of `output`.
+    """Write a benchmark into a local folder as `write_report_to` does, and return its absolute path."""
+    output = output.expanduser().resolve()
+    write_report_to(summary, output)
+    return output
+
+
+def write_report_to(summary: Summary, output: str | Path) -> str:
+    """Write a benchmark and its leaderboard to a folder or a URI, and return what `shown_place` says of it.
 
     An earlier report of the same benchmark is replaced.
 
     Raises:
-        ConfigError: something else is there; see `output_folder.require_replaceable`.
+        ConfigError: something else is there; see `report_places.require_replaceable_at`.
         DataError: an id can't be written into a TREC file.
+        StoreError: the URI can't be written to.
     """
-    record, output = summary.record, output.expanduser().resolve()
-    with replacing(output, record.name) as folder:
+    record = summary.record
+    with replacing_at(output, record.name) as folder:
         _write_results(record, folder)
         pq.write_table(_per_query_table(record), folder / PER_QUERY, compression="zstd")
         _write_text(folder / "leaderboard.md", leaderboard_markdown(summary))
         _write_text(folder / "leaderboard.csv", leaderboard_csv(summary))
         _write_text(folder / "index.html", render_page(summary))
-    return output
+    return shown_place(output)
 
 
-def load_results(output: Path) -> BenchmarkRecord:
+def load_results(output: str | Path) -> BenchmarkRecord:
     """Return the record that a report was written from. Its runs lack the queries that have no documents.
+
+    Args:
+        output: a folder or a URI.
 
     Raises:
         DataError: the folder is not a report, or one of its files is missing or damaged.
+        ConfigError: the URI can't be reached.
     """
+    with local_copy(output) as folder:
+        return _load(folder)
+
+
+def _load(output: Path) -> BenchmarkRecord:
     if not is_report(output):
         raise DataError(f"{output} is no report: expected a {MANIFEST} that r2med wrote")
     try:

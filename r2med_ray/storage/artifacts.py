@@ -3,34 +3,28 @@
     <store>/<kind>/<digest>/manifest.json          written last: the artefact exists only with its manifest
     <store>/<kind>/<digest>/<attempt>/<file>       the files of the attempt that the manifest names
 
-A killed writer leaves an attempt without a manifest. No reader sees such an attempt, and `gc` removes it. Writing the
-manifest is one rename on a local disk, and one put on an object store. Every file is checked against its SHA-256 when
-it is read. Nothing is ever unpickled.
+A killed writer leaves an attempt without a manifest. No reader sees such an attempt, and `gc` removes it. A manifest
+gets its place by one rename on a local disk, and by one copy inside an object store (`places`). Every file is checked
+against its SHA-256 when it is read. Nothing is ever unpickled.
 """
 
 import contextlib
 import hashlib
 import json
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from r2med_ray.errors import ArtifactError
+from r2med_ray.errors import ArtifactError, StoreError
+from r2med_ray.storage.artifact_writer import ArtifactWriter, StoredFile
 from r2med_ray.storage.keys import ArtifactKey, Json, canonical_json
+from r2med_ray.storage.places import at_once, open_place
 
 MANIFEST = "manifest.json"
-
-
-@dataclass(frozen=True, slots=True)
-class StoredFile:
-    path: str
-    num_bytes: int
-    sha256: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,29 +68,6 @@ class Artifact:
         return sum(stored.num_bytes for stored in self.files.values())
 
 
-@dataclass(slots=True)
-class ArtifactWriter:
-    """Takes the files of one artefact. `attributes` may be filled in until the writer closes."""
-
-    filesystem: fs.FileSystem
-    folder: str
-    attributes: dict[str, Json] = field(default_factory=dict)
-    files: dict[str, StoredFile] = field(default_factory=dict)
-
-    def write(self, file_name: str, content: bytes | pa.Buffer) -> None:
-        path = f"{self.folder}/{file_name}"
-        view = memoryview(content)
-        with self.filesystem.open_output_stream(path) as stream:
-            stream.write(view)
-        self.files[file_name] = StoredFile(path, view.nbytes, hashlib.sha256(view).hexdigest())
-
-    def write_table(self, file_name: str, table: pa.Table) -> None:
-        """Write a table as Parquet in one row group, so that its bytes depend on the table alone."""
-        sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, row_group_size=max(1, table.num_rows), compression="zstd")
-        self.write(file_name, sink.getvalue())
-
-
 class ArtifactStore:
     """A folder of artefacts on a local path or any pyarrow file system URI (`s3://`, `gs://`, `hdfs://`).
 
@@ -104,25 +75,37 @@ class ArtifactStore:
     """
 
     def __init__(self, uri: str) -> None:
-        self.uri = uri
-        try:
-            filesystem, root = fs.FileSystem.from_uri(uri) if "://" in uri else _local(uri)
-        except (pa.ArrowInvalid, OSError) as error:
-            raise ArtifactError(f"store {uri!r} is no local path or file system URI: {error}") from error
-        self.filesystem: fs.FileSystem = filesystem
-        self.root: str = root.rstrip("/")
+        self.place = open_place(uri)
+        self.written: set[str] = set()
+        """Names of the artefacts that were written through this object."""
 
     def __reduce__(self) -> tuple[type["ArtifactStore"], tuple[str]]:
         return type(self), (self.uri,)
+
+    @property
+    def uri(self) -> str:
+        """Where the store is. The text may hold credentials: `place.shown` doesn't."""
+        return self.place.uri
+
+    @property
+    def filesystem(self) -> fs.FileSystem:
+        return self.place.filesystem
+
+    @property
+    def root(self) -> str:
+        """The folder's path in the file system."""
+        return self.place.root
 
     def require_folder(self) -> None:
         """Raise unless the folder of the store exists. The first artefact makes the folder.
 
         Raises:
-            ArtifactError: there is no such folder.
+            ArtifactError: there is no such folder, or no such bucket.
+            StoreError: the store can't be reached.
         """
-        if self.filesystem.get_file_info(self.root).type != fs.FileType.Directory:
-            raise ArtifactError(f"store {self.uri!r}: there is no such folder")
+        if not self.place.is_folder(self.root):
+            self.place.require_bucket()
+            raise ArtifactError(f"store {self.place.shown!r}: there is no such folder")
 
     def find(self, key: ArtifactKey) -> Artifact | None:
         """Return the artefact of this key, or None if it was never finished.
@@ -143,22 +126,23 @@ class ArtifactStore:
         """
         artifact = self.find(key)
         if artifact is None:
-            raise ArtifactError(f"artefact {key.name} is not in the store {self.uri}")
+            raise ArtifactError(f"artefact {key.name} is not in the store {self.place.shown}")
         return artifact
+
+    def find_all(self, keys: Iterable[ArtifactKey]) -> list[Artifact | None]:
+        """Return what `find` returns for each key, with many requests at once."""
+        return at_once(self.find, keys)
 
     @contextlib.contextmanager
     def create(self, key: ArtifactKey) -> Iterator[ArtifactWriter]:
         """Write an artefact, which exists if the block ends well, and doesn't exist if the block raises.
 
         Raises:
-            ArtifactError: nothing can be written to the store.
+            StoreError: nothing can be written to the store.
         """
         base = f"{self.root}/{key.name}"
-        writer = ArtifactWriter(self.filesystem, f"{base}/{uuid.uuid4().hex}")
-        try:
-            self.filesystem.create_dir(writer.folder, recursive=True)
-        except OSError as error:
-            raise ArtifactError(f"store {self.uri!r} can't be written to: {error}") from error
+        writer = ArtifactWriter(self.place, f"{base}/{uuid.uuid4().hex}")
+        self.place.make_folder(writer.folder)
         try:
             yield writer
             manifest = {
@@ -174,40 +158,38 @@ class ArtifactStore:
                     for name, stored in writer.files.items()
                 },
             }
-            self._put(f"{base}/{MANIFEST}", json.dumps(manifest, indent=1, sort_keys=True).encode())
+            content = json.dumps(manifest, indent=1, sort_keys=True).encode()
+            self.place.publish(f"{base}/{MANIFEST}", content, beside=writer.folder)
         except BaseException:
-            self.filesystem.delete_dir(writer.folder)
+            with contextlib.suppress(OSError):  # a store that fails twice keeps the attempt, until `gc`
+                self.filesystem.delete_dir(writer.folder)
             raise
+        self.written.add(key.name)
 
     def names(self) -> list[str]:
         """Return `<kind>/<digest>` of every finished artefact, sorted."""
-        selector = fs.FileSelector(self.root, recursive=True, allow_not_found=True)
-        return sorted(
-            info.path.removeprefix(f"{self.root}/").removesuffix(f"/{MANIFEST}")
-            for info in self.filesystem.get_file_info(selector)
-            if info.base_name == MANIFEST
-        )
+        return self._names_in(self.root)
 
     def names_of(self, kind: str) -> list[str]:
-        """Return the names of one kind's finished artefacts."""
-        return [name for name in self.names() if name.startswith(f"{kind}/")]
+        """Return the names of one kind's finished artefacts, sorted. Nothing else is listed."""
+        return self._names_in(f"{self.root}/{kind}")
 
-    def all(self) -> Iterator[Artifact]:
-        """Yield every finished artefact."""
-        for name in self.names():
-            artifact = self._open(name)
-            if artifact is not None:
-                yield artifact
+    def begun(self, kind: str) -> set[str]:
+        """Return the digests of one kind that are there or were begun: what is not among them is not there."""
+        return {info.base_name for info in self.place.listed(f"{self.root}/{kind}", recursive=False)}
+
+    def all(self, kind: str | None = None) -> Iterator[Artifact]:
+        """Yield every finished artefact, or every one of a kind, in the order of their names."""
+        names = self.names() if kind is None else self.names_of(kind)
+        yield from (artifact for artifact in at_once(self._open, names) if artifact is not None)
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield (artefact, what is wrong with it) for every damaged file or manifest."""
-        for name in self.names():
-            try:
-                artifact = self._open(name)
-            except ArtifactError as error:
-                yield name, str(error)
+        for name, artifact in self._readable():
+            if isinstance(artifact, ArtifactError):
+                yield name, str(artifact)
                 continue
-            for file_name, stored in (artifact.files if artifact else {}).items():
+            for file_name, stored in artifact.files.items():
                 problem, _ = self._load(stored)
                 if problem is not None:
                     yield name, f"{file_name}: {problem}"
@@ -215,9 +197,16 @@ class ArtifactStore:
     def remove(self, name: str) -> None:
         """Remove an artefact, manifest first, so that no reader meets half of it."""
         base = f"{self.root}/{name}"
-        with contextlib.suppress(FileNotFoundError):
-            self.filesystem.delete_file(f"{base}/{MANIFEST}")
-        self.filesystem.delete_dir(base)
+        with self.place.reaching("can't be written to"):
+            with contextlib.suppress(FileNotFoundError):
+                self.filesystem.delete_file(f"{base}/{MANIFEST}")
+            with contextlib.suppress(FileNotFoundError):
+                self.filesystem.delete_dir(base)
+
+    def remove_attempt(self, folder: str) -> None:
+        """Remove a folder that `unfinished` named."""
+        with self.place.reaching("can't be written to"), contextlib.suppress(FileNotFoundError):
+            self.filesystem.delete_dir(folder)
 
     def unfinished(self, older_than_s: float, now: float) -> list[str]:
         """Return the folders of attempts that no manifest names and that have not changed for a while.
@@ -226,10 +215,10 @@ class ArtifactStore:
             older_than_s: seconds without a change.
             now: the time in seconds since the epoch.
         """
-        live = {stored.path.rpartition("/")[0] for item in self._readable() for stored in item.files.values()}
+        whole = [item for _, item in self._readable() if isinstance(item, Artifact)]
+        live = {stored.path.rpartition("/")[0] for item in whole for stored in item.files.values()}
         newest: dict[str, float] = {}
-        selector = fs.FileSelector(self.root, recursive=True, allow_not_found=True)
-        for info in self.filesystem.get_file_info(selector):
+        for info in self.place.listed(self.root, recursive=True):
             relative = info.path.removeprefix(f"{self.root}/").split("/")
             if len(relative) < 3 or relative[2].startswith(MANIFEST):
                 continue
@@ -237,17 +226,37 @@ class ArtifactStore:
             newest[folder] = max(newest.get(folder, 0.0), (info.mtime_ns or 0) / 1e9)
         return sorted(path for path, at in newest.items() if path not in live and now - at >= older_than_s)
 
-    def _readable(self) -> Iterator[Artifact]:
-        for name in self.names():
-            with contextlib.suppress(ArtifactError):
-                if artifact := self._open(name):
-                    yield artifact
+    def _names_in(self, folder: str) -> list[str]:
+        return sorted(
+            info.path.removeprefix(f"{self.root}/").removesuffix(f"/{MANIFEST}")
+            for info in self.place.listed(folder, recursive=True)
+            if info.base_name == MANIFEST
+        )
+
+    def _readable(self) -> Iterator[tuple[str, Artifact | ArtifactError]]:
+        """Yield the name of every artefact, and the artefact, or why its manifest can't be read.
+
+        Raises:
+            StoreError: the store can't be reached, which says nothing about the artefact.
+        """
+
+        def opened(name: str) -> Artifact | ArtifactError | None:
+            try:
+                return self._open(name)
+            except StoreError:
+                raise
+            except ArtifactError as error:
+                return error
+
+        names = self.names()
+        for name, artifact in zip(names, at_once(opened, names), strict=True):
+            if artifact is not None:
+                yield name, artifact
 
     def _open(self, name: str) -> Artifact | None:
         base = f"{self.root}/{name}"
         try:
-            with self.filesystem.open_input_stream(f"{base}/{MANIFEST}") as stream:
-                manifest = json.loads(stream.read())
+            manifest = json.loads(self.place.read(f"{base}/{MANIFEST}").to_pybytes())
             files = {
                 file_name: StoredFile(f"{base}/{stored['path']}", stored["num_bytes"], stored["sha256"])
                 for file_name, stored in manifest["files"].items()
@@ -261,8 +270,7 @@ class ArtifactStore:
     def _load(self, stored: StoredFile) -> tuple[str | None, pa.Buffer | None]:
         """Return (what is wrong, None) or (None, the bytes)."""
         try:
-            with self.filesystem.open_input_stream(stored.path) as stream:
-                content = stream.read_buffer()
+            content = self.place.read(stored.path)
         except FileNotFoundError:
             return f"{stored.path} is missing", None
         if content.size != stored.num_bytes:
@@ -271,20 +279,3 @@ class ArtifactStore:
         if digest != stored.sha256:
             return f"{stored.path} has SHA-256 {digest}, its manifest says {stored.sha256}", None
         return None, content
-
-    def _put(self, path: str, content: bytes) -> None:
-        """Write one small file, so that the file is there whole or not at all."""
-        local = isinstance(self.filesystem, fs.LocalFileSystem)
-        target = f"{path}.{uuid.uuid4().hex}" if local else path
-        with self.filesystem.open_output_stream(target) as stream:
-            stream.write(content)
-        if local:
-            self.filesystem.move(target, path)
-
-
-def _local(path: str) -> tuple[fs.FileSystem, str]:
-    root = Path(path).expanduser().absolute()
-    there = next(place for place in (root, *root.parents) if place.exists())
-    if not there.is_dir():
-        raise ArtifactError(f"store {path!r}: {there} is a file; expected a folder")
-    return fs.LocalFileSystem(), str(root)

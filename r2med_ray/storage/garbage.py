@@ -22,7 +22,7 @@ def collect_garbage(
     broken = sorted({name for name, _ in store.problems()}) if damaged else []
     if not dry_run:
         for path in attempts:
-            store.filesystem.delete_dir(path)
+            store.remove_attempt(path)
         for name in broken:
             store.remove(name)
     return [*attempts, *broken]

@@ -256,10 +256,12 @@ def open_workbench(
     Raises:
         CapacityError: a stage asks for more than the cluster has.
         ConfigError: the file is wrong, or there is no cluster at the address.
+        StoreError: the store is in a bucket that is not there or can't be reached.
     """
     resources = resources or ResourcesConfig()
     names = names or Names.load(Path(models) if models else None)
     kept, worklog = ArtifactStore(str(store)), Worklog()
+    kept.place.require_bucket()
     if address is None:
         from r2med_ray.workbench.local_runner import LocalRunner
 

@@ -71,7 +71,8 @@ class Driver:
 
     def count(self, parts: Mapping[str, Steps[T]]) -> dict[str, Counted]:
         """Lead parts as far as the store answers, and return what each would wait for. No work is done for it."""
-        return {name: self._count(Part(name, steps)) for name, steps in parts.items()}
+        answers = self._answers_without_writing()
+        return {name: self._count(Part(name, steps), answers) for name, steps in parts.items()}
 
     def stored(self, part: Part[T]) -> T | None:
         """Return the result of a part that the store answers alone; None for one that work would be needed for.
@@ -79,16 +80,16 @@ class Driver:
         Raises:
             R2MedError: the part failed.
         """
-        self._look_up_all(part)
+        self._look_up_all(part, self._answers_without_writing())
         part.close()
         if isinstance(part.outcome, NotAtHand):
             raise part.outcome
         return part.outcome.result if part.outcome else None
 
-    def _count(self, part: Part[Any]) -> Counted:
+    def _count(self, part: Part[Any], answers: StoredAnswers) -> Counted:
         error: DataError | None = None
         try:
-            self._look_up_all(part)
+            self._look_up_all(part, answers)
         except DataError as stopped:  # the run stops at it; a plan says so
             error = stopped
         if isinstance(part.outcome, NotAtHand):
@@ -97,7 +98,9 @@ class Driver:
         is_rewriting = bool(part.expects.searches)
         return Counted(waits_for=tuple(part.waits_for), is_rewriting=is_rewriting, error=error)
 
-    def _look_up_all(self, part: Part[Any]) -> None:
-        answers = StoredAnswers(self._store, self._runner, self._fetch, may_write=False)
+    def _answers_without_writing(self) -> StoredAnswers:
+        return StoredAnswers(self._store, self._runner, self._fetch, may_write=False)
+
+    def _look_up_all(self, part: Part[Any], answers: StoredAnswers) -> None:
         part.start()
         part.advance(answers.look_up)

@@ -33,7 +33,7 @@ class StoredAnswers:
         self._runner = runner
         self._fetch = fetch
         self._may_write = may_write
-        self._texts = Texts(store)
+        self._texts = Texts(store, may_write=may_write)
 
     def look_up(self, part: str, demand: Demand) -> Answer:
         """Return the answer to a demand, as far as the store has it.
@@ -61,7 +61,7 @@ class StoredAnswers:
             case Fetch():
                 return KnownAnswer(self._fetch(demand.task, demand.file))
             case Recall():
-                return KnownAnswer([self._store.find(key) for key in demand.keys])
+                return KnownAnswer(self._store.find_all(demand.keys))
             case Keep():
                 self._keep(demand)
                 return KnownAnswer(None)

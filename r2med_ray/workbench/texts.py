@@ -1,5 +1,7 @@
 """Texts of language models as artefacts: one per prompt and seed, made once and the same ever after.
 
+Many texts together are also packed (`packed_texts`), and then read from there.
+
 What is kept is what the model wrote and why it ended. Answer and flag are worked out anew by whoever reads it, so
 that a better rule of `rewriting.answers` never asks a model again.
 """
@@ -7,7 +9,6 @@ that a better rule of `rewriting.answers` never asks a model again.
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from functools import partial
 
@@ -16,14 +17,13 @@ from r2med_ray.errors import ContextError, StageError
 from r2med_ray.errors import named as named_units
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json, fingerprint
+from r2med_ray.storage.places import READERS, at_once
+from r2med_ray.workbench.packed_texts import PackedTexts
 
 logger = logging.getLogger(__name__)
 
 KIND = "generation"
 FILE = "completion.json"
-
-READERS = 16
-"""Texts that are looked up at once: they are small, and an object store takes its time."""
 
 
 class Texts:
@@ -31,10 +31,14 @@ class Texts:
 
     Args:
         store: where they are kept.
+        may_write: whether texts that are found one by one may be packed.
     """
 
-    def __init__(self, store: ArtifactStore) -> None:
+    def __init__(self, store: ArtifactStore, *, may_write: bool = True) -> None:
         self._store = store
+        self._may_write = may_write
+        self._packed = PackedTexts(store)
+        self._begun: set[str] | None = None
 
     def keys(self, model: LanguageModel, prompts: Sequence[ChatPrompt]) -> list[ArtifactKey]:
         """Return a key per prompt, which depends on no prompt beside it, nor on their order or number."""
@@ -59,9 +63,17 @@ class Texts:
             ArtifactError: a stored text is damaged.
         """
         by_digest = {key.digest: key for key in keys}
-        with ThreadPoolExecutor(READERS) as pool:
-            found = zip(by_digest, pool.map(self._find_one, by_digest.values()), strict=True)
-            return {digest: completion for digest, completion in found if completion is not None}
+        found = self._packed.find(by_digest)
+        left = [key for digest, key in by_digest.items() if digest not in found]
+        if len(left) > READERS:  # to list the store takes one request per thousand texts, to ask takes one for each
+            if self._begun is None:
+                self._begun = self._store.begun(KIND)
+            left = [key for key in left if key.digest in self._begun]
+        texts = zip(left, at_once(self._find_one, left), strict=True)
+        alone = {key.digest: completion for key, completion in texts if completion is not None}
+        if self._may_write:
+            self._packed.keep(alone)
+        return found | alone
 
     def write(
         self, model: LanguageModel, generator: TextGenerator, asked: Mapping[str, tuple[ArtifactKey, ChatPrompt]]
@@ -80,6 +92,19 @@ class Texts:
             StageError: prompts failed for good; names their units. What was written until then is kept.
         """
         written: dict[str, Completion | None] = {}
+        try:
+            self._write(model, generator, asked, written)
+        finally:
+            self._packed.keep({digest: text for digest in asked if (text := written.get(digest)) is not None})
+        return written
+
+    def _write(
+        self,
+        model: LanguageModel,
+        generator: TextGenerator,
+        asked: Mapping[str, tuple[ArtifactKey, ChatPrompt]],
+        written: dict[str, Completion | None],
+    ) -> None:
         while waiting := {digest: item for digest, item in asked.items() if digest not in written}:
             items = list(waiting.values())
             try:
@@ -94,7 +119,6 @@ class Texts:
                 lost = [prompt.unit for key, prompt in items if key.digest not in written]
                 if lost:
                     raise StageError(f"generate with {model.name}", named_units(lost), "there is no answer")
-        return written
 
     def _keep(
         self,

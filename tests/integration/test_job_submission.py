@@ -31,9 +31,10 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-@pytest.fixture
-def head(tmp_path: Path) -> Iterator[dict[str, str]]:
+@pytest.fixture(scope="module")
+def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """A head node in a process group of its own. The fixture is the environment that reaches the node."""
+    log = tmp_path_factory.mktemp("head") / "head.log"
     port, dashboard, client, agent, metrics = free_ports(5)
     # The node has a token of its own. Its folder is short, because it holds sockets, whose paths have a limit of 107
     # bytes.
@@ -45,7 +46,7 @@ def head(tmp_path: Path) -> Iterator[dict[str, str]]:
             f"--dashboard-agent-listen-port={agent}", f"--metrics-export-port={metrics}",
             f"--temp-dir=/tmp/r2med-{os.getpid()}",
         ],
-        env=reach, start_new_session=True, stdout=(tmp_path / "head.log").open("w"), stderr=subprocess.STDOUT,
+        env=reach, start_new_session=True, stdout=log.open("w"), stderr=subprocess.STDOUT,
     )  # fmt: skip
     reach["RAY_API_SERVER_ADDRESS"] = f"http://127.0.0.1:{dashboard}"
     try:
@@ -57,7 +58,7 @@ def head(tmp_path: Path) -> Iterator[dict[str, str]]:
                 break
             time.sleep(1)
         else:
-            pytest.fail(f"the head node did not start:\n{(tmp_path / 'head.log').read_text()}")
+            pytest.fail(f"the head node did not start:\n{log.read_text()}")
         yield reach
     finally:
         os.killpg(node.pid, signal.SIGKILL)  # a request to end would take long
@@ -107,3 +108,20 @@ def test_the_page_for_clusters_asks_for_nodes_and_gives_them_back(head: dict[str
         kept.append(json.loads(line.removeprefix("asked for: ")))
 
     assert kept == [[{"CPU": 8, "GPU": 1}] * 4 + [{"CPU": 16}], []]  # four GPU nodes and one of CPUs, then none
+
+
+@pytest.mark.parametrize("option", ["--output", "--store"])
+def test_a_folder_that_ray_deletes_with_the_job_is_refused(head: dict[str, str], tmp_path: Path, option: str) -> None:
+    config = write_config(tmp_path / "small.yaml")
+    submitted = subprocess.run(
+        [
+            RAY, "job", "submit", "--working-dir", REPOSITORY, "--", "python", "jobs/full_benchmark.py", config,
+            option, "kept/here",
+        ],
+        env=head, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+
+    assert submitted.returncode != 0
+    assert f"error: {option[2:]} 'kept/here' is in the working folder of a submitted job, which Ray deletes" in (
+        submitted.stdout + submitted.stderr
+    )

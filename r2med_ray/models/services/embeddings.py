@@ -20,6 +20,7 @@ from r2med_ray.models.services.retries import GarbageError
 from r2med_ray.models.services.tokenizers import open_tokenizer
 from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, fingerprint
+from r2med_ray.storage.places import at_once
 from r2med_ray.types import Document, FloatMatrix
 from r2med_ray.vectors import unit_length
 
@@ -177,11 +178,12 @@ class ApiEncoder:
 
     def _answers(self, batches: Sequence[_Batch], body: Mapping[str, Any]) -> list[FloatMatrix]:
         """Return the vectors of every batch. The service is asked for the batches that the store doesn't have."""
-        missing = [batch for batch in batches if self._store.find(batch.key) is None]
+        stored = self._store.find_all(batch.key for batch in batches)
+        missing = [batch for batch, artifact in zip(batches, stored, strict=True) if artifact is None]
         self._usage["stored"] += sum(len(batch.inputs) for batch in batches) - sum(len(b.inputs) for b in missing)
         if missing:
             asyncio.run(self._ask(missing, body))
-        return [_read(self._store.get(batch.key)) for batch in batches]
+        return at_once(lambda batch: _read(self._store.get(batch.key)), batches)
 
     async def _ask(self, batches: Sequence[_Batch], body: Mapping[str, Any]) -> None:
         row = self._row
