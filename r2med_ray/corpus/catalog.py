@@ -153,6 +153,18 @@ def fetcher(task: Task) -> Callable[[str], Path] | None:
     return partial(hub_file, row.repository, revision, folder=Path(task.folder))
 
 
+def fetch_published(task: Task, file: str) -> Path:
+    """Return a published file of a task, from this machine or from the Hub.
+
+    Raises:
+        NotAtHand: nobody publishes files for it, or the Hub doesn't give this one.
+    """
+    fetch = fetcher(task)
+    if fetch is None:
+        raise NotAtHand(file, f"task {task.name!r} has no repository that {file} could be fetched from")
+    return fetch(file)
+
+
 def _matching(entry: str) -> list[TaskRow]:
     names, at, revision = entry.partition("@")
     if not at:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from r2med_ray.chat import ChatPrompt, Completion
-from r2med_ray.corpus.catalog import fetcher, resolve_tasks
+from r2med_ray.corpus.catalog import fetch_published, resolve_tasks
 from r2med_ray.corpus.convert import convert_documents, load_corpus
 from r2med_ray.corpus.loading import load_task
 from r2med_ray.demands import Ask, Demand, Find, Read, Steps
@@ -276,18 +276,6 @@ def open_workbench(
             name, names.catalog, kept, resources, capacity, worklog, ask_for_models=ask_for_models, cluster=cluster
         )
         yield Workbench(kept, runner, names, worklog, resources)
-
-
-def fetch_published(task: Task, file: str) -> Path:
-    """Return a published file of a task, from this machine or from the Hub.
-
-    Raises:
-        NotAtHand: nobody publishes files for it, or the Hub doesn't give this one.
-    """
-    fetch = fetcher(task)
-    if fetch is None:
-        raise NotAtHand(file, f"task {task.name!r} has no repository that {file} could be fetched from")
-    return fetch(file)
 
 
 def _answer(demand: Demand) -> Steps[Any]:

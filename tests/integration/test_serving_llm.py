@@ -14,6 +14,7 @@ import ray
 from ray import serve
 
 from r2med_ray.chat import ChatPrompt, Completion, TextGenerator
+from r2med_ray.corpus.catalog import fetch_published
 from r2med_ray.demands import Ask, Steps
 from r2med_ray.errors import DataError
 from r2med_ray.models.catalog.language_models import LanguageModelRow
@@ -28,7 +29,7 @@ from r2med_ray.settings.resources import ResourcesConfig
 from r2med_ray.settings.templates import Template
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Query
-from r2med_ray.workbench.bench import Workbench, fetch_published, open_workbench
+from r2med_ray.workbench.bench import Workbench, open_workbench
 from r2med_ray.workbench.driver import Driver
 from r2med_ray.workbench.on_cluster import ClusterRunner
 from r2med_ray.workbench.parts import Ended
