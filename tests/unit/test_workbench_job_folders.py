@@ -22,10 +22,10 @@ def submitted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 @pytest.mark.parametrize("place", ["out", "./a/b", "../working/out", "."])
 def test_a_folder_inside_is_refused(submitted: Path, place: str) -> None:
     with pytest.raises(
-        ConfigError, match="output '.*' is in the working folder of a submitted job, which Ray deletes"
+        ConfigError, match=r"output '.*' is in the working folder of a submitted job, which Ray deletes"
     ):
         lasting("output", place)
-    with pytest.raises(ConfigError, match="store '.*' is in the working folder"):
+    with pytest.raises(ConfigError, match=r"store '.*' is in the working folder"):
         lasting("store", str(submitted / place))
 
 
