@@ -1,5 +1,6 @@
-"""Object stores for tests: a real server for S3, and file systems that count, or fail, requests."""
+"""Object stores for tests: servers for S3 and GCS, and file systems that count, or fail, requests."""
 
+import socket
 import subprocess
 import sys
 import threading
@@ -15,7 +16,7 @@ PAGE = 1000
 """Names that S3 returns per request."""
 
 
-_SERVE = """
+_S3 = """
 import sys
 from moto.server import ThreadedMotoServer
 server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -23,24 +24,48 @@ server.start()
 print(server.get_host_and_port()[1], flush=True)
 sys.stdin.read()
 """
+_GCS = """
+import sys
+from gcp_storage_emulator.server import create_server
+server = create_server("127.0.0.1", int(sys.argv[1]), in_memory=True, default_bucket="bucket")
+server.start()
+print(sys.argv[1], flush=True)
+sys.stdin.read()
+"""
 
 
 @contextmanager
 def s3_server() -> Iterator[str]:
-    """Run moto's server with a bucket `bucket`, and yield its address.
+    """Run moto's server with a bucket `bucket`, and yield its address."""
+    with _running(_S3) as address:
+        make, _ = fs.FileSystem.from_uri(s3_uri("bucket", address) + "&allow_bucket_creation=true")
+        make.create_dir("bucket")
+        yield address
+
+
+@contextmanager
+def gcs_server() -> Iterator[str]:
+    """Run gcp-storage-emulator with a bucket `bucket`, and yield its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with _running(_GCS, str(port)) as address:
+        yield address
+
+
+@contextmanager
+def _running(program: str, *arguments: str) -> Iterator[str]:
+    """Run a server that prints its port, and yield its address.
 
     It has a process of its own: a file of pyarrow that is given up waits for the server while it holds Python's lock.
     """
-    command = [sys.executable, "-c", _SERVE]
+    command = [sys.executable, "-c", program, *arguments]
     quiet = subprocess.DEVNULL
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=quiet) as server:
         try:
             assert server.stdout is not None
             lines = (line.strip() for line in server.stdout)
-            address = f"127.0.0.1:{next(line for line in lines if line.isdigit()).decode()}"
-            make, _ = fs.FileSystem.from_uri(s3_uri("bucket", address) + "&allow_bucket_creation=true")
-            make.create_dir("bucket")
-            yield address
+            yield f"127.0.0.1:{next(line for line in lines if line.isdigit()).decode()}"
         finally:
             server.kill()
 

@@ -75,10 +75,11 @@ class PackedTexts:
     def _packs(self) -> dict[str, Artifact]:
         """Return digest of a text's key → the pack that holds it."""
         if self._pack_of is None:
-            self._pack_of = {}
+            pack_of: dict[str, Artifact] = {}
             for artifact in self._store.all(KIND):
                 for digest in artifact.inputs["texts"]:
-                    self._pack_of.setdefault(digest, artifact)
+                    pack_of.setdefault(digest, artifact)
+            self._pack_of = pack_of
         return self._pack_of
 
 
