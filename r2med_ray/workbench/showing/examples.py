@@ -3,7 +3,7 @@
 - Retrievers: what was told where the model ran when their artefacts were made, so that none is loaded for it; see
   `first_stages.stored_examples`. It is of the task's first query and of the corpus' first document.
 - Language models: the first prompt about the first query.
-- Scorers of pairs: what their row puts around the two texts. What they cut is counted in the results, and `r2med show`
+- Scorers of pairs: what their row puts around the two texts. What they cut is counted in the results. `r2med show`
   shows a whole pair.
 
 Texts of collections belong to others, so of each text only the beginning is kept.
