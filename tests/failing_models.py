@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from r2med_ray.cuts import SideCuts
 from r2med_ray.errors import DataError
 from r2med_ray.first_stage import Computing, Maker, ShardedFirstStage
 from r2med_ray.first_stages.checkpoint_making import CheckpointMaker
@@ -78,6 +79,9 @@ class SparseLetters:
     def encode_documents(self, documents: Sequence[Document]) -> csr_array:
         return self.encode_queries([document.content for document in documents])
 
+    def take_cuts(self) -> SideCuts:
+        return {}
+
 
 class LetterVectors:
     """One vector per text, of unit length."""
@@ -90,15 +94,18 @@ class LetterVectors:
     def encode_documents(self, documents: Sequence[Document]) -> list[Any]:
         return self.encode_queries([document.content for document in documents])
 
+    def take_cuts(self) -> SideCuts:
+        return {}
 
-class SparseStage(SparseFirstStage):
+
+class SparseLettersFirstStage(SparseFirstStage):
     __slots__ = ()
 
     def load(self, store: ArtifactStore, computing: Computing) -> Maker:
         return CheckpointMaker(self.form, SparseLetters())  # type: ignore[arg-type]
 
 
-class LateStage(LateInteractionFirstStage):
+class LateLettersFirstStage(LateInteractionFirstStage):
     __slots__ = ()
 
     def load(self, store: ArtifactStore, computing: Computing) -> Maker:
@@ -112,10 +119,12 @@ def failing_stage(kind: str, on_bad_document: OnBadDocument = "error") -> Sharde
     """Return a first stage of a kind, whose model is one of this module."""
     common: dict[str, Any] = {"rules": Rules(), "on_bad_document": on_bad_document}
     if kind == "sparse":
-        return SparseStage(row=SparseRow(name="letters", model=MODEL, max_length=8, dtype="float32"), **common)
+        return SparseLettersFirstStage(
+            row=SparseRow(name="letters", model=MODEL, max_length=8, dtype="float32"), **common
+        )
     if kind == "late interaction":
         row = LateInteractionRow(name="letters", model=MODEL, max_length=8, dtype="float32")
-        return LateStage(row=row, **common)
+        return LateLettersFirstStage(row=row, **common)
     dense = EncoderRow.model_validate(
         {"name": "letters", "class": f"{__name__}.{LettersEncoder.__name__}", "max_length": 8, "dtype": "float32"}
     )

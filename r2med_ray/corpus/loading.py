@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from r2med_ray.corpus.checks import compare, require_common_query, require_expected, require_positive
+from r2med_ray.corpus.checks import Finding, compare, require_common_query, require_expected, require_positive
 from r2med_ray.corpus.convert import convert_corpus, load_corpus
 from r2med_ray.corpus.duplicates import OnConflict
 from r2med_ray.corpus.layouts import LAYOUTS, find_ranked_lists
@@ -66,15 +66,7 @@ def load_task(
     findings = compare(queries, qrels, in_corpus) + survey.findings(judged)
     if layout.has_splits:
         queries = [query for query in queries if query.query_id in qrels]
-    counts = {
-        "rows": corpus.num_rows,
-        "documents": corpus.num_documents,
-        "duplicates": len(corpus.duplicate_rows),
-        "queries": len(queries),
-        "qrels": sum(len(grades) for grades in qrels.values()),
-        **{finding.name: finding.ids.count for finding in findings},
-        **({"excluded": excluded} if (excluded := sum(len(query.excluded) for query in queries)) else {}),
-    }
+    counts = _counts(corpus, queries, qrels, findings)
     ranked_lists = find_ranked_lists(source.folder, source.layout, source.split)
     counts |= count_safeguards(ranked_lists)
     require_expected(source, counts)
@@ -94,6 +86,19 @@ def load_task(
         identical_ids=frozenset(query.query_id for query in queries if query.query_id in in_corpus),
         same_texts=survey.of_judged(judged),
     )
+
+
+def _counts(corpus: Corpus, queries: Sequence[Query], qrels: Qrels, findings: Sequence[Finding]) -> dict[str, int]:
+    excluded = sum(len(query.excluded) for query in queries)
+    return {
+        "rows": corpus.num_rows,
+        "documents": corpus.num_documents,
+        "duplicates": len(corpus.duplicate_rows),
+        "queries": len(queries),
+        "qrels": sum(len(grades) for grades in qrels.values()),
+        **{finding.name: finding.ids.count for finding in findings},
+        **({"excluded": excluded} if excluded else {}),
+    }
 
 
 def read_task_queries(source: TaskSource) -> list[Query]:

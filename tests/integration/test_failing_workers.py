@@ -26,7 +26,7 @@ from r2med_ray.settings.pools import Pool
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import CorpusShard, Query, Ranking, Task
 from r2med_ray.workbench.in_process import InProcess
-from tests.failing_models import KINDS, SparseStage, fail_once, failing_stage
+from tests.failing_models import KINDS, SparseLettersFirstStage, fail_once, failing_stage
 from tests.unit.tasks import TEXTS, task_of
 
 pytestmark = pytest.mark.ray
@@ -112,7 +112,7 @@ def test_a_cluster_leaves_out_what_one_process_leaves_out(cluster: object, tmp_p
     assert prepare(there, task_of(there, texts, shards=2), first_stage).documents == 0
 
 
-class NeverBuilt(SparseStage):
+class NeverBuilt(SparseLettersFirstStage):
     """A first stage whose model can't be built on a worker."""
 
     __slots__ = ()

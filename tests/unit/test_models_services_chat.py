@@ -199,7 +199,7 @@ def failing(*texts: str, other: Answer = shout, status: int = 500) -> Answer:
     return lambda request: (refusal if last_message(request) in texts else other)(request)
 
 
-def test_what_fails_for_ever_is_named_and_what_is_finished_is_kept() -> None:
+def test_ry05_what_fails_for_ever_is_named_and_what_is_finished_is_kept() -> None:
     kept: dict[int, str] = {}
     both = threading.Barrier(2)
 

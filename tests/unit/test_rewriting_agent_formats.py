@@ -15,6 +15,9 @@ THINK = FORMATS["think"]
     [
         pytest.param("<search> rash", "stop", ("<search> rash</search>", "rash"), id="ended by the stop string"),
         pytest.param("<search>rash</search>", "stop", ("<search>rash</search>", "rash"), id="ended by itself"),
+        pytest.param(
+            "<search> rash", "eos", ("<search> rash</search>", "rash"), id="ended, in another service's word"
+        ),
         pytest.param("<search>rash</search>", "length", ("<search>rash</search>", "rash"), id="ended before a limit"),
         pytest.param("<search>ra", "length", None, id="cut"),
         pytest.param("<search>a</search>b</search>", "stop", ("<search>a</search>", "a"), id="made up behind it"),

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from r2med_ray.chat import ending_of
 from r2med_ray.rewriting.answer_formats import AnswerFormat
 from r2med_ray.rewriting.answers import FORMATS, Answer, read_answer
 from r2med_ray.settings.compat import Rules
@@ -75,7 +76,7 @@ class AgentFormat:
         written, closed, _ = text.partition(self.request_end)
         before, opened, request = written.rpartition(self.request_start)
         goes_on = any(mark in request for mark in self._other_marks(answers))
-        is_whole = opened and (closed or (finish_reason == "stop" and not goes_on))
+        is_whole = opened and (closed or (ending_of(finish_reason) == "whole" and not goes_on))
         return (before, request) if is_whole else None
 
     def _gives_answer(self, text: str, answers: AnswerFormat) -> bool:

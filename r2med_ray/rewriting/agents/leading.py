@@ -9,7 +9,7 @@ sum of the times of its own texts, each counted from its request on. Waiting for
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from r2med_ray.chat import ChatPrompt, Completion, LanguageModel
+from r2med_ray.chat import ChatPrompt, Completion, LanguageModel, ending_of
 from r2med_ray.demands import Ask, Keep, Steps
 from r2med_ray.rewriting.agents.conversations import Conversations, brief, chat_prompt, message
 from r2med_ray.rewriting.agents.requests import Requests
@@ -81,7 +81,8 @@ class Leader:
         turn, asked = self._talk.next_turn(transcript.turns, completion)
         out_of_turns = transcript.requests >= self._limits.max_turns
         transcript.turns.append(turn)
-        turn.problem = not asked and turn.finish_reason == "stop" and not self._talk.answer(transcript).text
+        is_whole = ending_of(turn.finish_reason) == "whole"
+        turn.problem = not asked and is_whole and not self._talk.answer(transcript).text
         if not asked and not turn.problem:
             transcript.ended = "answered"
         elif turn.shortened:
