@@ -19,9 +19,13 @@ from r2med_ray.reporting.record import BenchmarkRecord
 from r2med_ray.settings.config_files import load_config
 from r2med_ray.systems import ResolvedBenchmark, resolve
 from r2med_ray.workbench.bench import Workbench, open_workbench
+from r2med_ray.workbench.local_runner import LocalRunner
+from r2med_ray.workbench.showing.choosing import chosen
+from r2med_ray.workbench.showing.flow import furthest, lead
 from r2med_ray.workbench.showing.show import show
 from r2med_ray.workbench.showing.text import CUT, shown_text
 from r2med_ray.workbench.showing.values import Section, Shown
+from r2med_ray.workbench.worklog import Worklog
 from tests.http_services import Service, completions
 from tests.unit.corpus_files import write_r2med
 from tests.unit.tiny_checkpoints import classifier
@@ -52,7 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def file(folder: Path) -> Iterator[Path]:
+def file(folder: Path) -> Path:
     """A benchmark file, whose benchmark has run in the folder's `store`; its service has ended since."""
     write_r2med(folder / "tiny", corpus=CORPUS, queries=QUERIES, qrels=QRELS)
     (folder / "list.trec").write_text("q1 Q0 d2 1 2.0 t\nq1 Q0 d3 2 1.0 t\nq2 Q0 d2 1 1.0 t\n")
@@ -76,7 +80,7 @@ def file(folder: Path) -> Iterator[Path]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("SHOW_KEY", KEY)
             _RECORDS.append(_run(folder / "showing.yaml", folder))
-    yield folder / "showing.yaml"
+    return folder / "showing.yaml"
 
 
 _RECORDS: list[BenchmarkRecord] = []
@@ -240,6 +244,18 @@ def test_before_a_run_it_is_said_what_the_rest_depends_on(empty: Workbench, benc
     assert of_scored.stops.startswith("the rest depends on a search with bm25, ")
     assert section(of_scored, "rerank").readings
     assert "the weights depend on the terms of the corpus" in section(of_scored, "search").lines[1]
+
+
+def test_answers_of_another_device_are_found(bench: Workbench, benchmark: ResolvedBenchmark) -> None:
+    # The store holds what was computed on a CPU; this stands for a machine whose own encoders would use a GPU.
+    other = LocalRunner(benchmark.names.catalog, bench.store, benchmark.config.resources, Worklog(), device="cuda")
+    [system] = [each for each in benchmark.systems if each.name == "dense"]
+    with chosen(benchmark, bench.store, task="Tiny", system="dense", query="q1", document=None) as found:
+        alone = lead(bench.store, other, found.task, system)
+        flow = furthest(bench.store, (other, bench.runner), found.task, system)
+
+    assert alone.stops
+    assert (flow.device, flow.stops) == ("cpu", "")
 
 
 def test_nothing_is_written_and_no_key_is_printed(

@@ -51,7 +51,7 @@ def example(
     config, device = system.config, bench.runner.device
     found: dict[str, Json] = {"task": task.name, "query": query_id}
     if system.language_model or system.reranking_model:
-        flow = lead(bench, task, system)
+        flow = lead(bench.store, bench.runner, task, system)
         for arrow, is_rewriting in (("rewrite", True), ("rerank", False)):
             asked = list(asked_about(query_id, flow.asks(rewriting=is_rewriting), bench.store))
             if asked:

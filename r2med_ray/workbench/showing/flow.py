@@ -1,6 +1,6 @@
 """Leads a system as far as the store answers, and notes what was demanded on the way. Nothing is done and written."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -9,12 +9,13 @@ from r2med_ray.demands import Ask, Demand, Expect, Find, Recall, Score, Steps
 from r2med_ray.errors import R2MedError
 from r2med_ray.pipeline import rank
 from r2med_ray.reranking.stored_scores import KIND as ORDERS
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import ResolvedSystem
 from r2med_ray.types import Query, QueryId, Run, Task
-from r2med_ray.workbench.bench import Workbench
 from r2med_ray.workbench.driver import Driver
 from r2med_ray.workbench.parts import Part
 from r2med_ray.workbench.plan import published_here
+from r2med_ray.workbench.runner import Runner
 from r2med_ray.workbench.worklog import Worklog
 
 T = TypeVar("T")
@@ -41,8 +42,16 @@ class Flow:
     """What a system demanded, in order."""
 
     notes: list[Noted] = field(default_factory=list)
+    device: str = ""
+    """What the encoders computed on whose answers are stored."""
+
     stops: str = ""
     """Why the flow went no further; empty if it came to its end."""
+
+    @property
+    def num_answered(self) -> int:
+        """How many searches, scores and requests the store answers."""
+        return sum(isinstance(each.demand, Find | Ask | Score) and not each.waits for each in self.notes)
 
     def asks(self, *, rewriting: bool) -> list[Ask]:
         """Return the requests to language models."""
@@ -68,23 +77,40 @@ class Flow:
         return None
 
 
-def lead(bench: Workbench, task: Task, system: ResolvedSystem) -> Flow:
+def lead(store: ArtifactStore, runner: Runner, task: Task, system: ResolvedSystem) -> Flow:
     """Lead a system over the stored answers.
 
     What a reranking language model has ordered before is passed over, so that its prompts are demanded; the answers
     to them are stored. So are an agent's, but not what it found between them: only its first request is shown then.
+
+    Args:
+        store: answers.
+        runner: says what names the answers; nothing is run.
+        task: the task.
+        system: the system.
     """
-    flow = _lead(bench, task, system, lambda recall: all(key.kind == ORDERS for key in recall.keys))
+    flow = _lead(store, runner, task, system, lambda recall: all(key.kind == ORDERS for key in recall.keys))
     if system.config.rewriter and system.config.rewriter.agent and not flow.asks(rewriting=True):
-        anew = _lead(bench, task, system, lambda recall: True)
+        anew = _lead(store, runner, task, system, lambda recall: True)
         flow.notes[:0] = [each for each in anew.notes if each.is_rewriting]
     return flow
 
 
-def _lead(bench: Workbench, task: Task, system: ResolvedSystem, passes_over: Callable[[Recall], bool]) -> Flow:
-    flow = Flow()
-    driver = Driver(bench.store, bench.runner, Worklog(), published_here)
-    steps = _noting(rank(task, system, device=bench.runner.device), flow.notes, passes_over)
+def furthest(store: ArtifactStore, runners: Iterable[Runner], task: Task, system: ResolvedSystem) -> Flow:
+    """Return the flow that gets furthest: what is stored may have been computed on another device than this one's."""
+    return max((lead(store, runner, task, system) for runner in runners), key=lambda flow: flow.num_answered)
+
+
+def _lead(
+    store: ArtifactStore,
+    runner: Runner,
+    task: Task,
+    system: ResolvedSystem,
+    passes_over: Callable[[Recall], bool],
+) -> Flow:
+    flow = Flow(device=runner.device)
+    driver = Driver(store, runner, Worklog(), published_here)
+    steps = _noting(rank(task, system, device=runner.device), flow.notes, passes_over)
     try:
         ended = driver.stored(Part(f"{system.name} on {task.name}", steps))
     except R2MedError as error:

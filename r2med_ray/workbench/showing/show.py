@@ -11,11 +11,14 @@ from r2med_ray.readings import listening
 from r2med_ray.systems import ResolvedBenchmark
 from r2med_ray.types import Query, Run
 from r2med_ray.workbench.bench import Workbench
+from r2med_ray.workbench.local_runner import LocalRunner
+from r2med_ray.workbench.runner import Runner
 from r2med_ray.workbench.showing.choosing import Chosen, chosen
 from r2med_ray.workbench.showing.first_stages import LOADED, first_stage_section
-from r2med_ray.workbench.showing.flow import Flow, lead
+from r2med_ray.workbench.showing.flow import Flow, furthest
 from r2med_ray.workbench.showing.language_models import asked_about
 from r2med_ray.workbench.showing.values import Arrow, Section, Shown
+from r2med_ray.workbench.worklog import Worklog
 
 
 def show(
@@ -40,7 +43,7 @@ def show(
     """
     names = {"task": task, "system": system, "query": query, "document": document}
     with chosen(benchmark, bench.store, **names) as found:  # type: ignore[arg-type]  # only `document` may be None
-        flow = lead(bench, found.task, found.system)
+        flow = furthest(bench.store, _runners(bench, benchmark), found.task, found.system)
         asked, text = found.query, found.document
         grades = found.task.qrels.get(asked.query_id, {})
         return Shown(
@@ -52,9 +55,18 @@ def show(
             document_id=text.doc_id if text else None,
             document=text.content if text else None,
             grade=grades.get(text.doc_id) if text else None,
+            device=flow.device,
             sections=tuple(_sections(bench, benchmark, found, flow)),
             stops=flow.stops,
         )
+
+
+def _runners(bench: Workbench, benchmark: ResolvedBenchmark) -> Iterator[Runner]:
+    """Yield what names stored answers: this machine first, then one with the other device. Neither runs anything."""
+    yield bench.runner
+    device = "cuda" if bench.runner.device == "cpu" else "cpu"
+    config = benchmark.config.resources
+    yield LocalRunner(benchmark.names.catalog, bench.store, config, Worklog(), device=device)
 
 
 def _sections(bench: Workbench, benchmark: ResolvedBenchmark, found: Chosen, flow: Flow) -> Iterator[Section]:

@@ -27,8 +27,9 @@ def _lines(shown: Shown) -> Iterator[str]:
     for section in shown.sections:
         yield ""
         yield from _section(section)
+    yield f"\nstored answers: those of encoders on {shown.device}"
     if shown.stops:
-        yield f"\n{shown.stops}"
+        yield shown.stops
 
 
 def _section(section: Section) -> Iterator[str]:

@@ -88,6 +88,9 @@ class Shown:
     grade: int | None
     """The document's grade for the query; None if it isn't judged."""
 
+    device: str
+    """What the encoders computed on whose stored answers are shown: `cpu` or `cuda`."""
+
     sections: tuple[Section, ...]
     stops: str = ""
     """Why the store says no more; empty if it answers everything."""
