@@ -80,8 +80,12 @@ class CheckpointBatches:
             read_BT, own_BT = read_BT | filled_BT, read_BT & ~filled_BT
         whole = [(prompt or "") + text for text in texts]
         lost = self._note_cuts(side, whole, own_BT.sum(dim=1).tolist())
-        ids = [row[mask].tolist() for row, mask in zip(features["input_ids"], read_BT, strict=True)]
-        tell_texts(side, self._inputs[side].tokenizer, whole, ids, lost, self._reads[side], prompt=prompt or "")
+
+        def ids_of(at: int) -> list[int]:
+            ids: list[int] = features["input_ids"][at][read_BT[at]].tolist()
+            return ids
+
+        tell_texts(side, self._inputs[side].tokenizer, whole, ids_of, lost, self._reads[side], prompt=prompt or "")
         lengths_B = read_BT.sum(dim=1).tolist()
 
         def forward(batch: list[int]) -> None:

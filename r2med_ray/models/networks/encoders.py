@@ -130,7 +130,7 @@ class TransformerEncoder:
 
         def note(ids: Sequence[Sequence[int]], lost: Sequence[int], longest: int) -> None:
             self._cuts.note(side, [len(each) for each in ids], lost, longest, times)
-            tell_texts(side, network.tokenizer, whole, ids, lost, longest, prompt=prompt, seconds=seconds)
+            tell_texts(side, network.tokenizer, whole, ids.__getitem__, lost, longest, prompt=prompt, seconds=seconds)
 
         return tokenize(network, whole, max_length, seconds=seconds, end=self._end, note=note)
 

@@ -90,7 +90,7 @@ class RemoteCodeEncoder:
             side,
             self._tokenizer,
             texts,
-            tokens["input_ids"],
+            tokens["input_ids"].__getitem__,
             lost,
             max_length,
             prompt=instruction,

@@ -1,6 +1,6 @@
 """Tells what a network reads: the tokens that it is given, and where its texts are cut."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from r2med_ray.cuts import NO_LIMIT, Side
@@ -13,7 +13,7 @@ def tell_texts(
     side: Side,
     tokenizer: Any,
     texts: Sequence[str],
-    ids: Sequence[Sequence[int]],
+    ids_of: Callable[[int], Sequence[int]],
     lost: Sequence[int],
     limit: int,
     *,
@@ -27,7 +27,7 @@ def tell_texts(
         side: what the texts are.
         tokenizer: has read the texts.
         texts: the texts behind their prompt.
-        ids: the tokens that the network is given of each.
+        ids_of: returns the ids of the tokens that the network is given of the text at a position.
         lost: tokens that were cut off each.
         limit: most tokens that are read of each.
         prompt: what each text begins with.
@@ -46,7 +46,7 @@ def tell_texts(
                 first.read(side, tokenizer, cut.query - cut.kept_query),
                 TextAround("", seconds[at]).read(side, tokenizer, cut.document - cut.kept_document),
             )
-        return _reading(tokenizer, parts, ids[at], limit, remarks)
+        return _reading(tokenizer, parts, ids_of(at), limit, remarks)
 
     tell(reading(at) for at in range(len(texts)))
 

@@ -90,17 +90,21 @@ def _sections(bench: Workbench, benchmark: ResolvedBenchmark, found: Chosen, flo
 def _rewriting(bench: Workbench, found: Chosen, flow: Flow) -> Section:
     config = found.system.config.rewriter
     assert config is not None
-    queries = {query for _, query, _ in flow.searches(found.query.query_id, rewriting=False)}
+    queries = [query for _, query, _ in flow.searches(found.query.query_id, rewriting=False)]
     texts = dict.fromkeys(each for query in queries for each in query.expansions)
     lines = [f"method {config.method}, combine {config.combine}"]
     if not texts and queries:
         lines.append("no text of it is used: the query is asked as it is")
+    asks = flow.asks(rewriting=True)
+    asked = tuple(asked_about(found.query.query_id, asks, bench.store))
+    if asks and not asked:
+        lines.append("none of its prompts begins with the name of the query, so that none can be shown")
     return Section(
         arrow="rewrite",
         part=config.writer or config.method,
         lines=tuple(lines),
         texts=tuple(f"({each.use}) {each.text}" for each in texts),
-        asked=tuple(asked_about(found.query.query_id, flow.asks(rewriting=True), bench.store)),
+        asked=asked,
     )
 
 
