@@ -46,6 +46,11 @@ SYSTEMS: list[dict[str, Any]] = [
         "retriever": "bm25",
         "rewriter": {"method": "lamer", "llm": "writer", "candidates": {"retriever": "bm25", "depth": 2}},
     },
+    {
+        "name": "agent",
+        "retriever": "bm25",
+        "rewriter": {"method": "search-r1", "llm": "writer", "agent": {"retriever": "bm25"}, "max_unusable": 1},
+    },
     {"name": "listed", "retriever": "bm25", "reranker": {"model": "lister", "depth": 3}},
 ]
 
@@ -216,6 +221,18 @@ def test_what_a_rewriter_finds_first_is_shown_before_its_prompt(
     assert (tool.arrow, tool.part, tool.terms[0].text) == ("rewrite", "bm25", QUERIES[0][1])
     assert "heart and rash" in rewriting.asked[0].messages[1]["content"]
     assert search.terms[0].text == f"{QUERIES[0][1]} [1] > [2] > [3]"
+
+
+def test_an_agent_shows_its_first_request_although_its_conversation_is_stored(
+    bench: Workbench, benchmark: ResolvedBenchmark
+) -> None:
+    of_agent = shown(bench, benchmark, "agent")
+    tool, rewriting, search = of_agent.sections
+
+    assert "it is asked whatever the agent requests, turn by turn" in tool.lines
+    assert rewriting.asked[0].unit == "query 'q1', turn 1"
+    assert QUERIES[0][1] in rewriting.asked[0].messages[-1]["content"]
+    assert (len(search.terms), of_agent.stops) == (2, "")
 
 
 def test_a_reranking_language_model_shows_its_prompts_although_its_order_is_stored(

@@ -133,7 +133,10 @@ def _search(
     except R2MedError as error:
         section = Section(arrow=arrow, part=first_stage.label, lines=(f"can't be shown: {error}",))
     lines = section.lines
-    if not searches:
+    rewriter = found.system.config.rewriter
+    if not searches and arrow == "rewrite" and rewriter and rewriter.agent:
+        lines = (*lines, "it is asked whatever the agent requests, turn by turn")
+    elif not searches:
         lines = (*lines, "what it is asked isn't known yet; see the last line")
     for find, query, run in searches:
         if run is not None and found.document is not None:
