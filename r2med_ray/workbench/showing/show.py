@@ -55,7 +55,7 @@ def show(
             document_id=text.doc_id if text else None,
             document=text.content if text else None,
             grade=grades.get(text.doc_id) if text else None,
-            device=flow.device,
+            device=flow.device if flow.num_answered else "",
             sections=tuple(_sections(bench, benchmark, found, flow)),
             stops=flow.stops,
         )

@@ -27,7 +27,9 @@ def _lines(shown: Shown) -> Iterator[str]:
     for section in shown.sections:
         yield ""
         yield from _section(section)
-    yield f"\nstored answers: those of encoders on {shown.device}"
+    yield ""
+    if shown.device:
+        yield f"stored answers: those of encoders on {shown.device}"
     if shown.stops:
         yield shown.stops
 

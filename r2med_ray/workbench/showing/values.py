@@ -89,7 +89,7 @@ class Shown:
     """The document's grade for the query; None if it isn't judged."""
 
     device: str
-    """What the encoders computed on whose stored answers are shown: `cpu` or `cuda`."""
+    """What the encoders computed on whose stored answers are shown: `cpu` or `cuda`; empty if the store has none."""
 
     sections: tuple[Section, ...]
     stops: str = ""
