@@ -29,12 +29,14 @@ from r2med_ray.reporting.write import write_report_to
 from r2med_ray.settings.config import TaskConfig
 from r2med_ray.settings.config_files import load_config
 from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.keys import Json
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem, resolve
-from r2med_ray.types import DocId, Run, Task
+from r2med_ray.types import DocId, Rewriting, Run, Task
 from r2med_ray.workbench.bench import Workbench, open_workbench
 from r2med_ray.workbench.job_folders import default_base, lasting
 from r2med_ray.workbench.parts import Ended
 from r2med_ray.workbench.plan import find_task, make_plan
+from r2med_ray.workbench.showing.examples import example
 from r2med_ray.workbench.worklog import Entry
 
 logger = logging.getLogger(__name__)
@@ -102,7 +104,7 @@ def run_benchmark(benchmark: ResolvedBenchmark, bench: Workbench) -> BenchmarkRe
     started = datetime.now(UTC)
     missing = Missing(config.when_missing)
     tasks, loaded = _load_tasks(benchmark, bench.store, missing)
-    results = _results(benchmark, bench, tasks, missing)
+    results, examples = _results(benchmark, bench, tasks, missing)
     missing.require_some(len(results))
     by_name = {task.name: task for task in tasks}
     return BenchmarkRecord(
@@ -114,7 +116,7 @@ def run_benchmark(benchmark: ResolvedBenchmark, bench: Workbench) -> BenchmarkRe
         depth=config.depth,
         seed=config.seed,
         tasks=tuple(_task_record(entry, by_name.get(entry.name)) for entry in benchmark.tasks),
-        systems=tuple(_system_record(resolved) for resolved in benchmark.systems),
+        systems=tuple(_system_record(resolved, examples.get(resolved.name, {})) for resolved in benchmark.systems),
         results=tuple(results),
         missing=tuple(missing.records),
         stages=(*loaded, *map(_stage_record, bench.worklog.entries)),
@@ -161,11 +163,16 @@ def _load_tasks(
 
 def _results(
     benchmark: ResolvedBenchmark, bench: Workbench, tasks: Sequence[Task], missing: Missing
-) -> list[ResultRecord]:
-    """Have all systems rank all tasks together, and measure each run as soon as it is there."""
+) -> tuple[list[ResultRecord], dict[str, Mapping[str, Json]]]:
+    """Have all systems rank all tasks together, and measure each run as soon as it is there.
+
+    Returns:
+        The results, and for each system an example of what its models are given on its first task.
+    """
     pairs = {f"{system.name} on {task.name}": (task, system) for task in tasks for system in benchmark.systems}
     parts = {name: rank(task, system, device=bench.runner.device) for name, (task, system) in pairs.items()}
     results: dict[str, ResultRecord] = {}
+    rewritings: dict[str, Rewriting] = {}
     for name, ended in bench.run(parts):
         task, system = pairs[name]
         with missing.noted(task.name, [system.name]):
@@ -173,7 +180,12 @@ def _results(
                 raise ended
             left_out = left_out_of(bench.store, system.searched_with, task, bench.runner.device)
             results[name] = _result(benchmark, task, system, ended, left_out)
-    return [results[name] for name in pairs if name in results]
+            rewritings[name] = ended.result.rewriting
+    examples: dict[str, Mapping[str, Json]] = {}
+    for name, (task, system) in pairs.items():
+        if name in results and system.name not in examples:
+            examples[system.name] = example(bench, benchmark.names, task, system, rewritings[name])
+    return [results[name] for name in pairs if name in results], examples
 
 
 def _result(
@@ -267,7 +279,7 @@ def _task_record(entry: TaskRow | TaskConfig, task: Task | None) -> TaskRecord:
     )
 
 
-def _system_record(resolved: ResolvedSystem) -> SystemRecord:
+def _system_record(resolved: ResolvedSystem, example: Mapping[str, Json]) -> SystemRecord:
     return SystemRecord(
         name=resolved.name,
         description=resolved.describe(),
@@ -275,4 +287,5 @@ def _system_record(resolved: ResolvedSystem) -> SystemRecord:
         compat=resolved.rules.compat,
         differences=tuple(row.id for row in resolved.differences),
         published_key=resolved.published_key,
+        example=example,
     )

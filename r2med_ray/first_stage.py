@@ -37,6 +37,9 @@ class Computing:
     token_budget: int = 16_384
     """Padded tokens of one forward pass on a GPU."""
 
+    asks: bool = True
+    """Whether services are asked. If not, what is made holds no vectors of theirs, and must not be stored."""
+
 
 class Maker(Protocol):
     """Turns documents and queries into tables that are stored. A worker loads it once and calls it for many shards.

@@ -17,6 +17,7 @@ import typer
 from r2med_ray.cli.evaluating import evaluate
 from r2med_ray.cli.exchange import mteb_app, nano_app, texts_app
 from r2med_ray.cli.options import AddressOption, ConfigArgument, SetOption, StoreOption
+from r2med_ray.cli.showing import show
 from r2med_ray.errors import R2MedError
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.garbage import collect_garbage
@@ -115,6 +116,7 @@ def models(
         typer.echo(line)
 
 
+app.command()(show)
 app.command()(evaluate)
 
 

@@ -63,12 +63,7 @@ def survey_texts(store: ArtifactStore, corpus: Corpus) -> TextSurvey:
     Raises:
         ArtifactError: a shard is missing or can't be decoded.
     """
-    inputs = {
-        "corpus": corpus.digest,
-        "duplicates": fingerprint(list(corpus.duplicate_rows)),
-        "survey": SURVEY_VERSION,
-    }
-    key = ArtifactKey(KIND, inputs)
+    key = survey_key(corpus)
     if store.find(key) is None:
         with store.create(key) as writer:
             _survey(store, corpus, writer)
@@ -80,6 +75,16 @@ def survey_texts(store: ArtifactStore, corpus: Corpus) -> TextSurvey:
     return TextSurvey(
         same_texts=tuple(map(tuple, groups.values())), blank=tuple(artifact.table(_BLANK)["doc_id"].to_pylist())
     )
+
+
+def survey_key(corpus: Corpus) -> ArtifactKey:
+    """Return the key of the survey of a corpus."""
+    inputs = {
+        "corpus": corpus.digest,
+        "duplicates": fingerprint(list(corpus.duplicate_rows)),
+        "survey": SURVEY_VERSION,
+    }
+    return ArtifactKey(KIND, inputs)
 
 
 def _survey(store: ArtifactStore, corpus: Corpus, writer: ArtifactWriter) -> None:

@@ -21,6 +21,8 @@ from r2med_ray.first_stages.bad_documents import attributes_of, key_without_bad,
 from r2med_ray.first_stages.blame import NOT_OF_ONE_ITEM, Fails, blame, failing, in_words, said_of, with_names
 from r2med_ray.first_stages.preparation import STAGES, QueryWork, ShardWork
 from r2med_ray.first_stages.stored_cuts import CUTS, SAME, cuts_made, same_vectors
+from r2med_ray.first_stages.stored_examples import EXAMPLE, example_of
+from r2med_ray.readings import listening
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
 from r2med_ray.types import DocId
@@ -49,7 +51,8 @@ def make_shard(store: ArtifactStore, maker: Maker, work: ShardWork, shard: Shard
         return maker.make_shard(work.task, [documents[position] for position in positions], rows)
 
     try:
-        whole = maker.make_shard(work.task, documents, shard.rows)
+        with listening(most=1) as heard:
+            whole = maker.make_shard(work.task, documents, shard.rows)
     except NOT_OF_ONE_ITEM:
         raise
     except Exception as error:  # a model may raise anything
@@ -57,14 +60,15 @@ def make_shard(store: ArtifactStore, maker: Maker, work: ShardWork, shard: Shard
             raise
         cause = in_words(error)
     else:
-        _store(store, work.key, whole, {CUTS: to_json(cuts_made(maker))})
+        _store(store, work.key, whole, {CUTS: to_json(cuts_made(maker)), EXAMPLE: example_of(heard)})
         return {"documents": len(documents), **maker.take_usage()}
     most = most_left_out(len(documents)) if work.on_bad_document == "skip" else 0
     left_out = _left_out([document.doc_id for document in documents], failing(make), cause, most)
     kept = [position for position, document in enumerate(documents) if document.doc_id not in left_out]
     maker.take_cuts()  # whatever the search for bad documents has left
-    tables = make(kept)
-    counted = {CUTS: to_json(cuts_made(maker))}
+    with listening(most=1) as heard:
+        tables = make(kept)
+    counted = {CUTS: to_json(cuts_made(maker)), EXAMPLE: example_of(heard)}
     _store(store, key_without_bad(work.key), tables, {**attributes_of(left_out), **counted})
     return {"documents": len(kept), **maker.take_usage()}
 
@@ -81,7 +85,8 @@ def make_queries(store: ArtifactStore, maker: Maker, work: QueryWork) -> dict[st
     """
     maker.take_cuts()  # whatever queries that failed have left
     try:
-        tables = maker.make_queries(work.task, work.queries, work.rules)
+        with listening(most=1) as heard:
+            tables = maker.make_queries(work.task, work.queries, work.rules)
     except NOT_OF_ONE_ITEM:
         raise
     except Exception as error:  # a model may raise anything
@@ -89,7 +94,11 @@ def make_queries(store: ArtifactStore, maker: Maker, work: QueryWork) -> dict[st
             raise
         cause = in_words(error)
     else:
-        counted = {CUTS: to_json(cuts_made(maker)), SAME: same_vectors(work.queries, tables)}
+        counted = {
+            CUTS: to_json(cuts_made(maker)),
+            SAME: same_vectors(work.queries, tables),
+            EXAMPLE: example_of(heard),
+        }
         _store(store, work.key, tables, counted)
         return {"documents": len(work.queries), **maker.take_usage()}
 

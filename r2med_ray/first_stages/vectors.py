@@ -151,7 +151,7 @@ class ApiFirstStage(VectorFirstStage[ApiEncoderRow]):
 
     def load(self, store: ArtifactStore, computing: Computing) -> Maker:
         """Load the service's tokenizer; every answer of the service is kept in the store."""
-        return ServiceMaker(self.row, ApiEncoder(self.row, store))
+        return ServiceMaker(self.row, ApiEncoder(self.row, store, asks=computing.asks))
 
     def cost(self, usage: Mapping[str, int]) -> str:
         return cost_line(self.row, usage) if usage else ""

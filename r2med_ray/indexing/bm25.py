@@ -144,12 +144,13 @@ class BM25Index:
         self._row = row
         self._analyze = ANALYZERS[row.analyzer].analyze
         self._corpus_terms = statistics.document_frequencies
-        self._average_length = statistics.average_length or 1.0  # a corpus without terms has nothing to weigh
+        self._average_length = _average_length(statistics)
         self._position_of_term = {term: position for position, term in enumerate(terms.terms)}
-        self._idf_V = _IDF[row.idf].of_odds(_odds(terms, statistics))
+        self._idf_V = _idf(row, _in_corpus(terms, statistics), statistics)
         sizes_V = np.diff(terms.offsets)
         lengths_P = terms.lengths[terms.rows]
-        weights_P = self._weight(np.repeat(self._idf_V, sizes_V), terms.counts.astype(np.float64), lengths_P)
+        counts_P = terms.counts.astype(np.float64)
+        weights_P = _weight(row, np.repeat(self._idf_V, sizes_V), counts_P, lengths_P, self._average_length)
         self._weights_NV = csc_array(
             (weights_P.astype(np.float32), terms.rows, terms.offsets),
             shape=(terms.num_documents, len(terms.terms)),
@@ -169,27 +170,64 @@ class BM25Index:
         weights_T = np.array([counts[term] for term in known], np.float64)
         if self._row.weighted_queries:
             length = sum(count for term, count in counts.items() if term in self._corpus_terms)
-            weights_T = self._weight(self._idf_V[positions_T], weights_T, length)
+            weights_T = _weight(self._row, self._idf_V[positions_T], weights_T, length, self._average_length)
         scores_N: FloatVector = self._weights_NV[:, positions_T] @ weights_T.astype(np.float32)
         if not self._keep_zero_scores:
             scores_N[scores_N == 0] = -np.inf
         scores_N[self._hidden_rows] = -np.inf
         return scores_N
 
-    def _weight(self, idf: Weights, counts: Weights, lengths: npt.NDArray[np.int64] | int) -> Weights:
-        """Return the weights of terms in bags of words.
 
-        Args:
-            idf: the idf of each term.
-            counts: the count of each term in its bag.
-            lengths: the length of each term's bag, or one length for all.
-        """
-        k1, b = self._row.k1, self._row.b
-        return idf * counts / (counts + k1 * (1 - b + b * lengths / self._average_length))
+def query_weights(query: str, row: BM25Row, statistics: CorpusStatistics) -> dict[str, tuple[int, float | None]]:
+    """Return the terms of a query in the order of their first place: their count, and their weight in the query.
+
+    Args:
+        query: what BM25 is asked.
+        row: the variant.
+        statistics: counts of the whole corpus.
+
+    Returns:
+        Term → count and weight. The weight is None for a term that no document has; it adds nothing to a score.
+    """
+    counts = Counter(ANALYZERS[row.analyzer].analyze(query))
+    known = [term for term in counts if term in statistics.document_frequencies]
+    weights_T = np.array([counts[term] for term in known], np.float64)
+    if row.weighted_queries:
+        in_corpus_T = np.array([statistics.document_frequencies[term] for term in known], np.int64)
+        length = sum(counts[term] for term in known)
+        idf_T = _idf(row, in_corpus_T, statistics)
+        weights_T = _weight(row, idf_T, weights_T, length, _average_length(statistics))
+    weight_of = dict(zip(known, weights_T.tolist(), strict=True))
+    return {term: (count, weight_of.get(term)) for term, count in counts.items()}
 
 
-def _odds(terms: ShardTerms, statistics: CorpusStatistics) -> Weights:
-    """Return (N − df + 0.5) / (df + 0.5) of each term: float64, shape (V,)."""
+def _weight(
+    row: BM25Row, idf: Weights, counts: Weights, lengths: npt.NDArray[np.int64] | int, average_length: float
+) -> Weights:
+    """Return the weights of terms in bags of words.
+
+    Args:
+        row: the variant.
+        idf: the idf of each term.
+        counts: the count of each term in its bag.
+        lengths: the length of each term's bag, or one length for all.
+        average_length: of the documents of the corpus.
+    """
+    return idf * counts / (counts + row.k1 * (1 - row.b + row.b * lengths / average_length))
+
+
+def _average_length(statistics: CorpusStatistics) -> float:
+    return statistics.average_length or 1.0  # a corpus without terms has nothing to weigh
+
+
+def _idf(row: BM25Row, in_corpus_V: npt.NDArray[np.int64], statistics: CorpusStatistics) -> Weights:
+    """Return the idf of terms that so many documents of the corpus have: float64, shape (V,)."""
+    odds_V: Weights = (statistics.num_documents - in_corpus_V + 0.5) / (in_corpus_V + 0.5)
+    return _IDF[row.idf].of_odds(odds_V)
+
+
+def _in_corpus(terms: ShardTerms, statistics: CorpusStatistics) -> npt.NDArray[np.int64]:
+    """Return how many documents of the corpus have each term: int64, shape (V,)."""
     in_shard_V = np.diff(terms.offsets)
     in_corpus_V = np.array([statistics.document_frequencies.get(term, 0) for term in terms.terms], np.int64)
     unknown = np.flatnonzero(in_corpus_V < in_shard_V)
@@ -199,8 +237,7 @@ def _odds(terms: ShardTerms, statistics: CorpusStatistics) -> Weights:
             f"term {terms.terms[first]!r} is in {in_shard_V[first]} documents of the shard and in "
             f"{in_corpus_V[first]} of the corpus; the statistics were made from other documents"
         )
-    odds_V: Weights = (statistics.num_documents - in_corpus_V + 0.5) / (in_corpus_V + 0.5)
-    return odds_V
+    return in_corpus_V
 
 
 def _repeated(doc_ids: Sequence[DocId]) -> list[int]:

@@ -53,6 +53,10 @@ class SystemRecord:
     published_key: Mapping[str, Json] | None = None
     """Arguments of `evaluation.published.published_score` for this system; None if nothing is published for it."""
 
+    example: Mapping[str, Json] = field(default_factory=dict)
+    """What its models are given for a query and a document of its first task: effective prompts, lengths, cuts and
+    the beginnings of the texts. Empty if it has no result; reports from before it was kept have none."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultRecord:

@@ -43,19 +43,29 @@ class LocalRunner:
         store: where artefacts are kept.
         resources: token budgets; what they say of actors and replicas has no meaning here.
         worklog: gets what was done.
+        device: what encoders compute on; the best that this machine has if left out.
     """
 
-    def __init__(self, catalog: Catalog, store: ArtifactStore, resources: ResourcesConfig, worklog: Worklog) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        store: ArtifactStore,
+        resources: ResourcesConfig,
+        worklog: Worklog,
+        *,
+        device: str | None = None,
+    ) -> None:
         self.stop = threading.Event()
         self.capacity = ONE
         self._catalog = catalog
         self._resources = resources
         self._worklog = worklog
         self._store = store
+        self._device = device
 
     @cached_property
     def device(self) -> str:
-        return best_device()
+        return self._device or best_device()
 
     def describe(self) -> str:
         return "this process, which does one thing after the other"

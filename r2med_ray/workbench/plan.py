@@ -60,7 +60,7 @@ def make_plan(benchmark: ResolvedBenchmark, store: ArtifactStore, runner: Runner
     """
     found = [_find(entry, benchmark, store) for entry in benchmark.tasks]
     parts = {f"{system.name}, {item.task.name}": (system, item) for item, system in product(found, benchmark.systems)}
-    driver = Driver(store, runner, Worklog(), _published_file)
+    driver = Driver(store, runner, Worklog(), published_here)
     steps = {name: rank(item.task, system, device=runner.device) for name, (system, item) in parts.items()}
     counted = driver.count(steps)
     return Plan(
@@ -84,7 +84,7 @@ def make_plan(benchmark: ResolvedBenchmark, store: ArtifactStore, runner: Runner
 def _find(entry: TaskRow | TaskConfig, benchmark: ResolvedBenchmark, store: ArtifactStore) -> _Found:
     try:
         source = find_task(entry, download=False)
-        corpus = _corpus(source, benchmark, store)
+        corpus = stored_corpus(source, benchmark, store)
         queries = tuple(read_task_queries(source))
     except DataError as error:  # a plan of what isn't there yet is still a plan; the run stops at this error
         what = error.what if isinstance(error, NotAtHand) else str(error)
@@ -109,7 +109,7 @@ def _task(entry: TaskRow | TaskConfig, corpus: Corpus, queries: tuple[Any, ...],
     )
 
 
-def _corpus(source: TaskSource, benchmark: ResolvedBenchmark, store: ArtifactStore) -> Corpus | None:
+def stored_corpus(source: TaskSource, benchmark: ResolvedBenchmark, store: ArtifactStore) -> Corpus | None:
     """Return the converted corpus of a task, or None where it is yet to be converted."""
     resources = benchmark.config.resources
     key = corpus_key(
@@ -134,7 +134,7 @@ def find_task(entry: TaskRow | TaskConfig, *, download: bool = True) -> TaskSour
     return source
 
 
-def _published_file(task: Task, file: str) -> Path:
+def published_here(task: Task, file: str) -> Path:
     """Return a published file that is on this machine; a plan fetches nothing.
 
     Raises:

@@ -15,6 +15,7 @@ from r2med_ray.models.catalog.devices import BatchLimits
 from r2med_ray.models.networks.checkpoints import longest_input, require_plain_text
 from r2med_ray.models.networks.token_budget import plan_batches, run_batches
 from r2med_ray.models.networks.tokens import whole_lengths
+from r2med_ray.models.networks.told import tell_texts
 
 TEXTS_PER_BLOCK = 1024
 """Texts that are tokenised at once. Each text is padded to the length of the longest."""
@@ -77,7 +78,14 @@ class CheckpointBatches:
         if "query_expansion_positions" in features:
             filled_BT = features["query_expansion_positions"].bool()
             read_BT, own_BT = read_BT | filled_BT, read_BT & ~filled_BT
-        self._note_cuts(side, [(prompt or "") + text for text in texts], own_BT.sum(dim=1).tolist())
+        whole = [(prompt or "") + text for text in texts]
+        lost = self._note_cuts(side, whole, own_BT.sum(dim=1).tolist())
+
+        def ids_of(at: int) -> list[int]:
+            ids: list[int] = features["input_ids"][at][read_BT[at]].tolist()
+            return ids
+
+        tell_texts(side, self._inputs[side].tokenizer, whole, ids_of, lost, self._reads[side], prompt=prompt or "")
         lengths_B = read_BT.sum(dim=1).tolist()
 
         def forward(batch: list[int]) -> None:
@@ -90,8 +98,11 @@ class CheckpointBatches:
 
         run_batches(plan_batches(lengths_B, self._limits), forward)
 
-    def _note_cuts(self, side: Side, texts: Sequence[str], kept: Sequence[int]) -> None:
-        """Count what was cut. `kept` are the tokens of each text itself, without those that fill it up."""
+    def _note_cuts(self, side: Side, texts: Sequence[str], kept: Sequence[int]) -> list[int]:
+        """Count what was cut off each text, and return it.
+
+        `kept` are the tokens of each text itself, without those that fill it up.
+        """
         module, longest = self._inputs[side], self._reads[side]
         full = [position for position, length in enumerate(kept) if length >= longest]
         # A table of weights reads no special tokens.
@@ -100,6 +111,7 @@ class CheckpointBatches:
         for position, length in zip(full, whole, strict=True):
             lost[position] = max(0, length - kept[position])
         self._cuts.note(side, kept, lost, longest)
+        return lost
 
 
 def _input_module(row: CheckpointRow, model: Any, side: Side) -> Any:

@@ -16,8 +16,9 @@ from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.checkpoints import longest_input, require_plain_text
 from r2med_ray.models.networks.last_layers import ClassifierHead, last_layer
 from r2med_ray.models.networks.loading import whole_checkpoints
-from r2med_ray.models.networks.pair_cuts import cut_by_tokenizer, note_pairs, query_lengths
+from r2med_ray.models.networks.pair_cuts import PairCut, cut_by_tokenizer, note_pairs, query_lengths
 from r2med_ray.models.networks.token_budget import pad, plan_batches, run_batches
+from r2med_ray.models.networks.told import TextAround, tell_pairs
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -67,7 +68,11 @@ class CrossEncoderScorer:
             return_attention_mask=True,
         )
         lengths = [len(ids) for ids in inputs["input_ids"]]
-        self._note_cuts(texts, lengths)
+        cuts = self._note_cuts(texts, lengths)
+        around = [
+            (TextAround(self._prompts[0], query), TextAround(self._prompts[1], document)) for query, document in pairs
+        ]
+        tell_pairs(self._tokenizer, around, inputs["input_ids"], cuts, self._max_length)
         fill = {"input_ids": self._tokenizer.pad_token_id or 0}
         scores_N = torch.empty(len(pairs), dtype=torch.float32, device=self._device)
 
@@ -88,8 +93,8 @@ class CrossEncoderScorer:
         """Return what was cut off the queries and documents of all pairs since the last call."""
         return self._cuts.take()
 
-    def _note_cuts(self, texts: Sequence[tuple[str, str]], lengths: Sequence[int]) -> None:
-        note_pairs(
+    def _note_cuts(self, texts: Sequence[tuple[str, str]], lengths: Sequence[int]) -> list[PairCut]:
+        return note_pairs(
             self._cuts,
             query_lengths(self._tokenizer, [query for query, _ in texts]),
             lengths,

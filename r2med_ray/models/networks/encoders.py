@@ -4,7 +4,6 @@ Shape letters: Q queries, B texts of a call, D embedding size, T tokens of one t
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from r2med_ray.cuts import CutCounter, Side, SideCuts
 from r2med_ray.errors import ConfigError
@@ -13,6 +12,7 @@ from r2med_ray.models.catalog.encoders import EncoderRow, Prompts, prompts_for
 from r2med_ray.models.networks.checkpoints import Network, load_network
 from r2med_ray.models.networks.token_budget import embed_batches, plan_batches, run_batches
 from r2med_ray.models.networks.tokens import Tokens, count_prompt_tokens, features, lengths, missing_end, tokenize
+from r2med_ray.models.networks.told import tell_texts
 from r2med_ray.types import Document, FloatMatrix
 
 
@@ -61,17 +61,16 @@ class TransformerEncoder:
     def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
         """Return float32 of shape (Q, D): row i is the vector of texts[i] after the query prompt."""
         prompt, max_length = self._prompts.query, self._row.query_max_length or self._row.max_length
-        note = partial(self._cuts.note, "query")
-        tokens = tokenize(self._queries, [prompt + text for text in texts], max_length, end=self._end, note=note)
+        tokens = self._tokens(self._queries, "query", prompt, texts, max_length)
         return self._encode(self._queries, tokens, prompt)
 
     def encode_documents(self, documents: Sequence[Document]) -> FloatMatrix:
         """Return float32 of shape (B, D): row i is the vector of documents[i] after the document prompt."""
         prompt, as_pair = self._prompts.document, self._row.document_as_pair
-        texts = [prompt + (document.title if as_pair else document.content) for document in documents]
+        texts = [document.title if as_pair else document.content for document in documents]
         seconds = [document.text for document in documents] if as_pair else None
-        note = partial(self._cuts.note, "document")
-        tokens = tokenize(self._documents, texts, self._row.max_length, seconds=seconds, end=self._end, note=note)
+        max_length = self._row.max_length
+        tokens = self._tokens(self._documents, "document", prompt, texts, max_length, seconds=seconds)
         return self._encode(self._documents, tokens, prompt)
 
     def encode_plain(self, texts: Sequence[str]) -> FloatMatrix:
@@ -79,8 +78,7 @@ class TransformerEncoder:
 
         The checkpoint for queries computes these vectors.
         """
-        note = partial(self._cuts.note, "query")
-        tokens = tokenize(self._queries, texts, self._row.max_length, end=self._end, note=note)
+        tokens = self._tokens(self._queries, "query", "", texts, self._row.max_length)
         return self._encode(self._queries, tokens, "")
 
     def take_cuts(self) -> SideCuts:
@@ -104,8 +102,7 @@ class TransformerEncoder:
         import torch
 
         network = self._queries
-        note = partial(self._cuts.note, side, times=times)
-        tokens = tokenize(network, [prompt + text for text in texts], self._row.max_length, end=self._end, note=note)
+        tokens = self._tokens(network, side, prompt, texts, self._row.max_length, times=times)
         states_of: dict[int, FloatMatrix] = {}
 
         def forward(batch: list[int]) -> None:
@@ -117,6 +114,25 @@ class TransformerEncoder:
         with torch.inference_mode():
             run_batches(plan_batches(lengths(tokens), self._limits), forward)
         return [states_of[position] for position in range(len(tokens))]
+
+    def _tokens(
+        self,
+        network: Network,
+        side: Side,
+        prompt: str,
+        texts: Sequence[str],
+        max_length: int,
+        *,
+        seconds: Sequence[str] | None = None,
+        times: Sequence[int] | None = None,
+    ) -> list[Tokens]:
+        whole = [prompt + text for text in texts]
+
+        def note(ids: Sequence[Sequence[int]], lost: Sequence[int], longest: int) -> None:
+            self._cuts.note(side, [len(each) for each in ids], lost, longest, times)
+            tell_texts(side, network.tokenizer, whole, ids.__getitem__, lost, longest, prompt=prompt, seconds=seconds)
+
+        return tokenize(network, whole, max_length, seconds=seconds, end=self._end, note=note)
 
     def _encode(self, network: Network, tokens: Sequence[Tokens], prompt: str) -> FloatMatrix:
         prompt_tokens = count_prompt_tokens(network, prompt)

@@ -14,6 +14,7 @@ from r2med_ray.models.catalog.encoders import EncoderRow, Prompts
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.networks.own_classes import build, import_class
 from r2med_ray.protocols import CountsCuts, Encoder, PairScorer
+from r2med_ray.readings import Reading, TextRead, tell
 from r2med_ray.settings.own_code import own_code
 from r2med_ray.types import Document, FloatMatrix
 from r2med_ray.vectors import unit_length
@@ -105,6 +106,7 @@ class OwnEncoder:
         count = len(items)
         if not count:
             return np.empty((0, self.dim), np.float32)
+        self._tell(method, items)
         with own_code(f"{self._row.name}: `{method}` of class {self._row.class_}"):
             vectors_BD: FloatMatrix = np.ascontiguousarray(getattr(self._encoder, method)(items), np.float32)
         if vectors_BD.shape != (count, self.dim):
@@ -113,6 +115,16 @@ class OwnEncoder:
                 f"{count} texts; it must be ({count}, {self.dim}), where {self.dim} is its `dim`"
             )
         return unit_length(vectors_BD) if self._row.similarity == "cosine" else vectors_BD
+
+    def _tell(self, method: str, items: Sequence[Any]) -> None:
+        prompts: Mapping[str, tuple[Side, str]] = {
+            "encode_queries": ("query", self._row.query_prompt),
+            "encode_documents": ("document", self._row.document_prompt),
+            "encode_plain": ("query", ""),
+        }
+        side, prompt = prompts[method]
+        texts = (item.content if isinstance(item, Document) else item for item in items)
+        tell(_given(TextRead(side=side, prompt=prompt, text=text, read=None, lost=None)) for text in texts)
 
 
 class OwnScorer:
@@ -139,6 +151,7 @@ class OwnScorer:
             DataError: the class returned another number of scores.
             OwnCodeError: the class raised an error.
         """
+        self._tell(pairs)
         with own_code(f"{self._row.name}: `score_pairs` of class {self._row.class_}"):
             scores = [float(score) for score in self._scorer.score_pairs(pairs)] if pairs else []
         if len(scores) != len(pairs):
@@ -151,6 +164,20 @@ class OwnScorer:
     def take_cuts(self) -> SideCuts | None:
         """Return what the class says that it cut since the last call; None if it has no `take_cuts`."""
         return _taken(self._row, self._scorer)
+
+    def _tell(self, pairs: Sequence[tuple[str, str]]) -> None:
+        def given(query: str, document: str) -> Reading:
+            return _given(
+                TextRead(side="query", prompt=self._row.query_prompt, text=query, read=None, lost=None),
+                TextRead(side="document", prompt=self._row.document_prompt, text=document, read=None, lost=None),
+            )
+
+        tell((given(query, document) for query, document in pairs))
+
+
+def _given(*texts: TextRead) -> Reading:
+    """Return what is known of a user's class: the texts that it is given, and the prompts of its row."""
+    return Reading(parts=texts, tokens=None, remarks=("the class is given text and prompt, and reads them itself",))
 
 
 def _taken(row: EncoderRow | RerankerRow, model: object) -> SideCuts | None:

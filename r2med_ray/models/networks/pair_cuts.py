@@ -86,8 +86,8 @@ def note_pairs(
     *,
     around: int,
     max_length: int,
-) -> None:
-    """Count what was cut off the queries and documents of pairs.
+) -> list[PairCut]:
+    """Count and return what was cut off the queries and documents of pairs.
 
     Args:
         counter: gets the counts.
@@ -110,6 +110,7 @@ def note_pairs(
         [each.document - each.kept_document for each in counts],
         max_length,
     )
+    return counts
 
 
 def query_lengths(tokenizer: Any, queries: Sequence[str]) -> list[int]:

@@ -14,10 +14,13 @@ from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.checkpoints import load_model
 from r2med_ray.models.networks.token_budget import embed_batches
 from r2med_ray.models.networks.tokens import lost_tokens
+from r2med_ray.models.networks.told import tell_texts
 from r2med_ray.types import Document, FloatMatrix
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+OWN_CODE = "the checkpoint's own code reads the text; these are the tokens of the tokenizer beside it"
 
 
 class RemoteCodeEncoder:
@@ -69,19 +72,30 @@ class RemoteCodeEncoder:
             return vectors
 
         return embed_batches(
-            self._lengths([instruction + text for text in texts], max_length, side),
+            self._lengths([instruction + text for text in texts], instruction, max_length, side),
             self._limits,
             vectors_of,
             dim=self.dim,
             unit_length=self._row.similarity == "cosine",
         )
 
-    def _lengths(self, texts: list[str], max_length: int, side: Side) -> list[int]:
+    def _lengths(self, texts: list[str], instruction: str, max_length: int, side: Side) -> list[int]:
         if not texts:
             return []
         tokens = self._tokenizer(texts, truncation=True, max_length=max_length)
         kept = [len(ids) for ids in tokens["input_ids"]]
-        self._cuts.note(side, kept, lost_tokens(self._tokenizer, tokens, texts, None, max_length), max_length)
+        lost = lost_tokens(self._tokenizer, tokens, texts, None, max_length)
+        self._cuts.note(side, kept, lost, max_length)
+        tell_texts(
+            side,
+            self._tokenizer,
+            texts,
+            tokens["input_ids"].__getitem__,
+            lost,
+            max_length,
+            prompt=instruction,
+            remarks=(OWN_CODE,),
+        )
         return kept
 
 

@@ -14,8 +14,9 @@ from r2med_ray.models.networks.token_budget import pad
 Tokens: TypeAlias = Mapping[str, list[int]]
 """The tokens of one text: `input_ids`, and `token_type_ids` if the tokenizer tells the two texts of a pair apart."""
 
-NoteCuts: TypeAlias = Callable[[Sequence[int], Sequence[int], int], None]
-"""A function that is given the tokens kept of each text, the tokens cut off it, and the most that are kept."""
+NoteTokens: TypeAlias = Callable[[Sequence[Sequence[int]], Sequence[int], int], None]
+"""A function that is given the ids of the tokens kept of each text, how many were cut off it, and the most that are
+kept."""
 
 
 def tokenize(
@@ -25,7 +26,7 @@ def tokenize(
     *,
     seconds: Sequence[str] | None = None,
     end: Sequence[int] = (),
-    note: NoteCuts | None = None,
+    note: NoteTokens | None = None,
 ) -> list[Tokens]:
     """Return the tokens of each text, or of each pair if there are `seconds`. The longer text of a pair is cut.
 
@@ -35,7 +36,7 @@ def tokenize(
         max_length: most tokens, those of `end` included; never more than the network allows.
         seconds: the second texts of pairs.
         end: tokens at the end of every text, whether the text was cut or not.
-        note: counts what is cut.
+        note: counts what is cut, and tells what is read.
 
     Raises:
         DataError: a text has no tokens at all; names its position.
@@ -58,7 +59,7 @@ def tokenize(
             raise DataError(f"{which} has no tokens: {texts[position]!r:.80}")
     if note is not None:
         lost = lost_tokens(network.tokenizer, encoded, texts, seconds, longest - len(end))
-        note([len(ids) for ids in encoded["input_ids"]], lost, longest)
+        note(encoded["input_ids"], lost, longest)
     return [dict(zip(encoded, values, strict=True)) for values in zip(*encoded.values(), strict=True)]
 
 

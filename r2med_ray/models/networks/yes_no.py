@@ -20,6 +20,7 @@ from r2med_ray.models.networks.loading import whole_checkpoints
 from r2med_ray.models.networks.pair_cuts import PairCut, cut_inside, note_pairs, query_lengths
 from r2med_ray.models.networks.pooling import last
 from r2med_ray.models.networks.token_budget import pad, plan_batches, run_batches
+from r2med_ray.models.networks.told import TextAround, tell_pairs
 
 
 class YesNoScorer:
@@ -82,7 +83,7 @@ class YesNoScorer:
 
         if not pairs:
             return []
-        tokens = [[*self._prefix, *ids, *self._suffix] for ids in self._pair_tokens(pairs)]
+        tokens = self._pair_tokens(pairs)
         scores_N = torch.empty(len(pairs), dtype=torch.float32, device=self._device)
 
         def forward(batch: list[int]) -> None:
@@ -103,7 +104,7 @@ class YesNoScorer:
         return self._cuts.take()
 
     def _pair_tokens(self, pairs: Sequence[tuple[str, str]]) -> list[list[int]]:
-        """Return the tokens of each pair with its prompts, cut where they are too many."""
+        """Return the tokens of each pair with all that is put around it, cut where they are too many."""
         begin, between = self._row.query_prompt, self._row.document_prompt
         texts = [f"{begin}{query}{between}{document}" for query, document in pairs]
         encoded = self._tokenizer(texts, add_special_tokens=False, truncation=False, verbose=False)
@@ -116,7 +117,7 @@ class YesNoScorer:
                 tokens[position], cut[position] = cut_inside(
                     encoded.encodings[position], (len(begin), ends), ends + len(between), self._most
                 )
-        note_pairs(
+        counts = note_pairs(
             self._cuts,
             query_lengths(self._tokenizer, [query for query, _ in pairs]),
             lengths,
@@ -124,7 +125,13 @@ class YesNoScorer:
             around=self._around,
             max_length=self._longest,
         )
-        return tokens
+        whole = [[*self._prefix, *ids, *self._suffix] for ids in tokens]
+        around = [
+            (TextAround(self._row.prefix + begin, query), TextAround(between, document, self._row.suffix))
+            for query, document in pairs
+        ]
+        tell_pairs(self._tokenizer, around, whole, counts, self._longest)
+        return whole
 
 
 def _token_of(answer: str, tokenizer: Any, name: str) -> int:

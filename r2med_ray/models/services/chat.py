@@ -133,7 +133,7 @@ class ChatModel:
         versions = (prompt.messages, *prompt.shorter)
         for shortened, messages in enumerate(versions):
             try:
-                request = partial(self._ask, self._body(prompt, messages), shortened)
+                request = partial(self._ask, request_body(self.row, prompt, messages), shortened)
                 return await calls.call(request, unit=prompt.unit)
             except StageError as error:
                 if not _TOO_LONG.search(error.cause):
@@ -148,32 +148,11 @@ class ChatModel:
         advice = ""
         if self.row.stream and _NO_STREAM.search(error.cause):
             advice = "stream: false"
-        elif self._system_prompt(messages) and _NO_SYSTEM_ROLE.search(error.cause):
+        elif system_prompt(self.row, messages) and _NO_SYSTEM_ROLE.search(error.cause):
             advice = "system_prompt: null"
         if not advice:
             return error
         return type(error)(error.stage, error.unit, f"{error.cause}. Set `{advice}` in the row of {self.row.name}")
-
-    def _system_prompt(self, messages: Sequence[Message]) -> str | None:
-        """Return the row's system prompt if these messages get it. A conversation may have its own."""
-        return self.row.system_prompt if messages[0]["role"] != "system" else None
-
-    def _body(self, prompt: ChatPrompt, messages: Sequence[Message]) -> dict[str, Any]:
-        row = self.row
-        system = self._system_prompt(messages)
-        optional = {
-            "temperature": row.sampling.temperature,
-            "top_p": row.sampling.top_p,
-            row.token_limit: row.sampling.max_tokens,
-            "stop": list(prompt.stop) or None,
-        }
-        return {
-            "model": row.served_as,
-            "messages": [*([{"role": "system", "content": system}] if system else []), *messages],
-            "seed": prompt.seed,
-            **{key: value for key, value in optional.items() if value is not None},
-            "extra_body": dict(row.body) | (CONTINUED if messages[-1]["role"] == "assistant" else {}),
-        }
 
     async def _ask(self, body: dict[str, Any], shortened: int, client: "AsyncOpenAI") -> Completion:
         parts = AnswerParts(shortened)
@@ -191,3 +170,32 @@ class ChatModel:
                         require_stream(heard)
                     return parts.completion()
                 parts.add(piece, "delta")
+
+
+def request_body(row: LanguageModelRow, prompt: ChatPrompt, messages: Sequence[Message]) -> dict[str, Any]:
+    """Return what a language model is sent; `extra_body` holds further keys of the same request.
+
+    Args:
+        row: the model.
+        prompt: has seed and stops.
+        messages: one of the versions of `prompt`.
+    """
+    system = system_prompt(row, messages)
+    optional = {
+        "temperature": row.sampling.temperature,
+        "top_p": row.sampling.top_p,
+        row.token_limit: row.sampling.max_tokens,
+        "stop": list(prompt.stop) or None,
+    }
+    return {
+        "model": row.served_as,
+        "messages": [*([{"role": "system", "content": system}] if system else []), *messages],
+        "seed": prompt.seed,
+        **{key: value for key, value in optional.items() if value is not None},
+        "extra_body": dict(row.body) | (CONTINUED if messages[-1]["role"] == "assistant" else {}),
+    }
+
+
+def system_prompt(row: LanguageModelRow, messages: Sequence[Message]) -> str | None:
+    """Return a row's system prompt if these messages get it. A conversation may have its own."""
+    return row.system_prompt if messages[0]["role"] != "system" else None

@@ -5,6 +5,7 @@ Shape letters: Q queries, B texts of a call, D embedding size, N texts of one re
 
 import asyncio
 import io
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,6 +19,7 @@ from r2med_ray.models.catalog.services import USAGE, ApiEncoderRow
 from r2med_ray.models.services.calls import ApiCalls
 from r2med_ray.models.services.retries import GarbageError
 from r2med_ray.models.services.tokenizers import open_tokenizer
+from r2med_ray.readings import Reading, TextRead, tell
 from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, fingerprint
 from r2med_ray.storage.places import at_once
@@ -80,14 +82,17 @@ class ApiEncoder:
     Args:
         row: a row of the catalogue.
         store: where answers are kept.
+        asks: whether the service is asked. If not, every vector is zeros: for whoever only wants to know what would
+            be sent.
 
     Raises:
         NotAtHand: the row's tokenizer isn't there.
     """
 
-    def __init__(self, row: ApiEncoderRow, store: ArtifactStore) -> None:
+    def __init__(self, row: ApiEncoderRow, store: ArtifactStore, *, asks: bool = True) -> None:
         self._row = row
         self._store = store
+        self._asks = asks
         self._tokenizer = open_tokenizer(row.tokenizer, row.revision)
         self._usage: Counter[str] = Counter()
         self._cuts = CutCounter()
@@ -133,11 +138,14 @@ class ApiEncoder:
         most = self._row.max_length
         kept = [most if entry.lost else entry.tokens for entry in inputs]
         self._cuts.note(side, kept, [entry.lost for entry in inputs], most)
+        body = {**self._row.body, **body}
+        tell((self._reading(side, entry, text, body) for entry, text in zip(inputs, texts, strict=True)))
+        if not self._asks:
+            return np.zeros((len(texts), self.dim), np.float32)
         distinct: dict[str, _Input] = {}
         for entry in inputs:
             distinct.setdefault(entry.text, entry)
         row_of = {text: row for row, text in enumerate(distinct)}
-        body = {**self._row.body, **body}
         batches = [self._batch(packed, body) for packed in self._packed(distinct.values())]
         vectors_BD = np.concatenate(self._answers(batches, body))[[row_of[entry.text] for entry in inputs]]
         return unit_length(vectors_BD) if self._row.similarity == "cosine" else vectors_BD
@@ -155,6 +163,14 @@ class ApiEncoder:
                 f"{self._row.max_length}; {self._row.name} takes {most}. Give a smaller `max_length`"
             )
         return _Input(name, sent, tokens, lost)
+
+    def _reading(self, side: Side, entry: _Input, text: str, body: Mapping[str, Any]) -> Reading:
+        """Return what the service is sent. Behind the mark of a cut is the rest of the text, which isn't sent."""
+        rest = text[len(self._tokenizer.cut(text, self._row.max_length)) :]
+        sent = TextRead(side=side, text=entry.text + rest, read=(0, len(entry.text)), lost=entry.lost)
+        with_body = f"sent with {json.dumps(dict(body), ensure_ascii=False)}" if body else "sent without further keys"
+        tokens = tuple(self._tokenizer.tokens(entry.text))
+        return Reading(parts=(sent,), tokens=tokens, limit=self._row.max_length, remarks=(with_body,))
 
     def _packed(self, inputs: Iterable[_Input]) -> Iterator[tuple[_Input, ...]]:
         packed: list[_Input] = []

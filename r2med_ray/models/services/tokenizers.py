@@ -13,6 +13,10 @@ class Tokenizer(Protocol):
         """Return the number of a text's tokens, without special tokens."""
         ...
 
+    def tokens(self, text: str) -> list[str]:
+        """Return a text's tokens as texts, without special tokens."""
+        ...
+
     def cut(self, text: str, most: int) -> str:
         """Return the beginning of a text: the whole characters that its first `most` tokens hold."""
         ...
@@ -53,6 +57,10 @@ class _Tiktoken:
     def count(self, text: str) -> int:
         return len(self._encoding.encode_ordinary(text))
 
+    def tokens(self, text: str) -> list[str]:
+        ids = self._encoding.encode_ordinary(text)
+        return [self._encoding.decode_single_token_bytes(each).decode(errors="backslashreplace") for each in ids]
+
     def cut(self, text: str, most: int) -> str:
         tokens = self._encoding.encode_ordinary(text)
         return text if len(tokens) <= most else self._encoding.decode_bytes(tokens[:most]).decode(errors="ignore")
@@ -68,6 +76,10 @@ class _HuggingFace:
 
     def count(self, text: str) -> int:
         return len(self._tokenizer.encode(text, add_special_tokens=False))
+
+    def tokens(self, text: str) -> list[str]:
+        tokens: list[str] = self._tokenizer.encode(text, add_special_tokens=False).tokens
+        return tokens
 
     def cut(self, text: str, most: int) -> str:
         encoded = self._tokenizer.encode(text, add_special_tokens=False)

@@ -1,0 +1,100 @@
+"""What a model reads of a text: told by whatever turns the text into tokens, to whoever listens."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Literal, TypeAlias
+
+from r2med_ray.cuts import Side
+
+ReadSide: TypeAlias = Literal["query", "document", "pair"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextRead:
+    """One text with what is put around it."""
+
+    side: Side
+    prompt: str = ""
+    """What is put directly before the text."""
+
+    text: str
+    """The whole text, with whatever is cut off it."""
+
+    after: str = ""
+    """What is put directly after what is read of the text."""
+
+    read: tuple[int, int] | None
+    """Where the characters begin and end that are read, in prompt and text together; None if nobody knows it."""
+
+    lost: int | None = 0
+    """Tokens that are cut off; None if nobody knows it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a model reads at once: a text, or a query and a document together."""
+
+    parts: tuple[TextRead, ...]
+    tokens: tuple[str, ...] | None
+    """The tokens that are read, special tokens included; None if only the model's own code knows them."""
+
+    ids: tuple[int, ...] | None = None
+    """The ids of the tokens; None where a service is sent a text."""
+
+    limit: int | None = None
+    """Most tokens that are read; None if there is no limit or nobody knows it."""
+
+    remarks: tuple[str, ...] = field(default=())
+    """What else is done with the texts, in words."""
+
+    @property
+    def side(self) -> ReadSide:
+        """What is read."""
+        return self.parts[0].side if len(self.parts) == 1 else "pair"
+
+
+class Listener:
+    """Gets readings.
+
+    Args:
+        most: how many readings of each batch of texts it takes, the first ones; all if left out.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        self.readings: list[Reading] = []
+        self._most = most
+
+    def take(self, readings: Iterable[Reading]) -> None:
+        """Take the readings of a batch, in their order. Those beyond `most` are not even made."""
+        self.readings += islice(readings, self._most)
+
+
+_LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def listening(most: int | None = None) -> Iterator[Listener]:
+    """Have models tell what they read within the block, in this thread.
+
+    Args:
+        most: how many readings of each batch of texts are taken, the first ones; all if left out.
+    """
+    listener = Listener(most)
+    before = _LISTENER.set(listener)
+    try:
+        yield listener
+    finally:
+        _LISTENER.reset(before)
+
+
+def tell(readings: Iterable[Reading]) -> None:
+    """Tell what is read of a batch of texts, if somebody listens.
+
+    Args:
+        readings: made one by one; none is made if nobody listens.
+    """
+    if listener := _LISTENER.get():
+        listener.take(readings)

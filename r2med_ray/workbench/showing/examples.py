@@ -1,0 +1,107 @@
+"""An example of what a system's models are given, for the manifest: prompts, lengths and cuts.
+
+- Retrievers: what was told where the model ran when their artefacts were made, so that none is loaded for it; see
+  `first_stages.stored_examples`. It is of the task's first query and of the corpus' first document.
+- Language models: the first prompt about the first query.
+- Scorers of pairs: what their row puts around the two texts. What they cut is counted in the results. `r2med show`
+  shows a whole pair.
+
+Texts of collections belong to others, so of each text only the beginning is kept.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from r2med_ray.first_stage import FirstStage, ShardedFirstStage
+from r2med_ray.first_stages.bad_documents import key_of_stored
+from r2med_ray.first_stages.lexical import LexicalFirstStage
+from r2med_ray.first_stages.stored_examples import beginning, stored_example
+from r2med_ray.models.catalog.encoders import prompts_for
+from r2med_ray.models.catalog.rerankers import RerankerRow
+from r2med_ray.models.networks.pair_scorers import ANY_TASK
+from r2med_ray.retrieval.searches import searches_of
+from r2med_ray.storage.keys import Json
+from r2med_ray.systems import Names, ResolvedSystem
+from r2med_ray.types import Query, Rewriting, Task
+from r2med_ray.workbench.bench import Workbench
+from r2med_ray.workbench.showing.flow import lead
+from r2med_ray.workbench.showing.language_models import asked_about
+from r2med_ray.workbench.showing.values import Asked
+
+CHARACTERS_OF_PROMPT = 600
+"""Characters of a language model's message that are kept: its instructions come first."""
+
+_FRAME = {"query_prompt", "document_prompt", "prefix", "suffix", "max_length", "yes", "no", "class_"}
+"""Keys of a scorer's row that say what is put around a query and a document."""
+
+
+def example(
+    bench: Workbench, names: Names, task: Task, system: ResolvedSystem, rewriting: Rewriting
+) -> dict[str, Json]:
+    """Return the example of a system on one task.
+
+    Args:
+        bench: its store has what the system made of the task.
+        names: has the models.
+        task: the task.
+        system: the system.
+        rewriting: what the system's rewriter did with the queries.
+    """
+    query_id = task.queries[0].query_id
+    config, device = system.config, bench.runner.device
+    found: dict[str, Json] = {"task": task.name, "query": query_id}
+    if system.language_model or system.reranking_model:
+        flow = lead(bench.store, bench.runner, task, system)
+        for arrow, is_rewriting in (("rewrite", True), ("rerank", False)):
+            asked = list(asked_about(query_id, flow.asks(rewriting=is_rewriting), bench.store))
+            if asked:
+                found[arrow] = _asked(asked[0])
+    [first, *_] = searches_of(rewriting.queries, config.rewriter.combine if config.rewriter else "mean")
+    searched = [(each, first.queries) for each in system.first_stages]
+    found["search"] = {each.label: _searched(bench, task, each, queries, device) for each, queries in searched}
+    if system.scorer is not None:
+        found["rerank"] = {"part": system.scorer.name, **_frame(system.scorer, names)}
+    return found
+
+
+def _searched(
+    bench: Workbench, task: Task, first_stage: FirstStage, queries: tuple[Query, ...], device: str
+) -> list[Json]:
+    if first_stage.work == "nothing":
+        return []
+    if isinstance(first_stage, LexicalFirstStage):
+        [text] = first_stage.prepare(bench.store, task, queries[:1], device)
+        return [{"side": "query", "prompt": "", "text": beginning(text)}]
+    return list(_told(bench, task, first_stage, queries, device))
+
+
+def _told(
+    bench: Workbench, task: Task, first_stage: ShardedFirstStage, queries: tuple[Query, ...], device: str
+) -> Iterator[Json]:
+    """Yield what was told of queries and of documents; nothing for artefacts from before it was kept."""
+    store = bench.store
+    of_queries = first_stage.queries_key(task.name, queries, device)
+    if of_queries is not None:
+        yield from stored_example(store.find(of_queries))
+    for shard in task.corpus.shards[:1]:
+        key = first_stage.shard_key(task.name, task.corpus, shard, device)
+        yield from stored_example(store.find(key_of_stored(store, first_stage.on_bad_document, key)))
+
+
+def _asked(asked: Asked) -> Json:
+    return {
+        "unit": asked.unit,
+        "request": dict(asked.request),
+        "messages": [
+            {"role": each["role"], "content": beginning(each["content"], CHARACTERS_OF_PROMPT)}
+            for each in asked.messages
+        ],
+        "words": sum(len(each["content"].split()) for each in asked.messages),
+    }
+
+
+def _frame(row: RerankerRow, names: Names) -> Mapping[str, Any]:
+    if row.kind == "maxsim":
+        encoder = names.catalog.encoders[row.encoder]
+        return {**prompts_for(encoder, ANY_TASK)._asdict(), "max_length": encoder.max_length}
+    return row.model_dump(include=_FRAME, mode="json")
