@@ -27,6 +27,7 @@ from r2med_ray.reporting.record import (
 from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.tables import leaderboard_text
 from r2med_ray.reporting.write import write_report
+from r2med_ray.secrets import scrubbed
 from r2med_ray.settings.config import TaskConfig
 from r2med_ray.settings.config_files import load_config
 from r2med_ray.storage.artifacts import ArtifactStore
@@ -76,7 +77,7 @@ def run_job(
         ask_for_models=config.when_missing == "skip",
         only_to_plan=dry_run,
     ) as bench:
-        print(make_plan(benchmark, bench.store, bench.runner).text())  # noqa: T201
+        print(scrubbed(make_plan(benchmark, bench.store, bench.runner).text()))  # noqa: T201
         if dry_run:
             return
         record = run_benchmark(benchmark, bench)
