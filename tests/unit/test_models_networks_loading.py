@@ -300,6 +300,7 @@ def test_a_pickle_of_a_module_of_sentence_transformers_is_refused(tmp_path: Path
 def with_dense_layer(folder: Path) -> Path:
     """Save a checkpoint whose vectors go through a layer from 8 to 3 numbers."""
     with_mean_pooling(own_buffers(folder))
+    (folder / "2_Dense").mkdir()
     Dense(8, 3).save(str(folder / "2_Dense"))
     modules = json.loads((folder / "modules.json").read_text())
     modules.append({"idx": 2, "name": "2", "path": "2_Dense", "type": "sentence_transformers.base.modules.Dense"})
