@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 import r2med_ray
 from r2med_ray.corpus.catalog import resolve_tasks
@@ -14,8 +15,12 @@ from r2med_ray.first_stage import Computing
 from r2med_ray.first_stages.lexical import LexicalFirstStage
 from r2med_ray.first_stages.vectors import DenseFirstStage
 from r2med_ray.indexing.bm25 import BM25_ROWS
+from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.catalog.load import load_catalog
+from r2med_ray.serving.engines import engine_of
 from r2med_ray.settings.compat import Rules
+from r2med_ray.settings.pools import Pool
+from r2med_ray.settings.resources import LanguageModelResources
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.workbench.in_process import InProcess
 
@@ -66,3 +71,20 @@ def test_no_module_writes_or_reads_pickles() -> None:
 
     assert [place for place in found if not place.startswith(GUARD)] == []
     assert len(found) == 1  # the guard is looked at too, so this test does see
+
+
+@pytest.mark.parametrize(("allowed", "load_format"), [(False, "safetensors"), (True, None)])
+def test_an_engine_reads_safetensors_alone_unless_its_row_says_otherwise(
+    allowed: bool, load_format: str | None
+) -> None:
+    row = LanguageModelRow(name="m", model="org/m", allow_pickle=allowed)
+    engine = engine_of(row, Pool(actors=1, cpus=1), LanguageModelResources())
+
+    assert engine.arguments.get("load_format") == load_format
+
+
+def test_what_a_row_says_of_pickles_changes_no_key() -> None:
+    row = load_catalog().encoders["all-MiniLM-L6-v2"]
+    allowing = row.model_copy(update={"allow_pickle": True})
+
+    assert allowing.encoding_inputs("t", device="cpu") == row.encoding_inputs("t", device="cpu")

@@ -89,7 +89,7 @@ def pickle_guard(owner: str, *, allowed: bool) -> Iterator[None]:
             raise DataError(f"{owner}: the pickle {file} holds more than tensors, or is damaged") from error
 
     with _LOADING:
-        torch.load = load
+        torch.load = load  # type: ignore[assignment]
         try:
             yield
         finally:
