@@ -95,4 +95,5 @@ def _csv_cells(column: Column) -> list[str]:
 
 
 def _no_formula(cell: str) -> str:
+    cell = cell.replace("\r\n", "\n").replace("\r", "\n")  # the csv module leaves a lone \r without quotes
     return f"'{cell}" if _FORMULA.match(cell) and not _NUMBER.fullmatch(cell) else cell
