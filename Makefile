@@ -6,7 +6,7 @@ LLM_VENV ?= .venv-llm
 BIN := $(VENV)/bin
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: demo test test-llm check benchmarks clean
+.PHONY: demo test test-llm check fuzz benchmarks clean
 
 demo: $(VENV)/ready
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python jobs/full_benchmark.py
@@ -25,6 +25,10 @@ check: $(VENV)/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Many more cases for every reader of foreign files than `make test` has time for.
+fuzz: $(VENV)/ready
+	R2MED_FUZZ_CASES=100000 $(BIN)/pytest tests/fuzz
 
 # One script per benchmark, with its anchors and its bar. Every figure is a ratio of two things that are measured in turn.
 benchmarks: $(VENV)/ready $(LLM_VENV)/ready

@@ -26,6 +26,7 @@ from r2med_ray.reporting.report_places import require_replaceable_at
 from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.tables import leaderboard_text
 from r2med_ray.reporting.write import write_report_to
+from r2med_ray.secrets import scrubbed
 from r2med_ray.settings.config import TaskConfig
 from r2med_ray.settings.config_files import load_config
 from r2med_ray.storage.artifacts import ArtifactStore
@@ -80,7 +81,7 @@ def run_job(
         only_to_plan=dry_run,
         cluster=config.cluster,
     ) as bench:
-        print(make_plan(benchmark, bench.store, bench.runner).text())  # noqa: T201
+        print(scrubbed(make_plan(benchmark, bench.store, bench.runner).text()))  # noqa: T201
         if dry_run:
             return
         record = run_benchmark(benchmark, bench)

@@ -13,10 +13,13 @@ R2MedError
 └── StoppedError     work was ended because other work beside it failed; the other error is the one to report
 
 `ConfigError`, `DataError`, `ArtifactError`, `CapacityError` and `OwnCodeError` are for the user and are printed
-without a traceback. All errors of this module survive pickling, because they travel between Ray processes.
+without a traceback. All errors of this module survive pickling, because they travel between Ray processes. None
+shows a key or a password: the text of an error is scrubbed whenever somebody asks for it.
 """
 
 from collections.abc import Sequence
+
+from r2med_ray.secrets import scrubbed
 
 NAMED = 10
 """How many queries an error names. The error only counts the other queries."""
@@ -24,6 +27,9 @@ NAMED = 10
 
 class R2MedError(Exception):
     """Base class of every error that this package raises on purpose."""
+
+    def __str__(self) -> str:
+        return scrubbed(super().__str__())
 
 
 class ConfigError(R2MedError):

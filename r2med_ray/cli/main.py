@@ -3,8 +3,6 @@
 Imports are inside the commands, so that `r2med evaluate` loads neither Ray nor torch nor FAISS.
 """
 
-import logging
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -16,6 +14,7 @@ import typer
 
 from r2med_ray.cli.evaluating import evaluate
 from r2med_ray.cli.exchange import mteb_app, nano_app, texts_app
+from r2med_ray.cli.messages import guard_messages
 from r2med_ray.cli.options import AddressOption, ConfigArgument, SetOption, StoreOption
 from r2med_ray.cli.showing import show
 from r2med_ray.errors import R2MedError
@@ -215,10 +214,11 @@ def artifacts_gc(
 
 
 def exit_on_user_error(command: Callable[[], object]) -> None:
-    """Run a command. An error that the user can mend is printed without a traceback, and the exit code is 2."""
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    for noisy in ("faiss", "httpx", "httpx2", "openai", "sentence_transformers"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)
+    """Run a command. An error that the user can mend is printed without a traceback, and the exit code is 2.
+
+    No message shows a key or a password; see `messages.guard_messages`.
+    """
+    guard_messages()
     try:
         command()
     except R2MedError as error:

@@ -38,7 +38,7 @@ def read_trec_topics(path: Path) -> Iterator[tuple[int, str, str]]:
     for _, text in read_lines(path):
         if tag := _FIRST_TAG.search(text):
             return _read_blocks(path) if tag[1].lower() == "top" else read_xml_topics(path, whole_text(path))
-    line, first = next(read_lines(path))
+    line, first = next(read_lines(path), (1, ""))
     raise DataError(f"{path}:{line}: {first.strip()[:80]!r} begins no topics; expected {LAYOUTS_OF_TOPICS}")
 
 

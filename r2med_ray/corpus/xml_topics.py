@@ -17,6 +17,7 @@ from pathlib import Path
 from r2med_ray.errors import DataError
 
 _BLANKS = re.compile(r"[ \t\r\n]+")
+_ENTITY = re.compile(r"<!ENTITY\b")
 NOTHING = "None"
 """The word that Precision Medicine 2017 writes into a field without a value."""
 
@@ -101,9 +102,13 @@ def read_xml_topics(path: Path, text: str) -> Iterator[tuple[int, str, str]]:
         text: its text.
 
     Raises:
-        DataError: the text is no XML, or a topic has no number, no text, or the fields of no track; names file and
-            line, and the track.
+        DataError: the text is no XML, or declares entities; or a topic has no number, no text, or the fields of no
+            track. Names file and line, and the track.
     """
+    if _ENTITY.search(text):
+        raise DataError(
+            f"{path}: the XML topics declare entities (<!ENTITY ...>), which may grow without end; remove them"
+        )
     topics = _Topics()
     body = text.lstrip()
     skipped = text.count("\n", 0, len(text) - len(body))

@@ -18,6 +18,7 @@ from r2med_ray.errors import (
     StageError,
     StoppedError,
 )
+from r2med_ray.secrets import scrubbed
 
 NOT_OF_ONE_ITEM = (ArtifactError, CapacityError, ConfigError, NotAtHand, StageError, StoppedError)
 """Errors that no single document or query is to blame for: settings, the store, and services, whose errors name the
@@ -130,7 +131,7 @@ def in_words(error: Exception) -> str:
     said = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {said}{where}"
+    return scrubbed(f"{type(error).__name__}: {said}{where}")
 
 
 def with_names(what: str, names: Sequence[str], cause: str) -> str:

@@ -119,7 +119,7 @@ def _read(path: Path, tasks: Mapping[str, str], split: str, hint: str) -> MtebRe
 def _object(path: Path) -> Mapping[str, Any]:
     try:
         values = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path}: not JSON: {error}") from error
     if not isinstance(values, dict):
         raise DataError(f"{path}: expected a JSON object, got {type(values).__name__}")

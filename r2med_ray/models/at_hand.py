@@ -7,6 +7,7 @@ import subprocess
 from r2med_ray.errors import NotAtHand
 from r2med_ray.models.catalog.load import Catalog
 from r2med_ray.models.catalog.needs import Needs
+from r2med_ray.models.catalog.pickles import require_no_pickles
 from r2med_ray.models.catalog.row import Row
 from r2med_ray.models.catalog.service_keys import api_key
 from r2med_ray.models.catalog.sources import require_at_hand
@@ -39,7 +40,7 @@ class ModelsAtHand:
 
         Raises:
             NotAtHand: something is missing, or a row lacks its commit; names what is missing.
-            ConfigError: a row names a folder without a checkpoint.
+            ConfigError: a row names a folder without a checkpoint, or weights that are pickles and not allowed.
         """
         if not isinstance(row, Row):
             return
@@ -50,7 +51,7 @@ class ModelsAtHand:
         key = row.model_dump_json()  # not the name: `compat` makes two rows of one name
         if key not in self._missing:
             try:
-                self._check(row.name, row.needs())
+                self._check(row, row.needs())
             except NotAtHand as error:
                 self._missing[key] = error
             else:
@@ -58,7 +59,7 @@ class ModelsAtHand:
         if missing := self._missing[key]:
             raise NotAtHand(missing.what, str(missing))
 
-    def _check(self, name: str, needs: Needs) -> None:
+    def _check(self, row: Row, needs: Needs) -> None:
         for variable in needs.key_variables:
             api_key(variable)
         for tokenizer in needs.tokenizers:
@@ -67,9 +68,11 @@ class ModelsAtHand:
             if importlib.util.find_spec(module.name) is None:
                 raise NotAtHand(module.called, module.how)
         for checkpoint in needs.checkpoints:
-            require_at_hand(checkpoint.name, checkpoint.revision, ask_hub=self._ask_hub)
+            folder = require_at_hand(checkpoint.name, checkpoint.revision, ask_hub=self._ask_hub)
+            if folder is not None and not row.may_read_pickles:
+                require_no_pickles(f"model {row.name!r}", folder)
         if needs.memory_gb is not None and self._memory_gb is not None:
-            self._require_memory(name, needs.memory_gb / needs.workers, needs.workers, self._memory_gb)
+            self._require_memory(row.name, needs.memory_gb / needs.workers, needs.workers, self._memory_gb)
 
     def _require_memory(self, name: str, share_gb: float, workers: int, there_gb: float) -> None:
         if share_gb > there_gb:

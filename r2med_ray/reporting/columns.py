@@ -12,6 +12,11 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+_FORMULA = re.compile(r"[ \xa0]*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+"""The beginning of a cell that a spreadsheet may compute. Blanks before it don't help, and neither do wide forms."""
+
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
@@ -63,10 +68,14 @@ def text_table(columns: Sequence[Column]) -> str:
 
 
 def csv_table(columns: Sequence[Column]) -> str:
-    """Return the table as RFC 4180 asks for, but with \\n line ends. An absent value is an empty cell."""
+    """Return the table as RFC 4180 asks for, but with \\n line ends. An absent value is an empty cell.
+
+    A cell that a spreadsheet would compute as a formula begins with an apostrophe (OWASP, "CSV Injection"). Numbers
+    stay numbers.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(column.title for column in columns)
+    writer.writerow(_no_formula(column.title) for column in columns)
     writer.writerows(zip(*(_csv_cells(column) for column in columns), strict=True))
     return out.getvalue()
 
@@ -82,4 +91,9 @@ def _markdown_cells(column: Column) -> list[str]:
 
 
 def _csv_cells(column: Column) -> list[str]:
-    return ["" if value is None else column.write(value) for value in column.values]
+    return ["" if value is None else _no_formula(column.write(value)) for value in column.values]
+
+
+def _no_formula(cell: str) -> str:
+    cell = cell.replace("\r\n", "\n").replace("\r", "\n")  # the csv module leaves a lone \r without quotes
+    return f"'{cell}" if _FORMULA.match(cell) and not _NUMBER.fullmatch(cell) else cell

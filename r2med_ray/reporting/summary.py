@@ -11,6 +11,7 @@ from r2med_ray.evaluation.published import PublishedScore, published_score
 from r2med_ray.evaluation.significance import Comparison, compare_with_baseline
 from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord, SystemRecord
 from r2med_ray.reporting.scales import measures_of
+from r2med_ray.reporting.scrubbing import without_secrets
 
 SIGNIFICANCE_LEVEL = 0.05
 
@@ -88,7 +89,8 @@ def suite_tasks(record: BenchmarkRecord) -> dict[str, list[str]]:
 
 
 def summarise(record: BenchmarkRecord) -> Summary:
-    """Work out the leaderboard of a benchmark."""
+    """Work out the leaderboard of a benchmark. Keys and passwords are taken out of the record."""
+    record = without_secrets(record)
     results = {system.name: record.results_of(system.name) for system in record.systems}
     comparisons = _comparisons(record, {name: _evaluations(found.values()) for name, found in results.items()})
     rows = [_row(record, system, results[system.name], comparisons.get(system.name)) for system in record.systems]

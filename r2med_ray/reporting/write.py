@@ -27,6 +27,7 @@ from r2med_ray.reporting.output_folder import FORMAT, MANIFEST, PER_QUERY, is_re
 from r2med_ray.reporting.page import render_page
 from r2med_ray.reporting.record import BenchmarkRecord
 from r2med_ray.reporting.report_places import local_copy, replacing_at, shown_place
+from r2med_ray.reporting.scrubbing import without_secrets
 from r2med_ray.reporting.summary import Summary
 from r2med_ray.reporting.tables import leaderboard_csv, leaderboard_markdown
 from r2med_ray.storage.keys import Json
@@ -77,7 +78,9 @@ def write_report_to(summary: Summary, output: str | Path) -> str:
 
 
 def load_results(output: str | Path) -> BenchmarkRecord:
-    """Return the record that a report was written from. Its runs lack the queries that have no documents.
+    """Return the record that a report was written from, without keys and passwords.
+
+    Its runs lack the queries that have no documents.
 
     Args:
         output: a folder or a URI.
@@ -101,7 +104,7 @@ def _load(output: Path) -> BenchmarkRecord:
         for result in values["results"]:
             result["run"] = _read_run(output / result["run_file"], tag=result["run"]["tag"])
             result["evaluation"] |= measured[result["system"], result["task"]]
-        return _RECORD.validate_python(values)
+        return without_secrets(_RECORD.validate_python(values))
     except (OSError, KeyError, pa.ArrowInvalid, ValidationError) as error:
         raise DataError(f"report {output} is not whole: {type(error).__name__}: {error}") from error
 

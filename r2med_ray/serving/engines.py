@@ -23,11 +23,12 @@ def engine_of(row: LanguageModelRow, pool: Pool, resources: LanguageModelResourc
     """
     is_local = sources.is_folder(row.model) or row.model.startswith(sources.PACKAGE)
     revision = {"revision": row.revision} if row.revision else {}
+    only_tensors = {} if row.allow_pickle else {"load_format": "safetensors"}  # else vLLM also reads a `.bin`
     dtype = {} if row.dtype == "auto" else {"dtype": row.dtype}
     return Engine(
         name=row.served_as,
         source=str(sources.locate(row.model, None)) if is_local else row.model,
-        arguments={**revision, **dtype, "trust_remote_code": row.trust_remote_code, **row.engine},
+        arguments={**revision, **dtype, **only_tensors, "trust_remote_code": row.trust_remote_code, **row.engine},
         min_replicas=row.min_replicas,
         max_replicas=row.max_replicas,
         in_flight_per_replica=row.in_flight_per_replica,

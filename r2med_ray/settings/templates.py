@@ -47,6 +47,8 @@ def load_template(path: Path, places: Collection[str]) -> Template:
         first, _, text = path.read_text(encoding="utf-8").partition("\n")
     except OSError as error:
         raise ConfigError(f"prompt {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"prompt {path}: not UTF-8: {error}") from error
     version = _VERSION.fullmatch(first.strip())
     if version is None:
         raise ConfigError(f"{path}:1: expected `version: NAME` before the prompt, got {first!r}")

@@ -6,12 +6,16 @@ characters.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from r2med_ray.errors import DataError
 from r2med_ray.storage.packed import open_packed
+
+_OBJECT = re.compile(r"""\s*\{\s*(?:["'}]|$)""")
+"""The beginning of an object, or of an object in wrong quotes; an id may begin with a brace too."""
 
 _DECODER = json.JSONDecoder(strict=False)
 
@@ -61,7 +65,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 def holds_json(path: Path) -> bool:
     """Return whether a file holds JSON Lines: by its name, or else by its first line, as R2MED's `qrels.txt` may."""
     _, first = next(read_lines(path), (0, ""))
-    return path.name.removesuffix(".gz").endswith(".jsonl") or first.lstrip().startswith("{")
+    return path.name.removesuffix(".gz").endswith(".jsonl") or _OBJECT.match(first) is not None
 
 
 def read_jsonl(path: Path) -> Iterator[Record]:

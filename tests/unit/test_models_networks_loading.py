@@ -13,14 +13,16 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file
+from sentence_transformers.base.modules import Dense
 
-from r2med_ray.errors import DataError, OwnCodeError
+from r2med_ray.errors import ConfigError, DataError, OwnCodeError
 from r2med_ray.models.catalog.checkpoints import LateInteractionRow, SparseRow
 from r2med_ray.models.catalog.encoders import EncoderRow
+from r2med_ray.models.catalog.pickles import require_no_pickles
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.networks.cross_encoders import CrossEncoderScorer
 from r2med_ray.models.networks.late_interaction import LateInteractionEncoder
-from r2med_ray.models.networks.loading import rebuild_unread, whole_checkpoints
+from r2med_ray.models.networks.loading import pickle_guard, rebuild_unread, whole_checkpoints
 from r2med_ray.models.networks.sparse_encoders import SparseEncoder
 from r2med_ray.models.networks.task_encoders import TaskEncoders
 from r2med_ray.models.networks.yes_no import YesNoScorer
@@ -34,7 +36,8 @@ PAIRS = [("fever", "measles after travel"), ("fever", "rash")]
 
 def settings(folder: Path, **changes: object) -> dict[str, object]:
     common = {"name": "own", "model": str(folder), "max_length": 64, "dtype": "float32", "trust_remote_code": True}
-    return common | changes
+    allowed = {"allow_pickle": True} if (folder / "allowed").exists() else {}
+    return common | allowed | changes
 
 
 def vectors(folder: Path, pooling: str) -> Any:
@@ -222,3 +225,92 @@ def test_transformers_loads_as_before_outside_the_block(tmp_path: Path) -> None:
         transformers.BertModel.from_pretrained(tmp_path)
 
     assert transformers.PreTrainedModel.__dict__["from_pretrained"] is before
+
+
+def in_pickles(folder: Path) -> list[Path]:
+    """Turn every file of safetensors below a folder into the pickle that was published before there were any."""
+    files = []
+    for path in sorted(folder.rglob("*.safetensors")):
+        name = path.name.replace("adapter_model.safetensors", "adapter_model.bin")
+        files.append(path.with_name(name.replace("model.safetensors", "pytorch_model.bin")))
+        torch.save(load_file(path), files[-1])
+        path.unlink()
+    return files
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_in_a_pickle_are_refused_by_name_with_what_to_set(kind: str, tmp_path: Path) -> None:
+    folder = saved(kind, tmp_path / "own")
+    pickles = in_pickles(tmp_path / "own-adapter" if kind == "adapter" else folder)
+
+    with pytest.raises(ConfigError, match=r"a pickle, .* set `allow_pickle: true` in the row") as raised:
+        KINDS[kind](folder)
+
+    assert str(pickles[0]) in str(raised.value)
+    assert "'own'" in str(raised.value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_row_may_allow_a_pickle_which_gives_the_same_result(kind: str, tmp_path: Path) -> None:
+    folder = saved(kind, tmp_path / "own")
+    expected = KINDS[kind](folder)
+    assert in_pickles(tmp_path)
+    (folder / "allowed").touch()
+
+    np.testing.assert_array_equal(KINDS[kind](folder), expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_allowed_pickle_runs_no_code(kind: str, tmp_path: Path) -> None:
+    folder = saved(kind, tmp_path / "own")
+    for path in in_pickles(tmp_path / "own-adapter" if kind == "adapter" else folder):
+        torch.save({"weight": MakesAFile(tmp_path / "ran")}, path)
+    (folder / "allowed").touch()
+
+    with pytest.raises(DataError, match=r"'own': the pickle .* holds more than tensors"):
+        KINDS[kind](folder)
+
+    assert not (tmp_path / "ran").exists()
+
+
+class MakesAFile:
+    """A value whose pickle makes a file when it is read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str, str]]:
+        return open, (str(self.path), "w")
+
+
+def test_a_pickle_of_a_module_of_sentence_transformers_is_refused(tmp_path: Path) -> None:
+    folder = with_dense_layer(tmp_path / "own")
+    [pickle] = in_pickles(folder / "2_Dense")
+
+    with pytest.raises(ConfigError, match=r"2_Dense/pytorch_model\.bin, a pickle"):
+        vectors(folder, "model")
+    with pytest.raises(ConfigError, match=r"2_Dense/pytorch_model\.bin, a pickle"):
+        require_no_pickles("model 'own'", folder)
+
+    (folder / "allowed").touch()
+    assert vectors(folder, "model").shape == (2, 3)
+    assert pickle.is_file()
+
+
+def with_dense_layer(folder: Path) -> Path:
+    """Save a checkpoint whose vectors go through a layer from 8 to 3 numbers."""
+    with_mean_pooling(own_buffers(folder))
+    (folder / "2_Dense").mkdir()
+    Dense(8, 3).save(str(folder / "2_Dense"))
+    modules = json.loads((folder / "modules.json").read_text())
+    modules.append({"idx": 2, "name": "2", "path": "2_Dense", "type": "sentence_transformers.base.modules.Dense"})
+    (folder / "modules.json").write_text(json.dumps(modules))
+    return folder
+
+
+def test_torch_reads_pickles_as_before_outside_the_block(tmp_path: Path) -> None:
+    before = torch.load
+    with pytest.raises(ConfigError), pickle_guard("m", allowed=False):
+        torch.load(tmp_path / "x.bin")
+
+    assert torch.load is before

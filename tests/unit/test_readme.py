@@ -38,7 +38,7 @@ ROOMS = (
     "settings",
     "storage",
 )
-CORE = ("types", "cuts", "readings", "first_stage", "protocols", "chat", "ranking", "vectors", "errors")
+CORE = ("types", "cuts", "readings", "first_stage", "protocols", "chat", "ranking", "vectors", "errors", "secrets")
 WIDTH = 30
 PYTHON = [textwrap.dedent(block) for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL)]
 """The README's blocks of Python: the public door, and a class that rewrites."""

@@ -3,6 +3,8 @@
 import csv
 import io
 
+import pytest
+
 from r2med_ray.reporting.columns import Column, csv_table, escape_markdown, markdown_table, text_table
 from r2med_ray.reporting.formats import points
 
@@ -53,3 +55,33 @@ def test_plain_text_lines_up_and_is_never_cut():
     assert header.endswith("nDCG@10")
     assert first.endswith("50.00")
     assert len(header) == len(first) == len(second)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "=1+1",
+        "+cmd|' /C calc'!A0",
+        "-2+3",
+        "-bm25",
+        "@SUM(A1)",
+        "\t=1",
+        "\r=1",
+        "\n=1",
+        " =1",
+        "＝1+1",
+        "-",
+        "--1",
+        "+1 2",
+    ],
+)
+def test_a_cell_of_a_csv_file_never_begins_a_formula(name: str):
+    text = csv_table([Column(title=name, values=[name])])
+
+    shown = "'" + name.replace("\r", "\n")
+    assert list(csv.reader(io.StringIO(text, newline=""))) == [[shown], [shown]]
+
+
+@pytest.mark.parametrize("number", ["-1.25", "+0.5", "-3", "-1e-05", "-.5", "-12%", "0.25", ""])
+def test_a_number_of_a_csv_file_stays_a_number(number: str):
+    assert csv_table([Column(title="n", values=[number])]).splitlines()[1].strip('"') == number

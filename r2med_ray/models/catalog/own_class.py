@@ -30,6 +30,11 @@ class OwnClassRow(Row):
         """Return what the class adds to an artefact's key; an empty dictionary if the row names no class."""
         return {"class": self.class_, "version": self.version} if self.class_ else {}
 
+    @property
+    def may_read_pickles(self) -> bool:
+        """True also for a row with a class, which reads its files itself."""
+        return self.allow_pickle or self.class_ != ""
+
     def loading_inputs(self) -> dict[str, str]:
         return {} if self.class_ else super().loading_inputs()
 

@@ -37,6 +37,10 @@ class Row(BaseModel):
     """`auto` is `devices.best_dtype` for the device that the model runs on."""
 
     trust_remote_code: bool = False
+    allow_pickle: bool = False
+    """Whether weights may be read that are published as a pickle only (`pytorch_model.bin`, `.pt`, `.ckpt`). Nothing
+    but tensors is taken from it."""
+
     license: str = "not stated"
     memory_gb: float = Field(default=2.0, gt=0)
     """Memory that the weights and one batch take, roughly, in GB."""
@@ -71,6 +75,11 @@ class Row(BaseModel):
     def needs(self) -> Needs:
         """Return what must be there before the model can be used."""
         return Needs(memory_gb=self.memory_gb)
+
+    @property
+    def may_read_pickles(self) -> bool:
+        """Whether weights that are pickles are no reason to refuse the model."""
+        return self.allow_pickle
 
     @property
     def key_variables(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import os
 
 from r2med_ray.errors import NotAtHand
+from r2med_ray.secrets import note_secret
 
 NO_KEY = "no-key-needed"
 """The key that is sent to a service that wants none. Without it, the client would send OPENAI_API_KEY to any
@@ -10,8 +11,13 @@ service."""
 
 
 def find_key(variable: str) -> str:
-    """Return the key that an environment variable holds; "" if it is not set, or holds only white space."""
-    return os.environ.get(variable, "").strip()
+    """Return the key that an environment variable holds; "" if it is not set, or holds only white space.
+
+    No message of this process shows the key from then on; see `secrets.scrubbed`.
+    """
+    key = os.environ.get(variable, "").strip()
+    note_secret(key)
+    return key
 
 
 def api_key(variable: str | None) -> str:

@@ -41,8 +41,11 @@ def locate(model: str, revision: str | None) -> Path:
     return folder
 
 
-def require_at_hand(model: str, revision: str | None, *, ask_hub: bool) -> None:
+def require_at_hand(model: str, revision: str | None, *, ask_hub: bool) -> Path | None:
     """Check that `locate` would find a checkpoint. Nothing is downloaded.
+
+    Returns:
+        The checkpoint's folder; None if the Hub has still to give it.
 
     Args:
         model: spelled as for `locate`.
@@ -53,16 +56,17 @@ def require_at_hand(model: str, revision: str | None, *, ask_hub: bool) -> None:
         ConfigError, NotAtHand: see `locate`.
     """
     if model.startswith(PACKAGE) or is_folder(model):
-        locate(model, revision)
-        return
+        return locate(model, revision)
     from huggingface_hub import snapshot_download
 
     revision = _pinned(model, revision)
     try:
-        snapshot_download(model, revision=revision, local_files_only=True, ignore_patterns=_OTHER_FRAMEWORKS)
+        found = snapshot_download(model, revision=revision, local_files_only=True, ignore_patterns=_OTHER_FRAMEWORKS)
     except OSError as problem:
         if not ask_hub or not _hub_gives(model, revision):
             raise NotAtHand(f"{model} at {revision[:12]}", _how_to_get(model, revision)) from problem
+        return None
+    return Path(found)
 
 
 def cached(model: str, revision: str | None) -> Path | None:

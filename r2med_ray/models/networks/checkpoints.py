@@ -71,7 +71,7 @@ def load_model(folder: Path, row: EncoderRow, dtype: Dtype) -> Any:
     """
     from transformers import AutoModel
 
-    with whole_checkpoints(f"encoder {row.name!r}", may_lack=NOT_READ):
+    with whole_checkpoints(f"encoder {row.name!r}", may_lack=NOT_READ, allow_pickle=row.allow_pickle):
         return AutoModel.from_pretrained(folder, dtype=dtype, trust_remote_code=row.trust_remote_code)
 
 
@@ -118,7 +118,7 @@ def _sentence_transformer(folder: Path, row: EncoderRow, device: str, dtype: Dty
             f"encoder {row.name!r}: `pooling: model` needs a checkpoint of sentence-transformers, and {folder} "
             f"has no modules.json; give `pooling: mean`, `cls` or `last`"
         )
-    with whole_checkpoints(f"encoder {row.name!r}", may_lack=NOT_READ):
+    with whole_checkpoints(f"encoder {row.name!r}", may_lack=NOT_READ, allow_pickle=row.allow_pickle):
         model: Any = SentenceTransformer(
             str(folder), device=device, trust_remote_code=row.trust_remote_code, model_kwargs={"dtype": dtype}
         ).eval()

@@ -15,7 +15,7 @@ from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.checkpoints import longest_input, require_plain_text
 from r2med_ray.models.networks.last_layers import ClassifierHead, last_layer
-from r2med_ray.models.networks.loading import whole_checkpoints
+from r2med_ray.models.networks.loading import pickle_guard, whole_checkpoints
 from r2med_ray.models.networks.pair_cuts import PairCut, cut_by_tokenizer, note_pairs, query_lengths
 from r2med_ray.models.networks.token_budget import pad, plan_batches, run_batches
 from r2med_ray.models.networks.told import TextAround, tell_pairs
@@ -135,7 +135,7 @@ def _cross_encoder(folder: Path, row: RerankerRow, device: str) -> _Classifier:
     from sentence_transformers.cross_encoder.modules import LogitScore
 
     _require_classifier(folder, row.name)
-    with whole_checkpoints(f"reranker {row.name!r}"):
+    with whole_checkpoints(f"reranker {row.name!r}", allow_pickle=row.allow_pickle):
         scorer: Any = CrossEncoder(
             str(folder),
             device=device,
@@ -159,9 +159,10 @@ def _merged(folder: Path, row: RerankerRow, device: str) -> _Classifier:
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     adapter = locate(row.adapter, row.adapter_revision)
-    weights = peft.load_peft_weights(str(adapter), device="cpu")
+    with pickle_guard(f"reranker {row.name!r}", allowed=row.allow_pickle):
+        weights = peft.load_peft_weights(str(adapter), device="cpu")
     heads = [name.removeprefix("base_model.model.") for name in weights if "lora_" not in name]
-    with whole_checkpoints(f"reranker {row.name!r}", may_lack=heads):
+    with whole_checkpoints(f"reranker {row.name!r}", may_lack=heads, allow_pickle=row.allow_pickle):
         backbone: Any = AutoModelForSequenceClassification.from_pretrained(
             folder, num_labels=1, dtype=row.resolved_dtype(device), trust_remote_code=row.trust_remote_code
         )

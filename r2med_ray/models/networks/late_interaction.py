@@ -41,7 +41,7 @@ class LateInteractionEncoder:
     """
 
     def __init__(self, row: LateInteractionRow, *, device: str, token_budget: int) -> None:
-        with whole_checkpoints(f"model {row.name!r}", may_lack=NOT_READ):
+        with whole_checkpoints(f"model {row.name!r}", may_lack=NOT_READ, allow_pickle=row.allow_pickle):
             model = _load(row, locate(row.model, row.revision), device)
         self._batches = CheckpointBatches(row, model, batch_limits(device, token_budget))
 

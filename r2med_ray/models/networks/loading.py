@@ -1,4 +1,4 @@
-"""Checks every checkpoint that transformers loads: no weight is made up, and no tensor is raw memory.
+"""Checks every checkpoint that is loaded: no pickle runs code, no weight is made up, and no tensor is raw memory.
 
 transformers (5 and later) builds a network without memory, and then puts the tensors of the checkpoint's files into
 it. A weight that no file holds gets random numbers. A buffer that no file holds, such as rotary frequencies with
@@ -10,10 +10,12 @@ a network of the same class that is built on the CPU in the ordinary way.
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pickle import UnpicklingError
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from r2med_ray.errors import DataError
+from r2med_ray.models.catalog.pickles import refused_pickle
 from r2med_ray.settings.own_code import own_code
 
 if TYPE_CHECKING:
@@ -24,15 +26,17 @@ _LOADING = RLock()
 
 
 @contextmanager
-def whole_checkpoints(owner: str, *, may_lack: Sequence[str] = ()) -> Iterator[None]:
+def whole_checkpoints(owner: str, *, may_lack: Sequence[str] = (), allow_pickle: bool = False) -> Iterator[None]:
     """Check each checkpoint that transformers loads in this block, also if another library asks for it.
 
     Args:
         owner: the row that the checkpoint is loaded for, for errors, e.g. "reranker 'my-reranker'".
         may_lack: weights that the checkpoint's files need not hold, because nothing reads them or because they come
             from other files: beginnings of their names.
+        allow_pickle: whether weights may be read that are a pickle; see `pickle_guard`.
 
     Raises:
+        ConfigError: weights are a pickle, and pickles are not allowed; names the file.
         DataError: a weight is not in the checkpoint's files, or a tensor that no file holds can't be rebuilt; names
             the weight or the tensor.
         OwnCodeError: the network can't be built on the CPU.
@@ -52,12 +56,44 @@ def whole_checkpoints(owner: str, *, may_lack: Sequence[str] = ()) -> Iterator[N
         rebuild_unread(owner, model)
         return (model, report) if output_loading_info else model
 
-    with _LOADING:
+    with _LOADING, pickle_guard(owner, allowed=allow_pickle):
         PreTrainedModel.from_pretrained = classmethod(from_pretrained)  # type: ignore[method-assign, assignment]
         try:
             yield
         finally:
             PreTrainedModel.from_pretrained = original  # type: ignore[method-assign]
+
+
+@contextmanager
+def pickle_guard(owner: str, *, allowed: bool) -> Iterator[None]:
+    """Watch `torch.load` in this block, through which transformers, sentence-transformers and peft read pickles.
+
+    Args:
+        owner: see `whole_checkpoints`.
+        allowed: whether a pickle may be read. If so, nothing but tensors is taken from it.
+
+    Raises:
+        ConfigError: a pickle would be read, and pickles are not allowed; names the file.
+        DataError: a pickle holds more than tensors.
+    """
+    import torch
+
+    original = torch.load
+
+    def load(file: Any, *args: Any, **settings: Any) -> Any:
+        if not allowed:
+            raise refused_pickle(owner, file)
+        try:
+            return original(file, *args, **(settings | {"weights_only": True}))
+        except UnpicklingError as error:
+            raise DataError(f"{owner}: the pickle {file} holds more than tensors, or is damaged") from error
+
+    with _LOADING:
+        torch.load = load  # type: ignore[assignment]
+        try:
+            yield
+        finally:
+            torch.load = original
 
 
 def rebuild_unread(owner: str, model: "nn.Module") -> None:

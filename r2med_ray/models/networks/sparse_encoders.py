@@ -91,7 +91,7 @@ def _load(row: SparseRow, folder: Path, device: str) -> Any:
 
     owner = f"model {row.name!r}"
     dtype = row.resolved_dtype(device)
-    with whole_checkpoints(owner, may_lack=NOT_READ):
+    with whole_checkpoints(owner, may_lack=NOT_READ, allow_pickle=row.allow_pickle):
         model = Checkpoint(
             str(folder),
             device=device,

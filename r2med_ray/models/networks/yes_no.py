@@ -47,7 +47,7 @@ class YesNoScorer:
         folder = locate(row.model, row.revision)
         self._row = row
         self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, trust_remote_code=row.trust_remote_code)
-        with whole_checkpoints(f"reranker {row.name!r}"):
+        with whole_checkpoints(f"reranker {row.name!r}", allow_pickle=row.allow_pickle):
             model: Any = AutoModelForCausalLM.from_pretrained(
                 folder, dtype=row.resolved_dtype(device), trust_remote_code=row.trust_remote_code
             )

@@ -22,6 +22,7 @@ from r2med_ray.models.catalog.call_policy import CallPolicy
 from r2med_ray.models.catalog.service_keys import api_key
 from r2med_ray.models.services.retries import GarbageError, RefusedError, reason_to_retry, refuses, retrying
 from r2med_ray.models.services.service_words import words_of
+from r2med_ray.secrets import HIDDEN, scrubbed
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -198,7 +199,7 @@ class ApiCalls:
         if refuses(error):
             key = f"the key from the environment variable {self._key_variable}" if self._key_variable else "no key"
             service = f"{service}, asked for the model {self._model!r} with {key}"
-        in_one_line = " ".join(text.replace(self._key, "***").split())
+        in_one_line = " ".join(scrubbed(text.replace(self._key, HIDDEN)).split())
         return f"{service}: {in_one_line[:MESSAGE_CHARACTERS]}"
 
 

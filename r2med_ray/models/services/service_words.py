@@ -54,6 +54,6 @@ def _of_text(text: str) -> str:
         return html.unescape(f"{title[1] if title else ''} {seen}")
     try:
         values = json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return text
     return _words(values) if isinstance(values, dict) else text
