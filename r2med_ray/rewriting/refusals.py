@@ -18,7 +18,7 @@ _MOST_CHARACTERS = 240
 """Characters of the longest clause that is read. A longer one says more than a refusal does."""
 
 _ABLE = (
-    r"(?:cannot|can\s+not|can['’]?t|won['’]t|will\s+not|(?:unable|not\s+(?:able|allowed|permitted|comfortable"
+    r"(?:cannot|can\s+not|can['’]?t|(?:won['’]t|will\s+not)(?:\s+be\s+able\s+to)?|(?:unable|not\s+(?:able|allowed|permitted|comfortable"
     r"|designed|programmed|qualified))(?:\s+to)?)\b"
 )
 _ADVERB = r"(?:(?:really|simply|just|currently|also|therefore|respectfully|politely)\s+)?"
@@ -37,6 +37,7 @@ _THE_REQUEST = (
     r"|(?:\s+with)?\s+(?:your\b|(?:this|that|the|such)\s+(?:\w+\s+)?(?:request|question|query|topic|task|inquir)).*)"
 )
 
+_SPACES = re.compile(r"[^\S\n]+")
 _ENDS_OF_CLAUSES = re.compile(
     r"(?<=[.!?:;])\s+|\s*\n\s*|\s[-–—]+\s|,?\s+(?:but|however|although|though)\b[,\s]*"
     rf"|,\s+(?:(?:and|so)\s+)?(?={_I}{_ABLE})",
@@ -90,7 +91,7 @@ _TAKES_LEAVE = re.compile(
 
 def refusal_in(text: str) -> Refusal:
     """Return whether a text is a refusal as a whole, holds one or begins with an apology, or neither."""
-    parts = (part.strip(" \t*_\"“”'>#") for part in _ENDS_OF_CLAUSES.split(text))
+    parts = (part.strip(" \t*_\"“”'>#") for part in _ENDS_OF_CLAUSES.split(_SPACES.sub(" ", text)))
     clauses = [part for part in parts if part]
     patterns = [_REFUSES]
     patterns += [_MODEL_REFUSES] if any(map(_SPEAKS_AS_MODEL.match, clauses)) else []

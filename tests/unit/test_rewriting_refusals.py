@@ -32,6 +32,7 @@ PASSAGE = "Moths that circle a lamp keep their backs to the light."
         "I'm really sorry that you're feeling this way, but I'm unable to provide the help that you need.",
         "I'm sorry to hear that you have a rash. I can't give medical advice.",
         "I'm sorry to hear that. Please consult a doctor.",
+        "I won't be able to help with that.",
         "I must decline.",
         "I refuse.",
         "I must respectfully decline to answer.",
