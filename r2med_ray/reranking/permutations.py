@@ -5,10 +5,14 @@ brackets (`[2] > [1]`, `[2, 1]`). Bare ids count only if the answer has none of 
 that are joined by `>` may be anywhere (`2 > 1`). Bare ids that are joined by other signs need a line of their own;
 only a label and a colon may come before them (`Order: 2, 1`).
 
-Ids that are joined by `=` are tied, as Rank-K writes them (`[3] > [2] = [1]`).
+Ids that are joined by `=` are tied, as Rank-K writes them (`[3] > [2] = [1]`). Other signs count as one of these two,
+see `shown_ids`.
 
 If there are several lists, a list with `>`, which the prompt asks for, is preferred to a list without. Among those,
 the list with the most shown ids is the order. Among equal lists, the last one is the order.
+
+If there are no such ids, lines that each hold a rank, a label and an id (`1. Document 2`) are a list, if every line
+is one of these and the ranks count up from 1.
 
 If there is no list, but each id that is mentioned has a grade (see `grades`), the grades are the order, and equal
 grades are ties. Grades that are the numbers from 1 on, each once, may also be ranks, and are no order. Other ids that
@@ -28,7 +32,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from r2med_ray.reranking.grades import graded
-from r2med_ray.reranking.shown_ids import ID, MISSING, NO_LIST, OUT_OF_RANGE, REPEATED, plain
+from r2med_ray.reranking.shown_ids import ID, LABEL, MISSING, NO_LIST, OUT_OF_RANGE, REPEATED, plain
 
 _JOIN = r"[\s>=,;]"
 _GROUP = rf"\[\s*{ID}(?:{_JOIN}+{ID})*\s*\]"
@@ -36,6 +40,7 @@ _BRACKETED = re.compile(rf"{_GROUP}(?:{_JOIN}*{_GROUP})*")
 _OWN_LINES = rf"^(?:[^\d\n:]*:)?[ \t]*{ID}(?:[\s>,;]+{ID})+\.?[ \t]*$"
 _TIED = rf"{ID}(?:\s*=\s*{ID})*"
 _BARE = re.compile(rf"{_OWN_LINES}|(?<![\w.]){_TIED}(?:\s*>\s*{_TIED})+(?!\w|\.\d)", re.MULTILINE)
+_RANKED_LINE = re.compile(rf"\W*({ID})[.):\s]+{LABEL}[\s:#]*({ID})\W*", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
 
 
@@ -82,7 +87,15 @@ def _said(text: str, shown: range) -> list[list[int]]:
         if chains:
             best = max(reversed(chains), key=rank)
             return _levels(best) if len(_ids(best)) > 1 else _one_by_one(text, chains, shown)
-    return _by_grade(graded(text, shown))
+    return _in_ranked_lines(text, shown) or _by_grade(graded(text, shown))
+
+
+def _in_ranked_lines(text: str, shown: range) -> list[list[int]]:
+    """Return the ids of a text whose lines are all a rank, a label and an id; none for any other text."""
+    lines = [_RANKED_LINE.fullmatch(line) for line in text.splitlines() if line.strip()]
+    found = [(int(line[1]), int(line[2])) for line in lines if line is not None]
+    is_list = len(found) == len(lines) and [rank for rank, _ in found] == [*range(1, len(found) + 1)]
+    return [[id_] for _, id_ in found] if is_list and any(id_ in shown for _, id_ in found) else []
 
 
 def _one_by_one(text: str, chains: Iterable[str], shown: range) -> list[list[int]]:

@@ -26,8 +26,9 @@ late an end as possible. What follows that answer is not read. Marks of answers 
 | neither, plain writer      | whole  | whole   | whole   |
 
 A reasoning writer's text without any mark may be an answer, or reasoning that was cut. If the end is unknown, such a
-text counts as cut reasoning. White space, stop tokens and refusals are no answer. A text that goes on after an
-apology or a refusal is an answer, and is flagged. If the reason is a word that is not known, the flag is that word.
+text counts as cut reasoning. White space, stop tokens and refusals are no answer. A text that begins with an apology,
+or that refuses and says more, is an answer, and is flagged. If the reason is a word that is not known, the flag is
+that word.
 
 The published protocol of R2MED (`src/base.py` of its repository, 62b7074) splits at the first mark and takes the
 whole text if the mark is missing (`Rules.missing_marker`), and it uses empty texts and refusals
@@ -157,7 +158,7 @@ def _flaw(output: str, text: str, parts: Parts, refusal: Refusal, row: AnswerFor
         return "unclear marks"
     if not _trim(text):
         return "empty"
-    return "refusal before a text" if refusal == "beginning" else "none"
+    return "refusal before a text" if refusal == "part" else "none"
 
 
 def _as_published(output: str, row: AnswerFormat) -> str:

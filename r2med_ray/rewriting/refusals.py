@@ -1,40 +1,82 @@
 """Tells whether a language model refuses to answer, in English.
 
 A text is read clause by clause. It is a refusal if each clause apologises, refuses, or says what such a text ends
-with ("Please see a doctor."), and at least one apologises or refuses. A text that begins so and goes on with anything
-else is no refusal, because what follows may be the passage that was asked for.
+with ("Please see a doctor."), and at least one apologises or refuses. A text with other clauses is no refusal,
+because these may be the passage that was asked for. It holds a refusal if any clause refuses or the first one
+apologises.
+
+"We" is also the author of a medical text ("We cannot offer surgery to these patients."). So "we" refuses only if it
+speaks to the reader or of the request, or if the text apologises.
 """
 
 import re
 from typing import Literal, TypeAlias
 
-Refusal: TypeAlias = Literal["whole", "beginning", "none"]
+Refusal: TypeAlias = Literal["whole", "part", "none"]
 
 _MOST_CHARACTERS = 240
 """Characters of the longest clause that is read. A longer one says more than a refusal does."""
 
-_ENDS_OF_CLAUSES = re.compile(r"(?<=[.!?:;])\s+|\s*\n\s*|\s[-–—]+\s|,?\s+(?:but|however|although|though)\b[,\s]*")
+_ABLE = (
+    r"(?:cannot|can\s+not|can['’]?t|(?:won['’]t|will\s+not)(?:\s+be\s+able\s+to)?|(?:unable|not\s+(?:able|allowed|permitted|comfortable"
+    r"|designed|programmed|qualified))(?:\s+to)?)\b"
+)
+_ADVERB = r"(?:(?:really|simply|just|currently|also|therefore|respectfully|politely)\s+)?"
+_I = rf"I(?:['’]m|\s+am)?\s+{_ADVERB}"
+_WE = rf"we(?:['’]re|\s+are)?\s+{_ADVERB}"
+_VERB = (
+    r"(?:advis|answer|assist|comply|continu|creat|diagnos|discuss|do\b|engag|fulfil|generat|giv(?!\w*\s+up\b)|help"
+    r"|offer|produc|provid|respond|support|writ)"
+)
+_MADE_AS = r"an?\s+(?:AI|artificial|large\s+language|language|virtual)\b"
+_SORRY = (
+    r"(?:(?:I(?:['’]m|\s+am)|we(?:['’]re|\s+are))\s+)?(?:(?:so|very|really|truly|terribly)\s+)?(?:sorry|afraid)\b"
+)
+_THE_REQUEST = (
+    r"(?:\s+you\b.*|(?:\s+with)?\s+(?:this|that)\W*"
+    r"|(?:\s+with)?\s+(?:your\b|(?:this|that|the|such)\s+(?:\w+\s+)?(?:request|question|query|topic|task|inquir)).*)"
+)
+
+_SPACES = re.compile(r"[^\S\n]+")
+_ENDS_OF_CLAUSES = re.compile(
+    r"(?<=[.!?:;])\s+|\s*\n\s*|\s[-–—]+\s|,?\s+(?:but|however|although|though)\b[,\s]*"
+    rf"|,\s+(?:(?:and|so)\s+)?(?={_I}{_ABLE})",
+    re.IGNORECASE,
+)
 
 _LEAD = re.compile(
-    r"(?:(?:(?:I(?:['’]m|\s+am)|we(?:['’]re|\s+are))\s+)?(?:(?:so|very|really|truly|terribly)\s+)?(?:sorry|afraid)"
-    r"|(?:my\s+)?apologies|I\s+apologi[sz]e|unfortunately|regrettably"
-    r"|as\s+an?\s+(?:AI|artificial|large\s+language|language|virtual)\b[^,.]{0,60})"
-    r"(?:\s+(?:for|about)\s[^,.]*|\s+that\b)?[,.:!\s]*",
+    rf"(?:{_SORRY}|(?:my\s+)?apologies\b|I\s+apologi[sz]e\b|unfortunately\b|regrettably\b|as\s+{_MADE_AS}[^,.]{{0,60}})"
+    r"(?:\s+(?:for|about)\s[^,.]*|\s+to\s+hear\s+(?:this|that)(?=\W*\Z)|\s+that\b)?[,.:!\s]*",
     re.IGNORECASE,
 )
 """An apology, or a model's word of what it is, at the beginning of a clause."""
 
+_APOLOGISES = re.compile(rf"{_SORRY}|(?:my\s+)?apologies\b|I\s+apologi[sz]e\b", re.IGNORECASE)
+_SPEAKS_AS_MODEL = re.compile(rf"(?:as|I(?:['’]m|\s+am)(?:\s+(?:just|only|simply))?)\s+{_MADE_AS}", re.IGNORECASE)
+
 _REFUSES = re.compile(
-    r"(?:I(?:['’]m|\s+am)?|we(?:['’]re|\s+are)?)\s+(?:(?:really|simply|just|currently|also)\s+)?(?:"
-    r"(?:cannot|can\s+not|can['’]?t|won['’]t|will\s+not"
-    r"|(?:unable|not\s+able|not\s+allowed|not\s+permitted|not\s+comfortable)(?:\s+to)?"
-    r"|(?:(?:must|have\s+to)\s+)?(?:decline|refuse)(?:\s+to)?)\s+"
-    r"(?:answer|assist|comply|continue|create|discuss|do|engage|fulfil|generat|giv|help|offer|produc|provid|respond"
-    r"|support|writ)"
-    r"|(?:do\s+not|don['’]t)\s+have\s+(?:(?:the|enough|sufficient|any)\s+)?(?:ability|access|context|expertise|information)\b"
-    r").*",
+    rf"{_I}{_ABLE}(?:\s+{_VERB}.*|\W*)"
+    rf"|I\s+(?:(?:must|have\s+to|will)\s+)?{_ADVERB}(?:decline|refuse)"
+    rf"(?:\s+(?:to\s+{_VERB}|(?:this|that|your|the)\s+(?:request|question)).*|\W*)"
+    r"|I\s+(?:do\s+not|don['’]t)\s+(?:have\s+(?:(?:the|enough|sufficient|any)\s+)?"
+    r"(?:ability|access|context|expertise|information)\b.*|know(?:\s+(?:the\s+answer|enough|how\s+to\s+answer)\b.*|\W*))"
+    rf"|(?:{_WE})?{_ABLE}\s+(?:assist|comply|fulfil\w*|help){_THE_REQUEST}"
+    r"|(?:my|our)\s+(?:\w+\s+)?(?:guidelines?|polic(?:y|ies)|programming|instructions|rules|training)\s+"
+    r"(?:(?:(?:do|does)(?:\s+not|n['’]t)|cannot|can['’]?t|won['’]t|will\s+not)\s+(?:allow|permit|let)"
+    r"|prevents?|prohibits?|forbids?)\b.*",
     re.IGNORECASE,
 )
+_MODEL_REFUSES = re.compile(rf"{_I}{_ABLE}.*", re.IGNORECASE)
+"""What refuses in a text that says that a model wrote it."""
+
+_WE_REFUSE = re.compile(
+    rf"{_WE}(?:{_ABLE}(?:\s+{_VERB}.*|\W*)|(?:do\s+not|don['’]t)\s+have\s+(?:(?:the|enough|sufficient|any)\s+)?"
+    r"(?:ability|access|context|expertise|information)\b.*)",
+    re.IGNORECASE,
+)
+"""What refuses in a text that apologises."""
+
+_SYMPATHISES = re.compile(rf"{_SORRY}\s+(?:to\s+hear\b|(?:that\s+)?you\b).*", re.IGNORECASE)
 _TAKES_LEAVE = re.compile(
     r"(?:please\s|(?:you\s+(?:should|may|might)|it(?:['’]s|\s+is)\s+(?:best|important)|I(?:['’]d|\s+would)?\s+"
     r"(?:strongly\s+)?(?:recommend|suggest|advise|encourage|urge))\b.*\b(?:consult|see|contact|seek|speak|talk|reach"
@@ -48,25 +90,37 @@ _TAKES_LEAVE = re.compile(
 
 
 def refusal_in(text: str) -> Refusal:
-    """Return whether a text is a refusal as a whole, begins with one or with an apology, or neither."""
-    parts = (part.strip(" \t*_\"“”'>#") for part in _ENDS_OF_CLAUSES.split(text))
+    """Return whether a text is a refusal as a whole, holds one or begins with an apology, or neither."""
+    parts = (part.strip(" \t*_\"“”'>#") for part in _ENDS_OF_CLAUSES.split(_SPACES.sub(" ", text)))
     clauses = [part for part in parts if part]
-    refuses = [_refuses(clause) for clause in clauses]
-    if any(refuses) and all(said or _is_leave(clause) for clause, said in zip(clauses, refuses, strict=True)):
+    patterns = [_REFUSES]
+    patterns += [_MODEL_REFUSES] if any(map(_SPEAKS_AS_MODEL.match, clauses)) else []
+    patterns += [_WE_REFUSE] if any(map(_APOLOGISES.match, clauses)) else []
+    refuses = [_says(clause, *patterns) for clause in clauses]
+    no_text = [said or _only_apologises(clause) for clause, said in zip(clauses, refuses, strict=True)]
+    if any(no_text) and all(said or _is_leave(clause) for clause, said in zip(clauses, no_text, strict=True)):
         return "whole"
-    return "beginning" if any(refuses[:1]) else "none"
+    return "part" if any(refuses) or any(no_text[:1]) or _sympathises(clauses[:1]) else "none"
 
 
-def _refuses(clause: str) -> bool:
-    """Return whether a clause refuses, or does nothing but apologise or apologise and take leave."""
+def _says(clause: str, *patterns: re.Pattern[str]) -> bool:
+    """Return whether a clause, after its apology, is what one of the patterns describes."""
     said = _after_apology(clause)
-    refuses = len(said) <= _MOST_CHARACTERS and _REFUSES.fullmatch(said) is not None
-    return not said or refuses or (said != clause and _is_leave(said))
+    return len(said) <= _MOST_CHARACTERS and any(pattern.fullmatch(said) for pattern in patterns)
+
+
+def _only_apologises(clause: str) -> bool:
+    """Return whether a clause does nothing but apologise, or apologise and take leave."""
+    said = _after_apology(clause)
+    return not said or (said != clause and _says(said, _TAKES_LEAVE))
 
 
 def _is_leave(clause: str) -> bool:
-    said = _after_apology(clause)
-    return len(said) <= _MOST_CHARACTERS and _TAKES_LEAVE.fullmatch(said) is not None
+    return _says(clause, _TAKES_LEAVE) or _sympathises([clause])
+
+
+def _sympathises(clauses: list[str]) -> bool:
+    return any(len(clause) <= _MOST_CHARACTERS and _SYMPATHISES.fullmatch(clause) for clause in clauses)
 
 
 def _after_apology(clause: str) -> str:

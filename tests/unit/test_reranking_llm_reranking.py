@@ -310,12 +310,12 @@ def test_every_setting_is_part_of_the_key(change: dict[str, object]) -> None:
 
 
 def test_orders_that_were_kept_by_these_rules_are_found() -> None:
-    """The name is that of version 4 of the rules, and of version 1 of the shipped listwise prompt."""
+    """The name is that of version 5 of the rules, and of version 1 of the shipped listwise prompt."""
     documents = [Document(doc_id="d1", text="rash"), Document(doc_id="d2", text="fever", title="T")]
     work = [Candidates(Query(query_id="q1", text="rash"), documents, (2.0, 1.0))]
     asked = build_llm_reranker(Reader(best_first, model="m"), read, LlmReranking())
 
-    assert key(asked, work) == "rerank/af41d7ce9dd981ba47af36fc442f9080"
+    assert key(asked, work) == "rerank/d3582b3190aa94fd3a2b325109fb5bdf"
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,16 @@ from r2med_ray.reranking.permutations import read_permutation
         pytest.param("2 > 3 > 1 (after Lee [2020])", (1, 2, 0), {}, id="a bracket that is no id"),
         pytest.param("In 1, 2 or 3 years", (0, 1, 2), {"no list": 1}, id="numbers with commas in a sentence"),
         pytest.param("1. none\n2. none\n3. none", (0, 1, 2), {"no list": 1}, id="numbers of lines"),
+        pytest.param("[Passage 2] > [1] > [3]", (1, 0, 2), {}, id="a label in a bracket"),
+        pytest.param("[Doc 2] > [Doc 1]", (1, 0, 2), {"id missing": 1}, id="labels in brackets"),
+        pytest.param("[doc_2] > [ID: 3] > [Document #1]", (1, 2, 0), {}, id="labels with signs"),
+        pytest.param("[Doc 2 > Doc 3, Doc 1]", (1, 2, 0), {}, id="labels in one bracket"),
+        pytest.param("Passage 2 > Passage 3 > Passage 1", (1, 2, 0), {}, id="labels without brackets"),
+        pytest.param("1. Document 2\n2. Document 1", (1, 0, 2), {"id missing": 1}, id="rank, label, id"),
+        pytest.param("**1) Passage 2**\n\n**2) Passage 3**\n", (1, 2, 0), {"id missing": 1}, id="rank in emphasis"),
+        pytest.param("1. Document 2\n3. Document 1", (0, 1, 2), {"no list": 1}, id="ranks with a gap"),
+        pytest.param("1. Document 2\nDocument 1 fails", (0, 1, 2), {"no list": 1}, id="a line of another shape"),
+        pytest.param("1. Document 7\n2. Document 8", (0, 1, 2), {"no list": 1}, id="lines of nothing shown"),
         pytest.param("[4] > [5]", (0, 1, 2), {"no list": 1}, id="nothing that was shown"),
         pytest.param("[" + "1" * 5000 + "]", (0, 1, 2), {"no list": 1}, id="a digit without end"),
         pytest.param("[9] > [2] > [0] > [1] > [3]", (1, 0, 2), {"id out of range": 2}, id="ids never shown"),
@@ -85,6 +95,15 @@ def test_an_order_is_read_and_repaired_by_the_stated_rules(
         pytest.param("[3 = 1 > 2]", ((2, 0), (1,)), {}, id="one bracket"),
         pytest.param("[3]=[1]>[2]", ((2, 0), (1,)), {}, id="without spaces"),
         pytest.param("[3] >= [1] > [2]", ((2,), (0,), (1,)), {}, id="not below is above"),
+        pytest.param("[3]≥[1]⩾[2]", ((2,), (0,), (1,)), {}, id="not below is above, in one sign"),
+        pytest.param("3 ≥ 1 > 2", ((2,), (0,), (1,)), {}, id="not below is above, without brackets"),
+        pytest.param("[3] ≈ [1] > [2]", ((2, 0), (1,)), {}, id="about equal is tied"),
+        pytest.param("[3]～[1] ≃ [2]", ((2, 0, 1),), {}, id="other signs for about equal"),
+        pytest.param("[3] ~ [1] > [2]", ((2, 0), (1,)), {}, id="a tilde between ids is a tie"),
+        pytest.param("3~1 > 2", ((2, 0), (1,)), {}, id="a tilde without brackets"),
+        pytest.param("~~[2]~~ [3] > ~~[1]~~ [1]", ((1,), (2,), (0,)), {"id repeated": 1}, id="struck out"),
+        pytest.param("[Doc 3] = [Doc 1] > [Doc 2]", ((2, 0), (1,)), {}, id="ties with labels"),
+        pytest.param("[1]: ~7\n[2]: 9", ((1,), (0,), (2,)), {"id missing": 1}, id="about a grade"),
         pytest.param("[3] = [1]", ((2, 0), (1,)), {"id missing": 1}, id="a missing id is tied with none"),
         pytest.param(
             "[3] = [9] > [1] = [3]",
@@ -134,6 +153,20 @@ def test_ties_and_other_ways_of_writing_are_read_as_they_are_meant(
 
     assert reordering.levels == levels
     assert reordering.repairs == Counter(repairs)
+
+
+@pytest.mark.parametrize(
+    ("answer", "levels"),
+    [
+        ("[2]>[1]≥[3]>[4]", ((1,), (0,), (2,), (3,))),
+        ("[3] ≈ [1] > [2] > [4]", ((2, 0), (1,), (3,))),
+    ],
+)
+def test_no_part_of_an_order_is_lost_at_a_sign(answer: str, levels: tuple[tuple[int, ...], ...]) -> None:
+    reordering = read_permutation(answer, 4)
+
+    assert reordering.levels == levels
+    assert not reordering.repairs
 
 
 @given(

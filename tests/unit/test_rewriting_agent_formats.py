@@ -61,6 +61,25 @@ THINK = FORMATS["think"]
             ("in <answer> and </answer></think><search>rash</search>", "rash"),
             id="after thoughts that the template opened",
         ),
+        pytest.param(
+            "I may write <answer>A</answer></thinking><search>q</search>",
+            "stop",
+            ("I may write <answer>A</answer></thinking><search>q</search>", "q"),
+            id="after thoughts that end in another spelling",
+        ),
+        pytest.param(
+            "<THINK>as <answer>A</answer></THINK><search>q",
+            "stop",
+            ("<THINK>as <answer>A</answer></THINK><search>q</search>", "q"),
+            id="after thoughts in upper case",
+        ),
+        pytest.param(
+            "<answer>b</answer> <thinking>c</thinking><search>q",
+            "stop",
+            None,
+            id="thoughts later, in another spelling",
+        ),
+        pytest.param("<search>q </Thinking> lupus", "stop", None, id="thoughts that end after a mention"),
     ],
 )
 def test_a_request_is_what_a_text_ended_in(text: str, finish_reason: str, asked: tuple[str, str] | None) -> None:
@@ -72,7 +91,12 @@ def test_a_request_is_what_a_text_ended_in(text: str, finish_reason: str, asked:
     ("text", "answer", "flag"),
     [
         ("<think>a</think><answer>b</answer>", "b", "none"),
-        ("<answer>a</answer> no, <answer>b</answer>", "b", "none"),
+        # The first whole tag decides, as for requests and for models without an agent: a tag that did not end the
+        # conversation for a request can't be overruled by text that follows it.
+        ("<answer>a</answer> no, <answer>b</answer>", "a", "none"),
+        ("<answer>A</answer><answer>B</answer>", "A", "none"),
+        ("<answer> </answer><answer>B</answer>", "B", "none"),
+        ("<answer>a no, <answer>b</answer>", "b", "none"),
         ("<answer>b</answer> as <answer> says", "b", "none"),
         ("<think>the <answer> tag</think><answer>b</answer>", "b", "none"),
         ("<answer>b", "b", "no closing tag"),
@@ -81,13 +105,38 @@ def test_a_request_is_what_a_text_ended_in(text: str, finish_reason: str, asked:
         ("<answer> </answer>", "", "empty"),
         ("<answer>b</answer><search>rash", "b", "none"),
         ("<answer>b</answer> <search>rash</search><answer>c</answer>", "b", "none"),
-        ("<answer>a</answer> no, <answer>b</answer><search>rash", "b", "none"),
+        ("<answer>a</answer> no, <answer>b</answer><search>rash", "a", "none"),
     ],
 )
-def test_search_r1_answers_in_its_last_tag_whatever_the_model(model: str, text: str, answer: str, flag: str) -> None:
+def test_search_r1_answers_in_its_first_whole_tag_whatever_the_model(
+    model: str, text: str, answer: str, flag: str
+) -> None:
     read = R1.answer_in(text, FORMATS[model], finish_reason="stop")
 
     assert (read.text, read.flag) == (answer, flag)
+
+
+@pytest.mark.parametrize("model", ["think", "answer-tag", "plain"])
+@pytest.mark.parametrize(
+    ("text", "answer", "flag"),
+    [
+        ("<think>or <answer>A</answer></think><answer>B</answer>", "B", "none"),
+        ("or <answer>A</answer></thinking><answer>B</answer><answer>C</answer>", "B", "none"),
+        ("<THINK>or <answer>A</answer></THINK><answer>B", "B", "no closing tag"),
+    ],
+)
+def test_an_answer_in_thoughts_is_not_given_however_the_thoughts_are_marked(
+    model: str, text: str, answer: str, flag: str
+) -> None:
+    read = R1.answer_in(text, FORMATS[model], finish_reason="stop")
+
+    assert (read.text, read.flag) == (answer, flag)
+
+
+def test_an_answer_that_is_only_thought_of_is_no_answer() -> None:
+    read = R1.answer_in("or <answer>A</answer></thinking> Lupus.", THINK, finish_reason="stop")
+
+    assert (read.text, read.flag) == ("Lupus.", "none")
 
 
 @pytest.mark.parametrize("name", [*FORMATS])

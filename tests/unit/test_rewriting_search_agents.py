@@ -690,7 +690,7 @@ def test_the_key_of_a_transcript_names_all_that_changes_it() -> None:
             },
             "in_place": False,
         },
-        "rules": 4,
+        "rules": 5,
         "query": fingerprint("why the rash"),
     }
 

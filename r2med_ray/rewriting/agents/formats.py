@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from r2med_ray.chat import ending_of
-from r2med_ray.rewriting.answer_formats import AnswerFormat
+from r2med_ray.rewriting.answer_formats import AnswerFormat, pattern_of
 from r2med_ray.rewriting.answers import FORMATS, Answer, read_answer
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.registry import Registry
@@ -41,7 +41,7 @@ class AgentFormat:
             finish_reason: why the text ended.
         """
         found = self._request(text, answers, finish_reason)
-        if found is None or self._gives_answer(found[0], answers):
+        if found is None or self._given(found[0], answers) is not None:
             return None
         before, request = found
         return f"{before}{self.request_start}{request}{self.request_end}", request.strip()
@@ -51,7 +51,9 @@ class AgentFormat:
     ) -> Answer:
         """Return the answer in an agent's last turn, without any request or result.
 
-        If a request follows the answer, the answer is what was given before the request.
+        The first whole tag that isn't empty and stands outside of thoughts is the answer, as for requests. What an
+        agent writes after it, and a request after it, count for nothing. If no tag is whole, the answer is what
+        follows the thoughts.
 
         Args:
             text: the text of that turn, its reasoning included.
@@ -61,10 +63,14 @@ class AgentFormat:
         """
         form = answers
         found = self._request(text, answers, finish_reason)
-        if found is not None and self._gives_answer(found[0], answers):
+        if found is not None and self._given(found[0], answers) is not None:
             text = found[0]
-        if self.answers is not None and self.answers.answer_start in text:
-            form, text = self.answers, _last(text, self.answers)
+        given = self._given(text, answers)
+        if given is not None and given[1] is self.answers:
+            text, form = given
+        elif given is None and self.answers is not None:
+            rest = _after_thoughts(text, answers)
+            text, form = (rest, self.answers) if self.answers.answer_start in rest else (text, answers)
         answer = read_answer(text, form, finish_reason=finish_reason, rules=rules)
         if not self._blocks.search(answer.text):
             return answer
@@ -75,23 +81,20 @@ class AgentFormat:
         """Return the text before the first whole request, and the request; None if there is none."""
         written, closed, _ = text.partition(self.request_end)
         before, opened, request = written.rpartition(self.request_start)
-        goes_on = any(mark in request for mark in self._other_marks(answers))
+        goes_on = any(pattern_of(mark).search(request) for mark in self._other_marks(answers))
         is_whole = opened and (closed or (ending_of(finish_reason) == "whole" and not goes_on))
         return (before, request) if is_whole else None
 
-    def _gives_answer(self, text: str, answers: AnswerFormat) -> bool:
-        """Say whether a text has an answer between its marks that isn't empty and stands outside of thoughts."""
-        thought_end = answers.thought_end or answers.answer_start
+    def _given(self, text: str, answers: AnswerFormat) -> tuple[str, AnswerFormat] | None:
+        """Return the first whole answer that isn't empty and stands outside of thoughts, and its format."""
+        given = []
         for form in self._forms(answers):
-            whole = re.escape(form.answer_start) + "(.*?)" + re.escape(form.answer_end)
-            for found in re.finditer(whole, text, re.DOTALL) if form.answer_end else ():
-                rest, thought_ends, _ = text[found.end() :].partition(thought_end)
-                in_thoughts = answers.has_open_thought(text[: found.start()]) or (
-                    thought_ends and answers.thought_start not in rest
-                )
-                if self._blocks.sub("", found[1]).strip() and not in_thoughts:
-                    return True
-        return False
+            start, end = re.escape(form.answer_start), re.escape(form.answer_end)
+            whole = re.compile(f"{start}((?:(?!{start}).)*?){end}", re.DOTALL)
+            for found in whole.finditer(text) if form.answer_end else ():
+                if self._blocks.sub("", found[1]).strip() and not _in_thoughts(found, text, answers):
+                    given.append((found.start(), found[0], form))
+        return min(given, key=lambda one: one[0])[1:] if given else None
 
     def _forms(self, answers: AnswerFormat) -> list[AnswerFormat]:
         """Return the formats by which an agent may mark its answer."""
@@ -144,8 +147,15 @@ AGENTS: Registry[AgentFormat] = Registry(
 )
 
 
-def _last(text: str, form: AnswerFormat) -> str:
-    """Return the last whole answer of a text with its marks, or else the text from the last start mark on."""
-    start, end = re.escape(form.answer_start), re.escape(form.answer_end)
-    whole = re.match(f".*({start}.*?{end})", text, re.DOTALL)
-    return whole[1] if whole else text[text.rindex(form.answer_start) :]
+def _in_thoughts(found: re.Match[str], text: str, form: AnswerFormat) -> bool:
+    """Say whether a part of a text stands in thoughts, which a template may have opened."""
+    after = text[found.end() :]
+    end = pattern_of(form.thought_end or form.answer_start).search(after)
+    ends_later = end is not None and pattern_of(form.thought_start).search(after, 0, end.start()) is None
+    return ends_later or form.has_open_thought(text[: found.start()])
+
+
+def _after_thoughts(text: str, form: AnswerFormat) -> str:
+    """Return the text after the last mark that ends thoughts; all of it if there is none."""
+    ends = [found.end() for found in pattern_of(form.thought_end or form.answer_start).finditer(text)]
+    return text[ends[-1] :] if ends else text

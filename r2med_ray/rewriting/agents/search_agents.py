@@ -34,7 +34,7 @@ START_PLACES = ("query",)
 CONDENSE_PLACES = ("query", "reasoning", "request", "passages")
 
 KIND = "transcript"
-VERSION = 4
+VERSION = 5
 """Version of the rules by which a conversation is led. The version is part of a transcript's key."""
 
 
