@@ -171,6 +171,7 @@ CHANGES: Mapping[str, Any] = {
     "class_": "toys.Encoder",
 }
 HARMLESS = {
+    "allow_pickle": True,
     "name": "n",
     "license": "mit",
     "memory_gb": 9.0,
