@@ -26,6 +26,7 @@ from r2med_ray.reporting.report_places import require_replaceable_at
 from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.tables import leaderboard_text
 from r2med_ray.reporting.write import write_report_to
+from r2med_ray.retrieval.searches import searches_of
 from r2med_ray.settings.config import TaskConfig
 from r2med_ray.settings.config_files import load_config
 from r2med_ray.storage.artifacts import ArtifactStore
@@ -209,7 +210,7 @@ def _result(
             task.same_texts,
             benchmark.measures,
             evaluation,
-            depth=system.depth,
+            depth=system.depth if _keeps_scores(system, ranked) else None,
             excluded=excluded,
         ),
         approximations=ranked.approximations,
@@ -217,6 +218,14 @@ def _result(
         seconds={**ended.seconds, "evaluate": time.monotonic() - began},
         cuts=(*together(ended.cuts), *ranked.cuts),
     )
+
+
+def _keeps_scores(system: ResolvedSystem, ranked: Ranked) -> bool:
+    """Return whether a ranking is that of one search of one retriever, which scores equal texts equally."""
+    config = system.config
+    several = len(searches_of(ranked.rewriting.queries, config.rewriter.combine)) > 1 if config.rewriter else False
+    is_given = system.first_stages[0].work == "nothing"  # a list that others made
+    return config.fusion is None and config.reranker is None and not several and not is_given
 
 
 def _short(run: Run, task: Task, depth: int) -> int:

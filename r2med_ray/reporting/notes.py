@@ -182,6 +182,7 @@ def _tied(record: BenchmarkRecord, result: ResultRecord) -> str:
         f"({100 * found.num_queries / queries:.1f}%) on the order of documents with the same text and the same "
         f"score, which their ids decide; over all such orders the mean is between {write(found.least)} and "
         f"{write(found.greatest)}."
+        + ("" if found.with_cut_off else " Only documents in the ranking that have equal scores are counted.")
     )
 
 

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from r2med_ray.benchmark import run_benchmark
+from r2med_ray.benchmark import _keeps_scores, run_benchmark
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.errors import DataError
+from r2med_ray.pipeline import Ranked
 from r2med_ray.reporting.notes import reading_notes, warnings
 from r2med_ray.reporting.record import BenchmarkRecord
 from r2med_ray.reporting.summary import summarise
@@ -16,6 +17,7 @@ from r2med_ray.reporting.write import load_results, write_report
 from r2med_ray.settings.config_files import parse_config
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import resolve
+from r2med_ray.types import Repairs, Rewriting, Run
 from r2med_ray.workbench.bench import open_workbench
 from tests.unit.corpus_files import write_r2med
 
@@ -79,6 +81,34 @@ def test_equal_texts_that_are_cut_off_count_in_the_range(tmp_path: Path) -> None
     assert result.evaluation.means["nDCG@10"] == 0.0
     ties = result.text_ties["nDCG@10"]
     assert (ties.num_queries, ties.least, ties.greatest) == (8, 0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("system", "with_cut_off"),
+    [
+        ({"retriever": "bm25"}, True),
+        ({"retriever": {"candidates": "bm25"}}, False),
+        ({"retrievers": ["bm25", "bm25-r2med"], "fusion": {}}, False),
+        ({"retriever": "bm25", "reranker": {"model": "maxsim-minilm", "depth": 3}}, False),
+    ],
+    ids=["one retriever", "given", "fused", "reranked"],
+)
+def test_copies_that_were_cut_off_are_counted_only_where_one_retriever_scored_them(
+    system: dict[str, Any], with_cut_off: bool
+) -> None:
+    resolved = resolve(parse_config({"name": "x", "tasks": ["Demo-Posts"], "systems": [{"name": "s", **system}]}))
+    found = Ranked(run=Run(tag="s", rankings={}), rewriting=Rewriting(queries=()), repairs=Repairs())
+
+    assert _keeps_scores(resolved.systems[0], found) is with_cut_off
+
+
+def test_a_fused_ranking_has_no_range_for_copies_that_were_cut_off(tmp_path: Path) -> None:
+    fused = [{"name": "words", "retrievers": ["bm25", "bm25-r2med"], "fusion": {}}]
+    cut = run(five_ids_for_each_text(tmp_path / "a"), tmp_path, depth=3, systems=fused)
+
+    # Reciprocal ranks differ: of five copies, the first three are ranked, with three scores.
+    assert cut.results[0].evaluation.means["nDCG@10"] == 0.0
+    assert cut.results[0].text_ties == {}
 
 
 def test_texts_that_differ_have_no_range_and_no_note(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from r2med_ray.evaluation.text_ties import TieRange
 from r2med_ray.reporting.notes import reading_notes, warnings
 from r2med_ray.reporting.page import render_page
 from r2med_ray.reporting.record import MissingRecord
@@ -153,6 +154,19 @@ def test_relevant_documents_that_were_left_out_for_their_id_are_a_warning_per_sy
     ]
     [note] = [note for note in reading_notes(record(results=results)) if note.startswith("first: ")]
     assert "documents left out because their id is the query's (3)" in note
+
+
+def test_the_range_of_a_fused_or_reranked_system_says_that_only_ranked_copies_are_counted():
+    def note(*, with_cut_off):
+        found = TieRange(num_queries=1, least=0.5, greatest=1.0, with_cut_off=with_cut_off)
+        results = (replace(RESULTS[0], text_ties={"RR": found}), *RESULTS[1:])
+        [said] = [note for note in reading_notes(record(results=results)) if "same text" in note]
+        return said
+
+    assert note(with_cut_off=True).endswith("is between 50.00 and 100.00.")
+    assert note(with_cut_off=False).endswith(
+        "is between 50.00 and 100.00. Only documents in the ranking that have equal scores are counted."
+    )
 
 
 CLOSE = Approximation(
