@@ -17,6 +17,9 @@ from r2med_ray.cuts import SideCuts
 DocId: TypeAlias = str
 QueryId: TypeAlias = str
 
+CANDIDATES = "candidates:"
+"""What the label of ranked lists begins with that are given, not searched for."""
+
 FloatMatrix: TypeAlias = npt.NDArray[np.float32]
 FloatVector: TypeAlias = npt.NDArray[np.float32]
 

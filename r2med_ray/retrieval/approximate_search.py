@@ -18,7 +18,7 @@ def exact_find(find: Find) -> Find | None:
     first_stage = find.first_stage
     if first_stage.work == "nothing" or first_stage.exact is None:
         return None
-    return replace(find, first_stage=first_stage.exact, queries=sample_of(find.queries))
+    return replace(find, first_stage=first_stage.exact, queries=sample_of(find.queries), is_check=True)
 
 
 def sample_of(queries: Sequence[Query]) -> tuple[Query, ...]:

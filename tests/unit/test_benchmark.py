@@ -132,8 +132,8 @@ def test_relevant_documents_with_the_id_of_their_query_are_counted_when_they_are
     # Found first for two of three queries, then for none.
     assert [record.results[0].evaluation.means["RR"] for record in (kept, dropped)] == [pytest.approx(2 / 3), 0.0]
     warning = (
-        "words on Tiny: 2 relevant documents are left out, because their id is the query's (ignore_identical_ids); "
-        "they can't be found, but count, e.g. 'q1'."
+        "Tiny: 2 relevant documents are left out of the rankings of words, because their id is the query's "
+        "(ignore_identical_ids); they can't be found, but count, e.g. 'q1'."
     )
     assert warning in warnings(dropped)
     assert warning in leaderboard_text(summarise(dropped)).replace("\n", " ")
