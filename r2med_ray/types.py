@@ -256,5 +256,8 @@ class Task:
     identical_ids: frozenset[QueryId] = frozenset()
     """The queries whose id is a document's too. `ignore_identical_ids` leaves that document out of their ranking."""
 
+    unknown_excluded: frozenset[DocId] = frozenset()
+    """Documents that queries exclude and the corpus lacks."""
+
     same_texts: tuple[tuple[DocId, ...], ...] = ()
     """Groups of documents that have the same title and text under several ids, if one of them is judged."""

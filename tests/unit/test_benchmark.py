@@ -138,12 +138,32 @@ def test_relevant_documents_with_the_id_of_their_query_are_counted_when_they_are
     assert warning in warnings(dropped)
     assert warning in leaderboard_text(summarise(dropped)).replace("\n", " ")
     assert [note for note in reading_notes(dropped) if note.startswith("words: ")] == [
-        "words: queries without an answer (1), queries with fewer documents than asked for (3), documents left out "
+        "words: queries without an answer (1), queries with fewer documents than asked for (2), documents left out "
         "because their id is the query's (2)."
-    ]  # q1 and q2 each find d2 alone, of four documents
+    ]  # q1 and q2 each find d2 alone, of four documents of which their own is left out; q3 finds none
     assert (dropped.results[0].identical_ids, dropped.results[0].identical_positives) == (("q1", "q2"), ("q1", "q2"))
     assert (kept.results[0].identical_ids, kept.results[0].identical_positives) == ((), ())
     assert not [sentence for sentence in warnings(kept) if "left out" in sentence]
+
+
+def test_rankings_of_all_that_can_be_ranked_are_not_short_though_documents_are_left_out_for_their_id(
+    tmp_path: Path,
+) -> None:
+    # q1 and q2 are documents, too; every document has the word of every query, so all are ranked but their own.
+    source = write_r2med(
+        tmp_path / "a",
+        corpus=[("q1", "cat"), ("q2", "cat dog"), ("d1", "cat cow")],
+        queries=[("q1", "cat"), ("q2", "cat"), ("q3", "cat")],
+        qrels=[("q1", "d1", 1), ("q2", "d1", 1), ("q3", "d1", 1)],
+    )
+    [result] = run(source, tmp_path, ignore_identical_ids=True).results
+
+    assert {query_id: len(ranking) for query_id, ranking in result.run.rankings.items()} == {
+        "q1": 2,
+        "q2": 2,
+        "q3": 3,
+    }
+    assert result.num_short == 0
 
 
 def test_a_task_without_a_positive_stops_the_benchmark_by_name_before_anything_is_made(tmp_path: Path) -> None:
