@@ -26,6 +26,8 @@ from r2med_ray.reporting.report_places import require_replaceable_at
 from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.tables import leaderboard_text
 from r2med_ray.reporting.write import write_report_to
+from r2med_ray.retrieval.search import most_found
+from r2med_ray.retrieval.searches import searches_of
 from r2med_ray.secrets import scrubbed
 from r2med_ray.settings.config import TaskConfig
 from r2med_ray.settings.config_files import load_config
@@ -222,21 +224,33 @@ def _result(
             task.same_texts,
             benchmark.measures,
             evaluation,
-            depth=system.depth,
+            depth=system.depth if _keeps_scores(system, ranked) else None,
             excluded=excluded,
         ),
         approximations=ranked.approximations,
-        num_short=_short(ranked.run, task, benchmark.config.depth),
+        num_short=_short(ranked.run, task, system, left_out),
         seconds={**ended.seconds, "evaluate": time.monotonic() - began},
         cuts=(*together(ended.cuts), *ranked.cuts),
     )
 
 
-def _short(run: Run, task: Task, depth: int) -> int:
-    """Return how many rankings have fewer documents than were asked for, and than the corpus has."""
-    there = task.corpus.num_documents
+def _keeps_scores(system: ResolvedSystem, ranked: Ranked) -> bool:
+    """Return whether a ranking is that of one search of one retriever, which scores equal texts equally."""
+    config = system.config
+    several = len(searches_of(ranked.rewriting.queries, config.rewriter.combine)) > 1 if config.rewriter else False
+    is_given = system.first_stages[0].work == "nothing"  # a list that others made
+    return config.fusion is None and config.reranker is None and not several and not is_given
+
+
+def _short(run: Run, task: Task, system: ResolvedSystem, left_out: Mapping[str, Mapping[DocId, str]]) -> int:
+    """Return how many answered queries have fewer documents than were asked for, and than an index has for them."""
+    drops = all(first_stage.drop_identical_ids for first_stage in system.first_stages)
+    lacking = frozenset.intersection(*(frozenset(left_out.get(each.label, ())) for each in system.first_stages))
     return sum(
-        len(run.rankings.get(query.query_id, ())) < min(depth, there - len(query.excluded)) for query in task.queries
+        0
+        < len(run.rankings.get(query.query_id, ()))
+        < min(system.depth, most_found(task, query, drop_identical_ids=drops, left_out=lacking))
+        for query in task.queries
     )
 
 

@@ -78,6 +78,14 @@ class PartCuts:
     same: int | None = None
     """How many of them have the same vector as a query with another text; None where no vectors are compared."""
 
+    encoder: str = ""
+    """The encoder that read the texts, where the part is named otherwise: after its approximate index, too."""
+
+    @property
+    def reader(self) -> str:
+        """The name of the model that read the texts. Systems with the same encoder and other indexes share it."""
+        return self.encoder or self.part
+
     @classmethod
     def of_pairs(cls, part: str, cuts: SideCuts | None) -> Self:
         """Return the counts of a reranker; `cuts` is None if they aren't known, and empty if no pair was read."""

@@ -11,7 +11,7 @@ or a file that the demand needs is not at hand. A failure of the work itself end
 """
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from r2med_ray.chat import ChatPrompt, LanguageModel
@@ -34,6 +34,10 @@ class Find:
     k: int
     keep: bool = True
     """Whether the run is stored, to be read the next time."""
+
+    is_check: bool = field(default=False, compare=False)
+    """Whether it is made to check an approximate search. It reads texts that are counted there, so what is cut off
+    them is not counted again."""
 
     def __post_init__(self) -> None:
         """Check k.

@@ -17,6 +17,9 @@ from r2med_ray.cuts import SideCuts
 DocId: TypeAlias = str
 QueryId: TypeAlias = str
 
+CANDIDATES = "candidates:"
+"""What the label of ranked lists begins with that are given, not searched for."""
+
 FloatMatrix: TypeAlias = npt.NDArray[np.float32]
 FloatVector: TypeAlias = npt.NDArray[np.float32]
 
@@ -252,6 +255,9 @@ class Task:
 
     identical_ids: frozenset[QueryId] = frozenset()
     """The queries whose id is a document's too. `ignore_identical_ids` leaves that document out of their ranking."""
+
+    unknown_excluded: frozenset[DocId] = frozenset()
+    """Documents that queries exclude and the corpus lacks."""
 
     same_texts: tuple[tuple[DocId, ...], ...] = ()
     """Groups of documents that have the same title and text under several ids, if one of them is judged."""

@@ -84,6 +84,7 @@ def load_task(
         warnings=tuple(warnings),
         counts=counts,
         identical_ids=frozenset(query.query_id for query in queries if query.query_id in in_corpus),
+        unknown_excluded=frozenset().union(*(query.excluded for query in queries)) - in_corpus,
         same_texts=survey.of_judged(judged),
     )
 

@@ -2,6 +2,11 @@
 
 Such documents are ordered by their ids, and often only one of them is judged. No retriever can tell them apart, so
 each order is as right as any other. The range of a figure is its least and its greatest value over these orders.
+
+Where one retriever makes the whole ranking, equal texts have equal scores. So a copy that a full ranking lacks ties
+with a ranked copy at its last score. A fusion or a reranker may give copies other scores: a copy that is
+ranked lower in one list, or that no reranker read, ties with none. What score a copy had that was cut off isn't known
+there, and only copies in the ranking that have equal scores are exchanged.
 """
 
 import math
@@ -28,6 +33,9 @@ class TieRange:
     least: float
     greatest: float
 
+    with_cut_off: bool = True
+    """Whether copies that were cut off a full ranking are exchanged, too, with those at its last score."""
+
 
 def tie_ranges(
     run: Run,
@@ -36,14 +44,14 @@ def tie_ranges(
     measures: Sequence[Measure],
     evaluation: Evaluation,
     *,
-    depth: int,
+    depth: int | None,
     excluded: Mapping[QueryId, Set[DocId]] = {},
 ) -> dict[str, TieRange]:
     """Return measure → range, for each measure that depends on such an order for at least one query.
 
     Only measures that look at positives alone have a range: for these, positives first is best and positives last is
-    worst. Where a ranking is full, documents of a text that is at its last score may have been cut off for their ids;
-    they are part of the orders, too.
+    worst. Where a ranking of one retriever is full, documents of a text that is at its last score may have been cut
+    off for their ids; they are part of the orders, too.
 
     Args:
         run: the run that was measured.
@@ -51,7 +59,8 @@ def tie_ranges(
         same_texts: groups of documents with the same text.
         measures: the measures of the evaluation.
         evaluation: the values of the run.
-        depth: the length of a full ranking.
+        depth: the length of a full ranking, if equal texts that were cut off had the scores of those in the ranking;
+            None if they may have had others, as after fusion or reranking: then only ranked documents are exchanged.
         excluded: the documents that must not be in the ranking of a query.
     """
     wanted = [measure for measure in measures if measure.definition.positives_only]
@@ -68,12 +77,12 @@ def tie_ranges(
         return {}
     judged = {query_id: qrels[query_id] for query_id in best}
     low, high = (evaluate(Run(tag=run.tag, rankings=rankings), judged, wanted) for rankings in (worst, best))
-    ranges = {str(measure): _range(str(measure), evaluation, low, high) for measure in wanted}
+    ranges = {str(measure): _range(str(measure), evaluation, low, high, depth is not None) for measure in wanted}
     return {measure: found for measure, found in ranges.items() if found.num_queries}
 
 
 def _ties(
-    ranking: Ranking, group_of: Mapping[DocId, Sequence[DocId]], depth: int, excluded: Set[DocId]
+    ranking: Ranking, group_of: Mapping[DocId, Sequence[DocId]], depth: int | None, excluded: Set[DocId]
 ) -> list[tuple[list[int], list[DocId]]]:
     """Return (places, documents that may have them) of each text that several documents of one score share."""
     ranked = {hit.doc_id for hit in ranking}
@@ -81,7 +90,8 @@ def _ties(
     for place, hit in enumerate(ranking):
         if hit.doc_id in group_of:
             places.setdefault((float(np.float32(hit.score)), group_of[hit.doc_id]), []).append(place)
-    cut_at = float(np.float32(ranking[-1].score)) if len(ranking) >= depth else None
+    is_full = depth is not None and len(ranking) >= depth
+    cut_at = float(np.float32(ranking[-1].score)) if is_full else None
     ties = []
     for (score, group), taken in places.items():
         cut_off = [doc_id for doc_id in group if doc_id not in ranked and doc_id not in excluded]
@@ -102,11 +112,12 @@ def _reordered(
     return tuple(ScoredDoc(doc_id, -float(place)) for place, doc_id in enumerate(doc_ids))
 
 
-def _range(measure: str, evaluation: Evaluation, low: Evaluation, high: Evaluation) -> TieRange:
+def _range(measure: str, evaluation: Evaluation, low: Evaluation, high: Evaluation, with_cut_off: bool) -> TieRange:
     measured, least, greatest = (each.values(measure) for each in (evaluation, low, high))
     count = evaluation.num_queries
     return TieRange(
         num_queries=sum(greatest[query_id] - least[query_id] > TOLERANCE for query_id in least),
         least=math.fsum((measured | least).values()) / count,
         greatest=math.fsum((measured | greatest).values()) / count,
+        with_cut_off=with_cut_off,
     )

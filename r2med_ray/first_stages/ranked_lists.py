@@ -15,7 +15,7 @@ from r2med_ray.retrieval.ranked_lists import NUM_CANDIDATES, ListRetriever, List
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.registry import nearest
 from r2med_ray.storage.keys import Json
-from r2med_ray.types import Query, Run, Task
+from r2med_ray.types import CANDIDATES, Query, Run, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class ListFirstStage:
 
     @property
     def label(self) -> str:
-        return f"candidates:{self.row}" + ("" if self.keep is None else f"[:{self.keep}]")
+        return f"{CANDIDATES}{self.row}" + ("" if self.keep is None else f"[:{self.keep}]")
 
     @property
     def drop_identical_ids(self) -> bool:

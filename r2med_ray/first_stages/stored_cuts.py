@@ -91,6 +91,7 @@ def search_cuts(
         document=documents,
         queries=len(queries),
         same=made.attributes.get(SAME) if made else None,
+        encoder=_encoder(reader),
     )
 
 
@@ -103,13 +104,20 @@ def run_attributes(cuts: PartCuts | None) -> dict[str, Json]:
 
 def run_cuts(first_stage: FirstStage, queries: Sequence[Query], run: Artifact) -> PartCuts | None:
     """Return what was cut for a stored run of some queries; None if nothing can be cut."""
-    if _reader(first_stage) is None:
+    reader = _reader(first_stage)
+    if reader is None:
         return None
     noted = run.attributes.get(CUTS) or {}
     query, document = (from_json(noted.get(side)) for side in ("query", "document"))
     same = run.attributes.get(SAME)
     return PartCuts(
-        part=first_stage.label, of="texts", query=query, document=document, queries=len(queries), same=same
+        part=first_stage.label,
+        of="texts",
+        query=query,
+        document=document,
+        queries=len(queries),
+        same=same,
+        encoder=_encoder(reader),
     )
 
 
@@ -118,6 +126,10 @@ def _reader(first_stage: FirstStage) -> ShardedFirstStage | None:
     if first_stage.work == "nothing":
         return None
     return None if first_stage.work == "tokenize" else first_stage
+
+
+def _encoder(reader: ShardedFirstStage) -> str:
+    return reader.exact.label if reader.exact else ""
 
 
 def _noted(artifact: Artifact | None) -> Cuts | None:

@@ -30,8 +30,8 @@ class _Read(NamedTuple):
 
     @property
     def what(self) -> tuple[str, Side, str]:
-        """The part, the side and the task, which several systems may share."""
-        return self.part.part, self.side, self.task
+        """The model, the side and the task, which several systems may share."""
+        return self.part.reader, self.side, self.task
 
     @property
     def same(self) -> int | None:
@@ -39,18 +39,18 @@ class _Read(NamedTuple):
 
 
 def cut_warnings(record: BenchmarkRecord) -> Iterator[str]:
-    """Yield a sentence per part and side of which at least `WARN_FROM` was lost: the tasks, and how much."""
+    """Yield a sentence per model and side of which at least `WARN_FROM` was lost: the tasks, and how much."""
     grouped: defaultdict[str, list[tuple[_Read, str]]] = defaultdict(list)
     for read in _reads(record):
         cuts, part = read.cuts, read.part
         if cuts is not None and max(cuts.share_cut, cuts.share_lost) >= WARN_FROM:
-            begin = f"{part.part} reads at most {_lengths(cuts)} {_of(read)}. Cut were"
+            begin = f"{part.reader} reads at most {_lengths(cuts)} {_of(read)}. Cut were"
             of = f"{PLURAL[read.side]} in pairs" if part.of == "pairs" else PLURAL[read.side]
             share = f"{points(cuts.share_lost)}% of all {cuts.unit} lost"
             grouped[begin].append((read, f"{count(cuts.cut)} of {count(cuts.texts)} {of} ({share})"))
     for read in _reads(record):
         if read.same is not None and read.same >= WARN_FROM * read.part.queries and read.same:
-            begin = f"{read.part.part} has the same vector for different queries:"
+            begin = f"{read.part.reader} has the same vector for different queries:"
             grouped[begin].append((read, f"{count(read.same)} of {count(read.part.queries)} queries"))
     readers: defaultdict[tuple[str, Side, str], set[str]] = defaultdict(set)
     for read in _reads(record):
@@ -60,11 +60,11 @@ def cut_warnings(record: BenchmarkRecord) -> Iterator[str]:
 
 
 def cut_notes(record: BenchmarkRecord) -> Iterator[str]:
-    """Yield a sentence per part that doesn't say what it cut."""
+    """Yield a sentence per model that doesn't say what it cut."""
     unknown: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for read in _reads(record):
         if read.cuts is None:
-            unknown[f"{read.part.part} has cut off {PLURAL[read.side]}"][read.task] = None
+            unknown[f"{read.part.reader} has cut off {PLURAL[read.side]}"][read.task] = None
     for what, tasks in unknown.items():
         yield (
             f"Unknown: what {what} on {', '.join(tasks)}. It was made before cuts were counted, or by a class "
@@ -112,11 +112,11 @@ def _what(read: _Read) -> str:
 
 
 def _by_task(told: Iterable[tuple[_Read, str]], readers: Mapping[tuple[str, Side, str], set[str]]) -> str:
-    """Return what is told of each task. Systems are named unless it is true of all that have the part.
+    """Return what is told of each task. Systems are named unless it is true of all that have the model.
 
     Args:
         told: what is told of what was read.
-        readers: part, side and task → the systems that have the part.
+        readers: model, side and task → the systems that have the model.
     """
     tasks: defaultdict[str, defaultdict[str, dict[str, _Read]]] = defaultdict(lambda: defaultdict(dict))
     for read, what in told:

@@ -10,6 +10,7 @@ from r2med_ray.reporting.missing import needs
 from r2med_ray.reporting.published_rules import rule_notes
 from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord
 from r2med_ray.reporting.scales import measures_of, scale_of
+from r2med_ray.types import CANDIDATES, QueryId
 
 DEMONSTRATIONS = "Demo"
 """The suite of the tasks inside the package."""
@@ -45,12 +46,16 @@ def warnings(record: BenchmarkRecord) -> list[str]:
 
 
 def _identical_positives(record: BenchmarkRecord) -> Iterator[str]:
+    """Yield a sentence per task. All systems that leave such documents out leave the same ones out."""
+    systems: dict[tuple[str, tuple[QueryId, ...]], list[str]] = {}
     for result in record.results:
-        if found := result.identical_positives:
-            yield (
-                f"{result.system} on {result.task}: {len(found)} relevant documents are left out, because their id "
-                f"is the query's (ignore_identical_ids); they can't be found, but count, e.g. {found[0]!r}."
-            )
+        if result.identical_positives:
+            systems.setdefault((result.task, result.identical_positives), []).append(result.system)
+    for (task, found), names in systems.items():
+        yield (
+            f"{task}: {len(found)} relevant documents are left out of the rankings of {_listed(names)}, because "
+            f"their id is the query's (ignore_identical_ids); they can't be found, but count, e.g. {found[0]!r}."
+        )
 
 
 def _approximations(record: BenchmarkRecord, *, far: bool) -> Iterator[str]:
@@ -156,7 +161,7 @@ def _counts(record: BenchmarkRecord) -> Iterator[str]:
             "queries without an answer": sum(result.evaluation.num_unanswered for result in results),
             "answered queries without a judgement": sum(result.evaluation.num_unjudged for result in results),
             "documents left out of an index": sum(result.num_left_out for result in results),
-            "queries with fewer documents than asked for": sum(result.num_short for result in results),
+            "queries with fewer documents than asked for": sum(map(_short, results)),
             "queries used as they are": sum(len(result.unchanged) for result in results),
             "documents left out because their id is the query's": sum(
                 len(result.identical_ids) for result in results
@@ -166,12 +171,25 @@ def _counts(record: BenchmarkRecord) -> Iterator[str]:
         if any(parts.values()):
             yield f"{system.name}: {_numbered(parts)}."
         yield from (_repaired(result) for result in results if result.num_repaired)
-        yield from (
-            f"{result.system} on {result.task}: queries that {label} ranks nothing for ({len(query_ids)})."
-            for result in results
-            for label, query_ids in result.found_nothing.items()
-        )
+        for result in results:
+            yield from _found_nothing(result)
         yield from (_tied(record, result) for result in results if record.main_measure in result.text_ties)
+
+
+def _short(result: ResultRecord) -> int:
+    """Return how many short rankings no warning tells of: an approximate search's are told of with what it missed."""
+    return 0 if any(found.num_short for found in result.approximations) else result.num_short
+
+
+def _found_nothing(result: ResultRecord) -> Iterator[str]:
+    """Yield a sentence per first stage. A query that no first stage answers is counted as one without an answer.
+
+    Of given candidates all queries are told, because a list that lacks a query may be the wrong list.
+    """
+    for label, query_ids in result.found_nothing.items():
+        told = [name for name in query_ids if label.startswith(CANDIDATES) or result.run.rankings.get(name)]
+        if told:
+            yield f"{result.system} on {result.task}: queries that {label} ranks nothing for ({len(told)})."
 
 
 def _tied(record: BenchmarkRecord, result: ResultRecord) -> str:
@@ -182,6 +200,7 @@ def _tied(record: BenchmarkRecord, result: ResultRecord) -> str:
         f"({100 * found.num_queries / queries:.1f}%) on the order of documents with the same text and the same "
         f"score, which their ids decide; over all such orders the mean is between {write(found.least)} and "
         f"{write(found.greatest)}."
+        + ("" if found.with_cut_off else " Only documents in the ranking that have equal scores are counted.")
     )
 
 

@@ -98,7 +98,7 @@ class ResultRecord:
     """What each approximate search missed. Reports from before it was recorded have none."""
 
     num_short: int = 0
-    """Queries with fewer documents than the depth, although the corpus has as many."""
+    """Answered queries with fewer documents than the depth, although the index has as many for them."""
 
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Stage → seconds of wall-clock time."""

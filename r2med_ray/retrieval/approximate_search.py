@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from r2med_ray.demands import Find
+from r2med_ray.retrieval.search import most_found
 from r2med_ray.types import Approximation, Query, Run
 
 SAMPLE = 100
@@ -18,7 +19,7 @@ def exact_find(find: Find) -> Find | None:
     first_stage = find.first_stage
     if first_stage.work == "nothing" or first_stage.exact is None:
         return None
-    return replace(find, first_stage=first_stage.exact, queries=sample_of(find.queries))
+    return replace(find, first_stage=first_stage.exact, queries=sample_of(find.queries), is_check=True)
 
 
 def sample_of(queries: Sequence[Query]) -> tuple[Query, ...]:
@@ -41,17 +42,20 @@ def approximation(find: Find, found: Run, exact: Run) -> Approximation:
         len({hit.doc_id for hit in ranking} & {hit.doc_id for hit in found.rankings[query_id]})
         for query_id, ranking in exact.rankings.items()
     )
+    drops = find.first_stage.drop_identical_ids
+    there = {query.query_id: most_found(find.task, query, drop_identical_ids=drops) for query in find.queries}
+    # Exact search ranks all that its index holds, so where it ranks fewer, the index lacks the rest.
+    short_of = (
+        there[query_id] - len(ranking) for query_id, ranking in exact.rankings.items() if len(ranking) < find.k
+    )
+    lacking = max(short_of, default=0)
     return Approximation(
         search=find.first_stage.label,
         recall=hits / expected if expected else 1.0,
         num_sampled=len(exact.rankings),
         depth=find.k,
         num_queries=len(find.queries),
-        num_short=sum(len(found.rankings[query.query_id]) < _full_length(find, query) for query in find.queries),
+        num_short=sum(
+            len(found.rankings[query_id]) < min(find.k, number - lacking) for query_id, number in there.items()
+        ),
     )
-
-
-def _full_length(find: Find, query: Query) -> int:
-    """Return how many documents exact search finds at least: k, or all that the query doesn't exclude."""
-    left_out = len(query.excluded) + find.first_stage.drop_identical_ids
-    return min(find.k, find.task.corpus.num_documents - left_out)

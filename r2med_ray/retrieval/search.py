@@ -1,6 +1,6 @@
 """Searches shards in this process. The distributed search has to give the same runs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Generic, TypeVar
 
 from r2med_ray.errors import ConfigError, DataError
@@ -8,7 +8,7 @@ from r2med_ray.first_stage import Ties
 from r2med_ray.protocols import Index
 from r2med_ray.ranking import merge, require_finite
 from r2med_ray.retrieval.file_order import id_of, in_run_order
-from r2med_ray.types import Query, Ranking, Run
+from r2med_ray.types import DocId, Query, Ranking, Run, Task
 
 P = TypeVar("P")
 
@@ -91,6 +91,19 @@ def merge_shards(
             for row, query in enumerate(queries)
         },
     )
+
+
+def most_found(task: Task, query: Query, *, drop_identical_ids: bool, left_out: Set[DocId] = frozenset()) -> int:
+    """Return how many documents the longest ranking of a query has if nothing cuts it.
+
+    Args:
+        task: its corpus is searched.
+        query: one of its queries. What it excludes isn't ranked.
+        drop_identical_ids: whether a document whose id is the query's is left out.
+        left_out: documents that the index lacks.
+    """
+    own = task.identical_ids & {query.query_id} if drop_identical_ids else frozenset[DocId]()
+    return task.corpus.num_documents - len((query.excluded - task.unknown_excluded) | own | left_out)
 
 
 def _merge_one(query: Query, rankings: Sequence[Ranking], k: int, drop_identical_ids: bool, ties: Ties) -> Ranking:

@@ -108,18 +108,21 @@ class Workbench:
         if documents is None:
             [source] = resolve_tasks([name])
             return load_task(source, self.store, documents_per_shard=size, shards=shards)
-        artifact = convert_documents(
-            own_documents(documents, name), self.store, name=name, documents_per_shard=size, shards=shards
-        )
+        records, asked = own_documents(documents, name), own_queries(queries, name)
+        excluded = frozenset[str]().union(*(query.excluded for query in asked))
+        there = (excluded | {query.query_id for query in asked}).intersection(each.doc_id for each in records)
+        artifact = convert_documents(records, self.store, name=name, documents_per_shard=size, shards=shards)
         corpus = load_corpus(artifact)
         return Task(
             name=name,
             suite=name,
             revision=corpus.digest,
             corpus=corpus,
-            queries=own_queries(queries, name),
+            queries=asked,
             qrels=own_qrels(qrels or {}, name),
             folder="",
+            identical_ids=there & {query.query_id for query in asked},
+            unknown_excluded=excluded - there,
         )
 
     def first_stage(self, retriever: str | Mapping[str, Any]) -> FirstStage:

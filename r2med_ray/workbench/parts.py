@@ -7,7 +7,7 @@ from functools import partial
 from typing import Generic, TypeAlias, TypeVar
 
 from r2med_ray.cuts import PartCuts
-from r2med_ray.demands import Demand, Expect, Steps
+from r2med_ray.demands import Demand, Expect, Find, Steps
 from r2med_ray.errors import NotAtHand, R2MedError
 from r2med_ray.workbench.answers import Answer, KnownAnswer
 
@@ -76,9 +76,10 @@ class Part(Generic[T]):
                 continue
             if self.waits_for:
                 return
-            for answer in self._answers:
+            for demand, answer in zip(self._demands, self._answers, strict=True):
                 self._artifacts += answer.names
-                self._cuts += [answer.cuts] if answer.cuts else []
+                is_check = isinstance(demand, Find) and demand.is_check
+                self._cuts += [answer.cuts] if answer.cuts and not is_check else []
                 self._seconds.update(answer.seconds)
             values = [answer.value for answer in self._answers]
             self._go_on(partial(self._steps.send, values if self._several else values[0]))

@@ -60,8 +60,8 @@ def test_what_is_left_out_is_counted_in_the_report_its_notes_and_its_manifest(
     assert "d1 (" in note
     assert " and 1 more. The manifest lists them." in note
     assert [note for note in reading_notes(first) if note.startswith("own: ")] == [
-        "own: documents left out of an index (2), queries with fewer documents than asked for (1)."
-    ]
+        "own: documents left out of an index (2)."
+    ]  # all five documents of its index are ranked, which is as many as can be
     [column] = [column for column in result_columns(first) if column.title == "Left out"]
     assert list(column.values) == [2, 0]
     report = write_report(summarise(first), tmp_path / "report")

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from r2med_ray.benchmark import run_benchmark
+from r2med_ray.benchmark import _keeps_scores, run_benchmark
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.errors import DataError
+from r2med_ray.pipeline import Ranked
 from r2med_ray.reporting.notes import reading_notes, warnings
 from r2med_ray.reporting.record import BenchmarkRecord
 from r2med_ray.reporting.summary import summarise
@@ -16,6 +17,7 @@ from r2med_ray.reporting.write import load_results, write_report
 from r2med_ray.settings.config_files import parse_config
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import resolve
+from r2med_ray.types import Repairs, Rewriting, Run
 from r2med_ray.workbench.bench import open_workbench
 from tests.unit.corpus_files import write_r2med
 
@@ -81,6 +83,34 @@ def test_equal_texts_that_are_cut_off_count_in_the_range(tmp_path: Path) -> None
     assert (ties.num_queries, ties.least, ties.greatest) == (8, 0.0, 1.0)
 
 
+@pytest.mark.parametrize(
+    ("system", "with_cut_off"),
+    [
+        ({"retriever": "bm25"}, True),
+        ({"retriever": {"candidates": "bm25"}}, False),
+        ({"retrievers": ["bm25", "bm25-r2med"], "fusion": {}}, False),
+        ({"retriever": "bm25", "reranker": {"model": "maxsim-minilm", "depth": 3}}, False),
+    ],
+    ids=["one retriever", "given", "fused", "reranked"],
+)
+def test_copies_that_were_cut_off_are_counted_only_where_one_retriever_scored_them(
+    system: dict[str, Any], with_cut_off: bool
+) -> None:
+    resolved = resolve(parse_config({"name": "x", "tasks": ["Demo-Posts"], "systems": [{"name": "s", **system}]}))
+    found = Ranked(run=Run(tag="s", rankings={}), rewriting=Rewriting(queries=()), repairs=Repairs())
+
+    assert _keeps_scores(resolved.systems[0], found) is with_cut_off
+
+
+def test_a_fused_ranking_has_no_range_for_copies_that_were_cut_off(tmp_path: Path) -> None:
+    fused = [{"name": "words", "retrievers": ["bm25", "bm25-r2med"], "fusion": {}}]
+    cut = run(five_ids_for_each_text(tmp_path / "a"), tmp_path, depth=3, systems=fused)
+
+    # Reciprocal ranks differ: of five copies, the first three are ranked, with three scores.
+    assert cut.results[0].evaluation.means["nDCG@10"] == 0.0
+    assert cut.results[0].text_ties == {}
+
+
 def test_texts_that_differ_have_no_range_and_no_note(tmp_path: Path) -> None:
     record = run(write_r2med(tmp_path / "a"), tmp_path)
 
@@ -102,18 +132,38 @@ def test_relevant_documents_with_the_id_of_their_query_are_counted_when_they_are
     # Found first for two of three queries, then for none.
     assert [record.results[0].evaluation.means["RR"] for record in (kept, dropped)] == [pytest.approx(2 / 3), 0.0]
     warning = (
-        "words on Tiny: 2 relevant documents are left out, because their id is the query's (ignore_identical_ids); "
-        "they can't be found, but count, e.g. 'q1'."
+        "Tiny: 2 relevant documents are left out of the rankings of words, because their id is the query's "
+        "(ignore_identical_ids); they can't be found, but count, e.g. 'q1'."
     )
     assert warning in warnings(dropped)
     assert warning in leaderboard_text(summarise(dropped)).replace("\n", " ")
     assert [note for note in reading_notes(dropped) if note.startswith("words: ")] == [
-        "words: queries without an answer (1), queries with fewer documents than asked for (3), documents left out "
+        "words: queries without an answer (1), queries with fewer documents than asked for (2), documents left out "
         "because their id is the query's (2)."
-    ]  # q1 and q2 each find d2 alone, of four documents
+    ]  # q1 and q2 each find d2 alone, of four documents of which their own is left out; q3 finds none
     assert (dropped.results[0].identical_ids, dropped.results[0].identical_positives) == (("q1", "q2"), ("q1", "q2"))
     assert (kept.results[0].identical_ids, kept.results[0].identical_positives) == ((), ())
     assert not [sentence for sentence in warnings(kept) if "left out" in sentence]
+
+
+def test_rankings_of_all_that_can_be_ranked_are_not_short_though_documents_are_left_out_for_their_id(
+    tmp_path: Path,
+) -> None:
+    # q1 and q2 are documents, too; every document has the word of every query, so all are ranked but their own.
+    source = write_r2med(
+        tmp_path / "a",
+        corpus=[("q1", "cat"), ("q2", "cat dog"), ("d1", "cat cow")],
+        queries=[("q1", "cat"), ("q2", "cat"), ("q3", "cat")],
+        qrels=[("q1", "d1", 1), ("q2", "d1", 1), ("q3", "d1", 1)],
+    )
+    [result] = run(source, tmp_path, ignore_identical_ids=True).results
+
+    assert {query_id: len(ranking) for query_id, ranking in result.run.rankings.items()} == {
+        "q1": 2,
+        "q2": 2,
+        "q3": 3,
+    }
+    assert result.num_short == 0
 
 
 def test_a_task_without_a_positive_stops_the_benchmark_by_name_before_anything_is_made(tmp_path: Path) -> None:

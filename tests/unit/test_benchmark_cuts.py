@@ -8,6 +8,7 @@ import pytest
 
 from r2med_ray.benchmark import run_benchmark
 from r2med_ray.cuts import Cuts, PartCuts
+from r2med_ray.reporting.notes import warnings
 from r2med_ray.reporting.record import BenchmarkRecord
 from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.write import load_results, write_report
@@ -36,9 +37,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(folder: Path) -> BenchmarkRecord:
+def run(folder: Path, systems: str = SYSTEMS) -> BenchmarkRecord:
     path = folder / "cuts.yaml"
-    path.write_text(f"name: cuts\ntasks: [{{name: Tiny, path: {folder / 'tiny'}}}]\nsystems:{SYSTEMS}")
+    path.write_text(f"name: cuts\ntasks: [{{name: Tiny, path: {folder / 'tiny'}}}]\nsystems:{systems}")
     benchmark = resolve(load_config(path))
     with open_workbench(folder / "store", names=benchmark.names) as bench:
         return run_benchmark(benchmark, bench)
@@ -87,6 +88,29 @@ def test_a_second_run_tells_the_same_out_of_the_store(record: BenchmarkRecord, f
 
     assert all(stage.reused for stage in again.stages if stage.stage != "rerank")
     assert cuts_of(again) == cuts_of(record)
+
+
+def test_an_encoder_with_two_indexes_is_told_of_once_and_the_check_of_an_index_counts_no_text_again(
+    folder: Path,
+) -> None:
+    model = "model: all-MiniLM-L6-v2, max_length: 16"
+    systems = f"""
+  - {{name: dense, retriever: {{{model}}}}}
+  - {{name: near, retriever: {{{model}, index: "IVF1,Flat;nprobe=1"}}}}
+"""
+    found = run(folder, systems)
+    exact, near = cuts_of(found)["dense"], cuts_of(found)["near"]
+
+    assert near == (replace(exact[0], part="all-MiniLM-L6-v2[IVF1,Flat;nprobe=1]", encoder="all-MiniLM-L6-v2"),)
+    # 24 of 59 tokens of 2 of 3 queries, 26 of 45 tokens of 1 of 2 documents, and q1 and q2 begin alike.
+    assert [warning for warning in warnings(found) if "MiniLM" in warning] == [
+        "all-MiniLM-L6-v2 reads at most 16 tokens of a query. Cut were 2 of 3 queries (40.68% of all tokens lost) on "
+        "Tiny.",
+        "all-MiniLM-L6-v2 reads at most 16 tokens of a document. Cut were 1 of 2 documents (57.78% of all tokens "
+        "lost) on Tiny.",
+        "all-MiniLM-L6-v2 has the same vector for different queries: 2 of 3 queries on Tiny.",
+    ]
+    assert load_results(write_report(summarise(found), folder / "near")).results[1].cuts == near
 
 
 def test_the_counts_stand_with_the_artefact_and_are_no_part_of_its_key(record: BenchmarkRecord, folder: Path) -> None:

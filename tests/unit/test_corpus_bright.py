@@ -73,6 +73,7 @@ def test_a_domain_of_bright_is_documents_and_examples(tmp_path):
         "hair",
     ]
     assert (task.counts["excluded"], task.counts["unknown_excluded"], task.warnings) == (1, 0, ())
+    assert task.unknown_excluded == frozenset()
 
 
 def test_json_lines_and_parts_of_parquet_give_the_same_task(tmp_path):
@@ -100,6 +101,7 @@ def test_the_long_documents_have_gold_ids_of_their_own(tmp_path):
     assert task.qrels == {"0": {"moths/Light.txt": 1}}
     assert "1 queries have no qrels and are not evaluated, e.g. '1'" in task.warnings
     assert "1 excluded documents are not in the corpus, e.g. 'moths/Light_0.txt'" in task.warnings
+    assert task.unknown_excluded == {"moths/Light_0.txt"}
 
 
 def test_a_relevant_document_that_is_excluded_is_said(tmp_path):

@@ -2,6 +2,7 @@
 
 from itertools import permutations, product
 
+import numpy as np
 import pytest
 
 from r2med_ray.evaluation.evaluate import evaluate
@@ -85,6 +86,61 @@ def test_a_text_that_was_cut_off_may_have_the_last_place(depth, excluded, expect
         ranges({"q": "x=2 b=1"}, {"q": {"a": 1}}, [("a", "b")], [Measure("RR")], depth=depth, excluded=excluded)[0]
         == expected
     )
+
+
+def fused(*lists, depth, k=60):
+    """Return the ranking of reciprocal rank fusion, cut at the depth, and the scores of all documents."""
+    scores = {}
+    for documents in lists:
+        for rank, doc_id in enumerate(documents, start=1):
+            scores[doc_id] = scores.get(doc_id, 0) + 1 / (k + rank)
+    order = sorted(scores, key=lambda doc_id: (np.float32(scores[doc_id]), doc_id), reverse=True)
+    return order[:depth], scores
+
+
+@pytest.mark.parametrize(
+    ("lists", "depth"),
+    [
+        ((["x", "a1", "y", "a2"], ["x", "a1", "a2"]), 2),  # a2 is lower in both lists, so it is cut off
+        ((["a1", "a2", "x"], ["a2", "a1", "y"]), 4),  # a1 and a2 have 1/61 + 1/62 each
+        ((["x", "a1", "y", "a2"], ["a2", "x", "a1", "y"]), 4),  # all ranked, with other scores
+    ],
+    ids=["cut off below", "ranked with equal scores", "ranked with other scores"],
+)
+@pytest.mark.parametrize("relevant", ["a1", "a2"])
+def test_the_range_of_a_fused_ranking_is_that_of_all_orders_of_equal_scores(lists, depth, relevant):
+    ranking, scores = fused(*lists, depth=depth)
+    qrels = {"q": {relevant: 1}}
+    found, _ = ranges({"q": " ".join(f"{d}={scores[d]}" for d in ranking)}, qrels, [("a1", "a2")], depth=None)
+
+    values = {str(measure): set() for measure in MEASURES}
+    for first, second in permutations(("a1", "a2")):
+        swap = {"a1": first, "a2": second} if scores["a1"] == pytest.approx(scores["a2"], rel=1e-9) else {}
+        order = [swap.get(doc_id, doc_id) for doc_id in ranking]
+        run = Run(tag="t", rankings={"q": tuple(ScoredDoc(doc_id, -float(i)) for i, doc_id in enumerate(order))})
+        for name, value in evaluate(run, qrels, MEASURES).means.items():
+            values[name].add(value)
+    assert {name: (ties.least, ties.greatest) for name, ties in found.items()} == {
+        name: (pytest.approx(min(of_name)), pytest.approx(max(of_name)))
+        for name, of_name in values.items()
+        if len(of_name) > 1
+    }
+
+
+def test_a_copy_that_a_fusion_cut_off_has_a_score_of_its_own_and_no_range():
+    # a2 has the text of a1, and a lower fused score. In every order of documents that tie, a1 is second: nDCG is
+    # 1 / log2(3) = 0.63. If a2 could have a1's place, it would be between 0 and 0.63.
+    hits, qrels, texts = {"q": "x=0.9 a1=0.5"}, {"q": {"a1": 1}}, [("a1", "a2")]
+
+    assert ranges(hits, qrels, texts, [Measure("nDCG")], depth=None)[0] == {}
+    [alone] = ranges(hits, qrels, texts, [Measure("nDCG")], depth=2)[0].values()
+    assert (alone.least, alone.greatest) == (0.0, pytest.approx(0.63093, abs=5e-6))
+
+
+def test_a_range_says_whether_copies_that_were_cut_off_are_in_it():
+    for depth, with_cut_off in ((100, True), (None, False)):
+        [found] = ranges({"q": "b=1 a=1"}, {"q": {"a": 1}}, [("a", "b")], [Measure("RR")], depth=depth)[0].values()
+        assert found.with_cut_off is with_cut_off
 
 
 def test_measures_that_look_at_more_than_positives_have_no_range():

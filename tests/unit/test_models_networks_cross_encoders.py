@@ -189,6 +189,7 @@ def last_token_scores(folder, pairs):
     return expected
 
 
+@pytest.mark.usefixtures("shared_passes")
 @pytest.mark.parametrize(
     ("architecture", "settings"),
     [

@@ -73,6 +73,17 @@ def test_a_system_is_named_where_others_read_the_same_task_with_another_length()
     ]
 
 
+def test_what_one_encoder_cut_is_told_of_once_though_systems_have_several_indexes_of_its_vectors() -> None:
+    indexed = part(MANY, part="colbert[IVF8,Flat;nprobe=4]", encoder="colbert", same=28)
+    told = [
+        "colbert reads at most 32 tokens of a query. Cut were 98 of 103 queries (60.00% of all tokens lost) on "
+        "Alpha.",
+        "colbert has the same vector for different queries: 28 of 103 queries on Alpha.",
+    ]
+
+    assert list(cut_warnings(with_cuts((part(MANY, same=28),), (), (indexed,)))) == told
+
+
 def test_queries_with_the_same_vector_are_told_of() -> None:
     assert list(cut_warnings(with_cuts((part(replace(MANY, cut=0, lost=0), same=28),), (part(FEW, same=1),)))) == [
         "colbert has the same vector for different queries: 28 of 103 queries on Alpha."

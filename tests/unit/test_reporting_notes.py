@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from r2med_ray.evaluation.text_ties import TieRange
 from r2med_ray.reporting.notes import reading_notes, warnings
 from r2med_ray.reporting.page import render_page
 from r2med_ray.reporting.record import MissingRecord
@@ -41,6 +42,18 @@ def test_the_queries_that_a_first_stage_ranks_nothing_for_are_counted_per_task()
         "first on Alpha: queries that bm25 ranks nothing for (1).",
     ]
     assert not [note for note in reading_notes(record()) if "ranks nothing" in note]
+
+
+def test_a_query_without_an_answer_is_told_of_once_except_of_given_candidates():
+    # second ranks nothing for q2 of Alpha, and something for q1.
+    found_nothing = {"bm25": ("q1", "q2"), "bge": ("q2",), "candidates:own.trec": ("q2",)}
+    results = (*RESULTS[:2], replace(RESULTS[2], found_nothing=found_nothing), RESULTS[3])
+
+    assert [note for note in reading_notes(record(results=results)) if note.startswith("second")] == [
+        "second: queries without an answer (1).",
+        "second on Alpha: queries that bm25 ranks nothing for (1).",
+        "second on Alpha: queries that candidates:own.trec ranks nothing for (1).",
+    ]
 
 
 def test_queries_that_are_used_as_they_are_stand_apart_from_flags():
@@ -140,19 +153,33 @@ def test_the_page_and_both_leaderboards_tell_the_gain():
         assert "the gain of a document is its grade" in " ".join(text.split())
 
 
-def test_relevant_documents_that_were_left_out_for_their_id_are_a_warning_per_system_and_task():
+def test_relevant_documents_that_were_left_out_for_their_id_are_one_warning_per_task_that_lists_the_systems():
     results = (
         replace(RESULTS[0], identical_ids=("q1", "q2"), identical_positives=("q2",)),
         replace(RESULTS[1], identical_ids=("q3",)),
-        *RESULTS[2:],
+        replace(RESULTS[2], identical_ids=("q1", "q2"), identical_positives=("q2",)),
+        RESULTS[3],
     )
 
     assert warnings(record(results=results)) == [
-        "first on Alpha: 1 relevant documents are left out, because their id is the query's (ignore_identical_ids); "
-        "they can't be found, but count, e.g. 'q2'."
+        "Alpha: 1 relevant documents are left out of the rankings of first, second, because their id is the query's "
+        "(ignore_identical_ids); they can't be found, but count, e.g. 'q2'."
     ]
     [note] = [note for note in reading_notes(record(results=results)) if note.startswith("first: ")]
     assert "documents left out because their id is the query's (3)" in note
+
+
+def test_the_range_of_a_fused_or_reranked_system_says_that_only_ranked_copies_are_counted():
+    def note(*, with_cut_off):
+        found = TieRange(num_queries=1, least=0.5, greatest=1.0, with_cut_off=with_cut_off)
+        results = (replace(RESULTS[0], text_ties={"RR": found}), *RESULTS[1:])
+        [said] = [note for note in reading_notes(record(results=results)) if "same text" in note]
+        return said
+
+    assert note(with_cut_off=True).endswith("is between 50.00 and 100.00.")
+    assert note(with_cut_off=False).endswith(
+        "is between 50.00 and 100.00. Only documents in the ranking that have equal scores are counted."
+    )
 
 
 CLOSE = Approximation(
@@ -184,6 +211,15 @@ def test_an_approximate_search_that_is_close_to_exact_search_is_a_note():
         "first on Alpha: bge[HNSW32;efSearch=256] finds 99.65 of the first 50 documents of exact search "
         "(0-100, 100 queries); 0 of 876 rankings are shorter than those of exact search."
     ) in reading_notes(changed)
+
+
+def test_short_rankings_of_an_approximate_search_are_told_of_in_the_warning_alone():
+    results = (replace(RESULTS[0], approximations=(FAR,), num_short=12), *RESULTS[1:])
+    exact = (replace(RESULTS[0], approximations=(CLOSE,), num_short=12), *RESULTS[1:])
+
+    assert len([said for said in warnings(record(results=results)) if "shorter than" in said]) == 1
+    assert not [note for note in reading_notes(record(results=results)) if "fewer documents than asked" in note]
+    assert [note for note in reading_notes(record(results=exact)) if "fewer documents than asked for (12)" in note]
 
 
 def test_rankings_that_are_shorter_than_asked_for_are_counted_for_every_system():

@@ -9,6 +9,7 @@ import pytest
 from r2med_ray.demands import Demand, Expect, Find
 from r2med_ray.pipeline import Ranked, rank
 from r2med_ray.retrieval.approximate_search import SAMPLE, approximation, exact_find, sample_of
+from r2med_ray.retrieval.search import most_found
 from r2med_ray.settings.config_files import parse_config
 from r2med_ray.systems import ResolvedSystem, resolve
 from r2med_ray.types import Approximation, Corpus, CorpusShard, Query, Run, ScoredDoc, Task
@@ -69,6 +70,37 @@ def test_all_queries_are_counted_though_a_sample_is_compared() -> None:
     found = approximation(find(k=1), run(q1="", q2="d", q3="c"), run(q2="a"))
 
     assert (found.recall, found.num_sampled, found.num_short) == (0.0, 1, 1)
+
+
+def test_a_full_ranking_lacks_what_the_query_excludes_its_own_id_and_what_the_index_lacks() -> None:
+    # 4 documents: a, b, c and q2. `gone` isn't among them.
+    task = replace(TASK, identical_ids=frozenset({"q2"}), unknown_excluded=frozenset({"gone"}))
+
+    def most(query_id: str, *excluded: str, drop: bool = False, left_out: str = "") -> int:
+        query = Query(query_id=query_id, text="x", excluded=frozenset(excluded))
+        return most_found(task, query, drop_identical_ids=drop, left_out=frozenset(left_out))
+
+    assert most("q1") == 4
+    assert most("q1", "a", "gone") == 3
+    assert (most("q1", drop=True), most("q2", drop=True), most("q2")) == (4, 3, 4)
+    assert most("q2", "q2", drop=True) == 3  # left out once
+    assert most("q1", "a", left_out="ab") == 2  # a is left out once
+
+
+def test_a_ranking_is_short_only_of_what_exact_search_ranks() -> None:
+    near = run(q1="abc", q2="abc", q3="c")
+    # 4 documents, but the index lacks d: exact search asked for 4 ranks 3, and one where a and b are excluded.
+    assert approximation(find(k=4), near, run(q1="abc", q2="abc", q3="c")).num_short == 0
+    # q3 alone is short where the index is whole.
+    assert approximation(find(k=3), near, run(q1="abc", q2="abc", q3="cd")).num_short == 1
+
+
+def test_an_excluded_document_that_the_corpus_lacks_shortens_no_ranking() -> None:
+    task = replace(TASK, unknown_excluded=frozenset({"b"}))
+    found = run(q1="abc", q2="abc", q3="cd")
+
+    # q3 excludes a, and b, which isn't there: 3 of 4 documents are to be ranked.
+    assert approximation(replace(find(), task=task), found, run(q1="abc", q2="abc", q3="cde")).num_short == 1
 
 
 def test_nothing_to_find_is_found() -> None:

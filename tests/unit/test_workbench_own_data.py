@@ -102,6 +102,17 @@ def test_a_run_of_our_own_is_used_as_candidates_though_a_query_got_no_hit(tmp_pa
     assert scored.rankings["q2"] == ()
 
 
+def test_a_task_of_own_data_knows_which_ids_of_its_queries_are_documents(tmp_path: Path) -> None:
+    queries = [
+        Query(query_id="d1", text="fever", excluded=frozenset({"d2", "gone"})),
+        Query(query_id="q", text="rash"),
+    ]
+    with open_workbench(tmp_path) as bench:
+        task = bench.task("t", documents={"d1": "fever", "d2": "cough"}, queries=queries)
+
+    assert (task.identical_ids, task.unknown_excluded) == ({"d1"}, {"gone"})
+
+
 def test_judgements_without_a_positive_are_refused_by_the_name_of_the_task() -> None:
     assert own_qrels({}, "t") == {}
     with pytest.raises(
