@@ -14,6 +14,7 @@ from r2med_ray.evaluation.judged import Found, Judgements, find_judged, judgemen
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.ranked import rows_of_run
 from r2med_ray.evaluation.run_columns import ScatteredQueryError, read_pieces, read_rows
+from r2med_ray.evaluation.run_lines import OnlyTrecEvalReadsError
 from r2med_ray.types import Qrels, QueryId, Run
 
 PerQuery: TypeAlias = Mapping[QueryId, Mapping[str, float]]
@@ -74,7 +75,12 @@ def evaluate_file(path: Path, qrels: Qrels, measures: Sequence[Measure]) -> Eval
         StageError: a value of a measure is not finite.
     """
     judged = _with_positives(qrels, measures)
-    return _evaluation(qrels, judged, _find_in_file(path, judged), measures)
+    try:
+        found = _find_in_file(path, judged)
+    except OnlyTrecEvalReadsError as error:
+        way = "comments and fields after the tag are read by `r2med evaluate --as trec_eval`"
+        raise DataError(f"{error}; {way}") from error
+    return _evaluation(qrels, judged, found, measures)
 
 
 def values_as_trec_eval(path: Path, qrels: Qrels, measures: Sequence[Measure]) -> tuple[PerQuery, Set[QueryId]]:

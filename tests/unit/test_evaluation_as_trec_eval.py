@@ -12,7 +12,7 @@ from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.evaluation.as_trec_eval import evaluate_as_trec_eval, trec_eval_title
 from r2med_ray.evaluation.evaluate import evaluate_file
 from r2med_ray.evaluation.measures import Measure, parse_measures
-from r2med_ray.evaluation.trec import read_qrels
+from r2med_ray.evaluation.trec import read_qrels, read_run
 
 # q1 is answered perfectly, q2 is answered and has no positive, q3 is not answered, q4 is answered and not judged.
 RUN = """# BM25 of our own, k1 = 0.9
@@ -107,6 +107,33 @@ def test_what_only_trec_eval_reads_is_refused_with_the_way_to_read_it(tmp_path, 
 
     with pytest.raises(DataError, match=r"run:[12]: .*; comments and fields after .* --as trec_eval`$"):
         evaluate_file(path, {"q1": {"d1": 1}}, [Measure("RR")])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "# ours\rq1 Q0 d1 1 2.0 ours\r",  # lines that end with carriage returns
+        "q1 Q0 d1 1 2.0 ours\rq1 Q0 d2 2 1.0 ours\r",
+        "d1 d2 d3 d4 d5 d6 d7\n",  # the fifth field is no score
+    ],
+)
+def test_what_trec_eval_would_misread_is_refused_without_that_way(tmp_path, content):
+    path = tmp_path / "run"
+    path.write_bytes(content.encode())
+
+    with pytest.raises(DataError, match=r"run:1: expected ") as caught:
+        evaluate_file(path, {"q1": {"d1": 1}}, [Measure("RR")])
+
+    assert "--as trec_eval" not in str(caught.value)
+
+
+def test_whoever_reads_a_run_for_something_else_is_not_sent_to_evaluate(tmp_path):
+    (tmp_path / "run").write_text("# ours\nq1 Q0 d1 1 2.0 ours\n", encoding="utf-8")
+
+    with pytest.raises(DataError, match=r"run:1: expected ") as caught:
+        read_run(tmp_path / "run")
+
+    assert "--as trec_eval" not in str(caught.value)
 
 
 def test_c_belongs_to_trec_eval(files):
