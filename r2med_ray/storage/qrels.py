@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal, InvalidOperation
 from numbers import Real
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from r2med_ray.errors import DataError
 from r2med_ray.storage.ids import IdReader, Tally
@@ -108,10 +108,10 @@ def whole_grade(value: object, where: str) -> int:
     Raises:
         DataError: the value is something else; begins with `where`.
     """
-    number = value if isinstance(value, Real) and not isinstance(value, bool) else None
+    number: Any = value if isinstance(value, Real) and not isinstance(value, bool) else None
     if isinstance(value, str) and _GRADE.fullmatch(value):
         with contextlib.suppress(InvalidOperation):  # an exponent of very many digits
-            number = Decimal(value)  # type: ignore[assignment]  # compares like a number; a float would round
+            number = Decimal(value)  # exact; a float would round
     if number is not None and -GREATEST_GRADE <= number <= GREATEST_GRADE and number == int(number):
         return int(number)
     # Python refuses to write very long integers as decimal digits.
