@@ -3,6 +3,7 @@
 Nothing is guessed: no quoting, no missing values, no number types.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,12 +26,12 @@ from r2med_ray.types import Document, Qrels, Query, QueryId
 HEADS = frozenset({"_id", "id", "qid", "q_id", "query-id", "query_id"})
 """Names that mark the first column of a TSV header. BEIR writes `query-id`, `corpus-id`, `score`."""
 
-TOPIC_HEADS = frozenset({"topic", "topic_id", "topic-id", "topicid", "topic_number", "number", "num", "queryid"})
-"""Names that mark the first column of a TSV header if the second column has a name of `TEXT_HEADS`."""
-
-TEXT_HEADS = frozenset(
-    {"query", "text", "title", "question", "topic", "description", "summary", "content", "contents"}
+_ID_WORDS = "topic|query|question|number|num|id|q"
+_TEXT_WORDS = "query|question|topic|text|title|description|summary|contents|content"
+_ID_HEAD, _TEXT_HEAD = (
+    re.compile(rf"#?[\s_-]*((?:{words})[\s_-]*)+", re.IGNORECASE) for words in (_ID_WORDS, _TEXT_WORDS)
 )
+"""Names that mark a TSV header together: each is made of header words alone, e.g. `topicid` and `query_text`."""
 
 
 def read_documents(path: Path, layout: Layout, ids: IdReader) -> Iterator[Document]:
@@ -113,8 +114,8 @@ def _columns(path: Path, maxsplit: int = -1) -> Iterator[tuple[int, list[str]]]:
 
 def _is_header(columns: list[str]) -> bool:
     """Say whether the first line of a TSV names its columns."""
-    first, second = (column.split("\t")[0].strip().lower() for column in [*columns, ""][:2])
-    return first in HEADS or (first in TOPIC_HEADS and second in TEXT_HEADS)
+    first, second = (column.split("\t")[0].strip() for column in [*columns, ""][:2])
+    return first.lower() in HEADS or bool(_ID_HEAD.fullmatch(first) and _TEXT_HEAD.fullmatch(second))
 
 
 def _has_records(path: Path) -> bool:

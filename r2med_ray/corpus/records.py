@@ -3,7 +3,6 @@
 The records are in JSON Lines, in Parquet, or in the `ir_datasets` package.
 """
 
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from r2med_ray.corpus.ir_collections import digest_of, is_address, read_entries
 from r2med_ray.corpus.layouts import Layout
 from r2med_ray.storage.ids import Tally
 from r2med_ray.storage.jsonl import Record, read_jsonl, read_lines
-from r2med_ray.storage.keys import fingerprint
+from r2med_ray.storage.keys import fingerprint, sha256_of
 from r2med_ray.storage.parquet import count_rows, parts, read_rows
 
 
@@ -57,13 +56,8 @@ def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file, of a package's records, or a fingerprint of the parts of a Parquet table."""
     if is_address(path):
         return digest_of(path)
-    digests = [_sha256(part) for part in (parts(path) if is_parquet(path) else [path])]
+    digests = [sha256_of(part) for part in (parts(path) if is_parquet(path) else [path])]
     return digests[0] if len(digests) == 1 else fingerprint(digests)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _is_empty(value: object) -> bool:

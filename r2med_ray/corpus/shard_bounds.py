@@ -11,6 +11,7 @@ from r2med_ray.corpus.records import is_parquet
 from r2med_ray.errors import DataError
 from r2med_ray.storage.ids import IdReader
 from r2med_ray.storage.jsonl import read_lines
+from r2med_ray.storage.packed import is_packed
 from r2med_ray.storage.parquet import count_bytes
 from r2med_ray.types import Document
 
@@ -59,7 +60,7 @@ def _at_most(path: Path, layout: Layout, documents_per_shard: int) -> int:
         return BYTES_PER_SHARD + 1
     if is_parquet(path):
         return count_bytes(path)
-    if path.suffix != ".gz" and path.stat().st_size <= BYTES_PER_SHARD:
+    if not is_packed(path) and path.stat().st_size <= BYTES_PER_SHARD:
         return path.stat().st_size
     lines = (_utf8(line) for _, line in read_lines(path))
     return sum(lines) if layout.drops_empty else _longest(lines, documents_per_shard)

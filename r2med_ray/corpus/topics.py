@@ -11,7 +11,8 @@ from pathlib import Path
 
 from r2med_ray.corpus.xml_topics import TRACKS, read_xml_topics
 from r2med_ray.errors import DataError
-from r2med_ray.storage.jsonl import Record, read_lines
+from r2med_ray.storage.jsonl import Record, read_lines, why_no_json
+from r2med_ray.storage.packed import unpacked_name
 
 LAYOUTS_OF_TOPICS = f"<top> blocks with <num> and <title>, XML with <topic> elements ({TRACKS}), or JSON (BioGen)"
 """The layouts of topics in words, for errors."""
@@ -45,7 +46,7 @@ def read_trec_topics(path: Path) -> Iterator[tuple[int, str, str]]:
 def is_json_topics(path: Path) -> bool:
     """Say whether a file is one JSON value that lists topics, rather than JSON Lines."""
     _, first = next(read_lines(path), (0, ""))
-    if path.name.removesuffix(".gz").endswith(".jsonl") or first.lstrip()[:1] not in ("[", "{"):
+    if unpacked_name(path).endswith(".jsonl") or first.lstrip()[:1] not in ("[", "{"):
         return False
     try:
         return "topics" in _DECODER.decode(first) or first.lstrip().startswith("[")
@@ -63,7 +64,7 @@ def read_json_topics(path: Path) -> Iterator[Record]:
     try:
         _DECODER.decode(text.strip())
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: is no JSON: {error}; expected {LAYOUTS_OF_TOPICS}") from error
+        raise DataError(f"{path}: {why_no_json(error, 'is no JSON')}; expected {LAYOUTS_OF_TOPICS}") from error
     start = re.match(r"\s*\[", text) or _LIST_OF_TOPICS.search(text)
     if start is None:
         raise DataError(f'{path}: the JSON has no list of topics; expected {{"topics": [...]}} as BioGen writes it')

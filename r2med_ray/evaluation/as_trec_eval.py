@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.evaluation.evaluate import measure_file
+from r2med_ray.evaluation.evaluate import values_as_trec_eval
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.types import Qrels, QueryId
 
@@ -52,18 +52,17 @@ def evaluate_as_trec_eval(
 
     Raises:
         ConfigError: trec_eval doesn't have a measure.
-        DataError: see `evaluate.evaluate_file`.
+        DataError: run and qrels have no query in common, with `-c` too (trec_eval exits with 7), or a line of the
+            file is malformed.
     """
     names = {str(measure): trec_eval_title(measure) for measure in measures}
-    evaluation, answered = measure_file(path, qrels, measures, as_trec_eval=True)
+    values, answered = values_as_trec_eval(path, qrels, measures)
     behind = sorted(qrels if complete else qrels.keys() & answered)
-    per_query = {
-        query_id: {title: evaluation.per_query[query_id][name] for name, title in names.items()}
-        for query_id in behind
-    }
+    per_query = {query_id: {title: values[query_id][name] for name, title in names.items()} for query_id in behind}
     return TrecEvalFigures(
         means={
-            title: math.fsum(values[title] for values in per_query.values()) / len(behind) for title in names.values()
+            title: math.fsum(of_query[title] for of_query in per_query.values()) / len(behind)
+            for title in names.values()
         },
         per_query=per_query,
     )

@@ -7,13 +7,18 @@ import math
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from r2med_ray.errors import DataError, StageError
 from r2med_ray.evaluation.judged import Found, Judgements, find_judged, judgements
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.ranked import rows_of_run
 from r2med_ray.evaluation.run_columns import ScatteredQueryError, read_pieces, read_rows
+from r2med_ray.evaluation.run_lines import OnlyTrecEvalReadsError
 from r2med_ray.types import Qrels, QueryId, Run
+
+PerQuery: TypeAlias = Mapping[QueryId, Mapping[str, float]]
+"""query_id → measure → value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +63,7 @@ def evaluate(run: Run, qrels: Qrels, measures: Sequence[Measure]) -> Evaluation:
             ranks a document twice.
         StageError: a value of a measure is not finite.
     """
-    judged = judgements(qrels, positives_only=_positives_only(measures))
+    judged = _with_positives(qrels, measures)
     return _evaluation(qrels, judged, find_judged(judged, [rows_of_run(run)]), measures)
 
 
@@ -69,22 +74,50 @@ def evaluate_file(path: Path, qrels: Qrels, measures: Sequence[Measure]) -> Eval
         DataError: see `evaluate`; or a line of the file is malformed.
         StageError: a value of a measure is not finite.
     """
-    return measure_file(path, qrels, measures)[0]
-
-
-def measure_file(
-    path: Path, qrels: Qrels, measures: Sequence[Measure], *, as_trec_eval: bool = False
-) -> tuple[Evaluation, Set[QueryId]]:
-    """Measure a TREC run file, and return the queries that it answers, judged or not. See `evaluate_file`.
-
-    With `as_trec_eval`, comments and fields after the tag are passed over.
-    """
-    judged = judgements(qrels, positives_only=_positives_only(measures))
+    judged = _with_positives(qrels, measures)
     try:
-        found = find_judged(judged, read_pieces(path, as_trec_eval=as_trec_eval))
+        found = _find_in_file(path, judged)
+    except OnlyTrecEvalReadsError as error:
+        way = "comments and fields after the tag are read by `r2med evaluate --as trec_eval`"
+        raise DataError(f"{error}; {way}") from error
+    return _evaluation(qrels, judged, found, measures)
+
+
+def values_as_trec_eval(path: Path, qrels: Qrels, measures: Sequence[Measure]) -> tuple[PerQuery, Set[QueryId]]:
+    """Return the values of every query of the qrels, and the queries that a run file answers, judged or not.
+
+    As in trec_eval, comments and fields after the tag are passed over, and no query needs a positive judgement.
+
+    Raises:
+        DataError: run and qrels have no query in common, or a line of the file is malformed.
+        StageError: a value of a measure is not finite.
+    """
+    judged = _judgements(qrels, measures)
+    found = _find_in_file(path, judged, as_trec_eval=True)
+    return _per_query(qrels, judged, found, measures), found.num_ranked.keys()
+
+
+def _with_positives(qrels: Qrels, measures: Sequence[Measure]) -> Judgements:
+    """Return the judgements, if a mean has something to be over.
+
+    Raises:
+        DataError: no query has a positive judgement.
+    """
+    judged = _judgements(qrels, measures)
+    if not judged.position:
+        raise DataError(f"none of the {len(qrels)} queries of the qrels has a judgement above 0")
+    return judged
+
+
+def _judgements(qrels: Qrels, measures: Sequence[Measure]) -> Judgements:
+    return judgements(qrels, positives_only=_positives_only(measures))
+
+
+def _find_in_file(path: Path, judged: Judgements, *, as_trec_eval: bool = False) -> Found:
+    try:
+        return find_judged(judged, read_pieces(path, as_trec_eval=as_trec_eval))
     except ScatteredQueryError:
-        found = find_judged(judged, [read_rows(path, as_trec_eval=as_trec_eval)])
-    return _evaluation(qrels, judged, found, measures), found.num_ranked.keys()
+        return find_judged(judged, [read_rows(path, as_trec_eval=as_trec_eval)])
 
 
 def _positives_only(measures: Sequence[Measure]) -> bool:
@@ -93,6 +126,21 @@ def _positives_only(measures: Sequence[Measure]) -> bool:
 
 
 def _evaluation(qrels: Qrels, judged: Judgements, found: Found, measures: Sequence[Measure]) -> Evaluation:
+    per_query = _per_query(qrels, judged, found, measures)
+    positives = zip(judged.position, judged.ideal.counts.tolist(), strict=True)
+    return Evaluation(
+        means={
+            name: math.fsum(per_query[query_id][name] for query_id in judged.position) / len(judged.position)
+            for name in map(str, measures)
+        },
+        per_query=per_query,
+        num_positives=dict(positives),
+        num_unanswered=sum(not found.num_ranked.get(query_id) for query_id in judged.position),
+        num_unjudged=len(found.num_ranked.keys() - qrels.keys()),
+    )
+
+
+def _per_query(qrels: Qrels, judged: Judgements, found: Found, measures: Sequence[Measure]) -> PerQuery:
     if qrels.keys().isdisjoint(found.num_ranked):
         example = f"e.g. {min(found.num_ranked)!r}" if found.num_ranked else "none at all"
         raise DataError(
@@ -101,18 +149,10 @@ def _evaluation(qrels: Qrels, judged: Judgements, found: Found, measures: Sequen
         )
     columns = {str(measure): _values(measure, found, judged) for measure in measures}
     nothing = dict.fromkeys(columns, 0.0)
-    positives = zip(judged.position, judged.ideal.counts.tolist(), strict=True)
-    return Evaluation(
-        means={name: math.fsum(values) / len(values) for name, values in columns.items()},
-        per_query=dict.fromkeys(qrels, nothing)
-        | {
-            query_id: {name: values[index] for name, values in columns.items()}
-            for query_id, index in judged.position.items()
-        },
-        num_positives=dict(positives),
-        num_unanswered=sum(not found.num_ranked.get(query_id) for query_id in judged.position),
-        num_unjudged=len(found.num_ranked.keys() - qrels.keys()),
-    )
+    return dict.fromkeys(qrels, nothing) | {
+        query_id: {name: values[index] for name, values in columns.items()}
+        for query_id, index in judged.position.items()
+    }
 
 
 def _values(measure: Measure, found: Found, judged: Judgements) -> list[float]:

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from r2med_ray.errors import DataError
 from r2med_ray.evaluation.arrow import IntVector, codes, int_array, int_vector, text_array
 from r2med_ray.evaluation.ranked import RankedRows, pairs, positions
 from r2med_ray.evaluation.ranks import GradedRanks, Rankings
@@ -53,8 +52,7 @@ def judgements(qrels: Qrels, *, positives_only: bool) -> Judgements:
     """Return the judgements of the queries that have a positive, or only their positive judgements.
 
     Raises:
-        DataError: a grade is no whole number, or no query has a positive judgement, so there is nothing to average
-            over.
+        DataError: a grade is no whole number.
     """
     qrels = _whole_grades(qrels)
     wanted = {
@@ -62,10 +60,8 @@ def judgements(qrels: Qrels, *, positives_only: bool) -> Judgements:
         for query_id, grades in qrels.items()
         if any(grade > 0 for grade in grades.values())
     }
-    if not wanted:
-        raise DataError(f"none of the {len(qrels)} queries of the qrels has a judgement above 0")
     grade_J = np.array([grade for judged in wanted.values() for _, grade in judged], np.int64)
-    query_J = np.repeat(np.arange(len(wanted)), [len(judged) for judged in wanted.values()])
+    query_J = np.repeat(np.arange(len(wanted)), np.array([len(judged) for judged in wanted.values()], np.int64))
     return Judgements(
         position={query_id: index for index, query_id in enumerate(wanted)},
         ideal=_ideal(query_J[grade_J > 0], grade_J[grade_J > 0], len(wanted)),

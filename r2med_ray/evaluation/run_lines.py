@@ -42,7 +42,14 @@ _RIGHT = {
 _GREATEST_RANK = 1 << 24
 """Greater whole numbers are not all different as 32-bit floats."""
 
+BY_RANK = b"by rank"
+"""Marks, in the metadata of a table's schema, that the file has ranks and no scores."""
+
 _SCHEMA = pa.schema({"query_id": pa.string(), "doc_id": pa.string(), "score": pa.float64(), "line": pa.int64()})
+
+
+class OnlyTrecEvalReadsError(DataError):
+    """A line is malformed, but trec_eval would read it: as a comment, or without the fields after the tag."""
 
 
 def read_tables(path: Path, *, as_trec_eval: bool = False) -> Iterator[pa.Table]:
@@ -62,7 +69,7 @@ def read_tables(path: Path, *, as_trec_eval: bool = False) -> Iterator[pa.Table]
             else:
                 line += table.num_rows
             if table.num_rows:
-                yield table
+                yield table.replace_schema_metadata({BY_RANK: b""}) if width == 3 else table
     if not width:
         raise DataError(f"{path}: expected a ranking, got an empty file")
 
@@ -84,7 +91,7 @@ def _width(path: Path, block: bytes, first: int) -> int:
             return width
         if width:
             layouts = " or ".join(f"{count} fields ({' '.join(names)})" for count, names in _FIELDS.items())
-            raise DataError(f"{path}:{number}: expected {layouts}, got {raw!r}{_hint(raw, width)}")
+            raise _error(raw)(f"{path}:{number}: expected {layouts}, got {raw!r:.200}{_carriage_returns(raw)}")
     return 0
 
 
@@ -147,10 +154,9 @@ def _parse_lines(path: Path, block: bytes, first: int, width: int) -> pa.Table:
         fields = raw.split()
         if not fields:
             continue
-        if len(fields) != width or b"\0" in raw:
-            problem = f"expected {width} fields ({' '.join(_FIELDS[width])}) and no NUL, got {raw!r}"
-            problem += _hint(raw, len(fields))
-            raise DataError(f"{path}:{number}: {problem}")
+        if len(fields) != width or b"\0" in raw or _carriage_returns(raw):
+            problem = f"expected {width} fields ({' '.join(_FIELDS[width])}) and no NUL, got {raw!r:.200}"
+            raise _error(raw)(f"{path}:{number}: {problem}{_carriage_returns(raw)}")
         values = dict(zip(_FIELDS[width], fields, strict=True))
         try:
             query_id, doc_id = values["query_id"].decode(), values["doc_id"].decode()
@@ -159,10 +165,9 @@ def _parse_lines(path: Path, block: bytes, first: int, width: int) -> pa.Table:
         named = _ORDERED_BY[width]
         score = _number(values[named]) if width == 6 else -_rank(values[named])
         if not math.isfinite(score):
-            raise DataError(
+            raise _error(raw)(
                 f"{path}:{number}: query {query_id!r}, document {doc_id!r} has {named} "
                 f"{values[named].decode(errors='replace')!r}; {_RIGHT[named]}"
-                f"{_hint(raw, len(fields))}"
             )
         rows.append((query_id, doc_id, score, number))
     return pa.Table.from_pylist([dict(zip(_SCHEMA.names, row, strict=True)) for row in rows], schema=_SCHEMA)
@@ -175,10 +180,17 @@ def _rank(text: bytes) -> float:
     return float(digits) if is_rank else math.nan
 
 
-def _hint(raw: bytes, width: int) -> str:
-    """Return what to do about a line that trec_eval would read."""
-    is_read = raw.lstrip().startswith(b"#") or width > max(_FIELDS)
-    return "; comments and fields after the tag are read by `r2med evaluate --as trec_eval`" if is_read else ""
+def _error(raw: bytes) -> type[DataError]:
+    """Return the kind of error for a bad line: whether it is a comment, or a line with fields after the tag."""
+    fields = raw.split()
+    is_comment = raw.lstrip().startswith(b"#")
+    is_longer = len(fields) > max(_FIELDS) and math.isfinite(_number(fields[4]))
+    return OnlyTrecEvalReadsError if not _carriage_returns(raw) and (is_comment or is_longer) else DataError
+
+
+def _carriage_returns(raw: bytes) -> str:
+    """Return what is wrong with a line that is several lines of an old Macintosh."""
+    return "; only a line feed ends a line, and here are carriage returns" if b"\r" in raw.strip() else ""
 
 
 def _number(text: bytes) -> float:

@@ -7,7 +7,6 @@ The files have no quotes, comments or missing values. Only `\\n` ends a line. A 
 """
 
 import logging
-import re
 import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,13 +16,12 @@ import numpy as np
 from r2med_ray.errors import DataError
 from r2med_ray.evaluation.run_columns import read_rows
 from r2med_ray.ranking import best, require_finite
-from r2med_ray.storage.ids import IdReader, encodable
+from r2med_ray.storage.ids import WORD, IdReader, encodable
 from r2med_ray.storage.packed import open_packed
 from r2med_ray.storage.qrels import read_judgements, whole_grade
 from r2med_ray.types import Qrels, Run
 
 _LOG = logging.getLogger(__name__)
-_WORD = re.compile(r"[^\s\0]+", re.ASCII)
 
 
 def read_run(path: Path) -> Run:
@@ -96,7 +94,7 @@ def _word(kind: str, text: str) -> str:
     Raises:
         DataError: the text is empty, has no UTF-8 form, or holds white space or NUL.
     """
-    if not _WORD.fullmatch(text):
+    if not WORD.fullmatch(text):
         raise DataError(f"{kind} {text!r} can't stand in a TREC file: expected text without white space and NUL")
     return encodable(text, where=kind)
 

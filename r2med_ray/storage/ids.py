@@ -6,7 +6,8 @@ from pathlib import Path
 
 from r2med_ray.errors import DataError
 
-_WORD = re.compile(r"[^\s\0]+", re.ASCII)
+WORD = re.compile(r"[^\s\0]+", re.ASCII)
+"""What can be one field of a line of TREC's files."""
 
 
 class Tally:
@@ -47,7 +48,7 @@ class IdReader:
         if isinstance(value, int) and not isinstance(value, bool):
             self._integers.add(str(value))
             return str(value)
-        if not isinstance(value, str) or not _WORD.fullmatch(value) or value.isspace():
+        if not isinstance(value, str) or not WORD.fullmatch(value) or value.isspace():
             raise DataError(
                 f"{where}: {value!r:.80} is no id; expected a text that is not blank and holds no white space and no "
                 "NUL, which would break a run file: write e.g. `_` instead, in corpus, queries and qrels alike"

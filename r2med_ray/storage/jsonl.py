@@ -7,12 +7,13 @@ characters.
 
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from r2med_ray.errors import DataError
-from r2med_ray.storage.packed import open_packed
+from r2med_ray.storage.packed import open_packed, unpacked_name
 
 _OBJECT = re.compile(r"""\s*\{\s*(?:["'}]|$)""")
 """The beginning of an object, or of an object in wrong quotes; an id may begin with a brace too."""
@@ -65,7 +66,14 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 def holds_json(path: Path) -> bool:
     """Return whether a file holds JSON Lines: by its name, or else by its first line, as R2MED's `qrels.txt` may."""
     _, first = next(read_lines(path), (0, ""))
-    return path.name.removesuffix(".gz").endswith(".jsonl") or _OBJECT.match(first) is not None
+    return unpacked_name(path).endswith(".jsonl") or _OBJECT.match(first) is not None
+
+
+def why_no_json(error: ValueError | RecursionError, otherwise: str) -> str:
+    """Say why a text can't be decoded. Apart from bad JSON, Python refuses whole numbers of very many digits."""
+    if isinstance(error, ValueError) and not isinstance(error, json.JSONDecodeError):
+        return f"a number has more than {sys.get_int_max_str_digits()} digits, which is too long"
+    return f"{otherwise}: {error}"
 
 
 def read_jsonl(path: Path) -> Iterator[Record]:
@@ -78,7 +86,7 @@ def read_jsonl(path: Path) -> Iterator[Record]:
         try:
             values = _DECODER.decode(line)
         except (ValueError, RecursionError) as error:
-            raise DataError(f"{path}:{number}: not a JSON object: {error}") from error
+            raise DataError(f"{path}:{number}: {why_no_json(error, 'not a JSON object')}") from error
         if not isinstance(values, dict):
             raise DataError(f"{path}:{number}: expected a JSON object, got {type(values).__name__}")
         yield Record(path, number, values)

@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from r2med_ray.types import Expansion, Query, implied_use
@@ -15,6 +16,12 @@ Json: TypeAlias = Any
 def canonical_json(value: Json) -> str:
     """Return the one text of a JSON value: with sorted keys, without spaces and without NaN."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes as 64 hex digits."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def fingerprint(parts: Json) -> str:

@@ -10,12 +10,13 @@ and all lines have the same number. The first line may be a header. A record may
 is 1 if the record has no score. Any of these files but Parquet may be a `.gz`.
 """
 
-import math
+import contextlib
 import re
 from collections.abc import Iterable, Iterator
+from decimal import Decimal, InvalidOperation
 from numbers import Real
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from r2med_ray.errors import DataError
 from r2med_ray.storage.ids import IdReader, Tally
@@ -107,17 +108,15 @@ def whole_grade(value: object, where: str) -> int:
     Raises:
         DataError: the value is something else; begins with `where`.
     """
-    is_text = isinstance(value, str) and _GRADE.fullmatch(value)
-    if is_text or (isinstance(value, Real) and not isinstance(value, bool)):
-        try:
-            number = float(value)  # type: ignore[arg-type]  # a number or the text of one
-        except OverflowError:
-            number = math.inf
-        if number.is_integer() and abs(number) <= GREATEST_GRADE:
-            return int(number)
+    number: Any = value if isinstance(value, Real) and not isinstance(value, bool) else None
+    if isinstance(value, str) and _GRADE.fullmatch(value):
+        with contextlib.suppress(InvalidOperation):  # an exponent of very many digits
+            number = Decimal(value)  # exact; a float would round
+    if number is not None and -GREATEST_GRADE <= number <= GREATEST_GRADE and number == int(number):
+        return int(number)
     # Python refuses to write very long integers as decimal digits.
     shown = hex(value) if isinstance(value, int) and value.bit_length() > 64 else repr(value)
-    raise DataError(f"{where}: grade {shown:.80} is no whole number up to {GREATEST_GRADE}")
+    raise DataError(f"{where}: grade {shown:.80} is no whole number from {-GREATEST_GRADE} to {GREATEST_GRADE}")
 
 
 def _judgements(

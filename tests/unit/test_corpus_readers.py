@@ -101,6 +101,43 @@ def test_da11_topics_are_read_with_and_without_a_header(tmp_path, header):
     assert queries(path, "trec") == {"007": "a\tb", "7": "c"}
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        "topic_id\ttopic_text",
+        "topicid\ttopictitle",
+        "query\tquery_text",
+        "topic_id\tquestion_text",
+        "#topic\tquery",
+        "# Topic ID\tTopic Title",
+        "Query-Number\tquestion text\tsource",
+        "queryid\tcontents",
+        "num\tsummary",
+    ],
+)
+def test_a_first_line_of_header_words_is_no_query(tmp_path, header):
+    path = write(tmp_path / "topics.tsv", f"{header}\n7\tfever\n")
+
+    assert queries(path, "trec") == {"7": "fever"}
+
+
+@pytest.mark.parametrize(
+    ("query_id", "text"),
+    [
+        ("topic", "fever and rash"),
+        ("query", "the text of a question"),
+        ("topic_7", "query text"),
+        ("#7", "query"),
+        ("number", "numbness"),
+        ("topic", "contentsx"),
+    ],
+)
+def test_a_first_line_with_any_other_word_is_a_query(tmp_path, query_id, text):
+    path = write(tmp_path / "topics.tsv", f"{query_id}\t{text}\n8\tcough\n")
+
+    assert queries(path, "trec") == {query_id: text, "8": "cough"}
+
+
 @pytest.mark.parametrize("header", ["", "query-id\tcorpus-id\tscore\n"])
 def test_da11_qrels_of_beir_are_read_with_and_without_a_header(tmp_path, header):
     path = write(tmp_path / "test.tsv", f'{header}1\t"d1\t1\n2\tNA\t2\nnan\td"\t0\n')

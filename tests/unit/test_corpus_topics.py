@@ -198,6 +198,10 @@ def test_the_file_of_biogen_is_found_under_its_own_name(tmp_path):
         ),
         ("<topics></topics>", r": holds no queries; expected .*<top> blocks.*Clinical Trials 2023: <field>.*BioGen"),
         ('{"topics": {}}', r': the JSON has no list of topics; expected \{"topics": \[\.\.\.\]\}'),
+        (
+            f'{{"topics": [{{"n": {"9" * 5000}}}]}}',
+            r": a number has more than 4300 digits, which is too long; expected <top> blocks",
+        ),
         ('{\n"topics": [', r": is no JSON: .*; expected <top> blocks"),
         ('{"topics": [\n{"id": 1, "question": "a"},\n7]}', r":3: expected a topic as a JSON object, got int"),
         ('{"topics": [\n{"id": 1, "title": "a"}]}', r":2: no field contents or text or question; it has id, title"),

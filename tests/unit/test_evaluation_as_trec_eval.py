@@ -12,7 +12,7 @@ from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.evaluation.as_trec_eval import evaluate_as_trec_eval, trec_eval_title
 from r2med_ray.evaluation.evaluate import evaluate_file
 from r2med_ray.evaluation.measures import Measure, parse_measures
-from r2med_ray.evaluation.trec import read_qrels
+from r2med_ray.evaluation.trec import read_qrels, read_run
 
 # q1 is answered perfectly, q2 is answered and has no positive, q3 is not answered, q4 is answered and not judged.
 RUN = """# BM25 of our own, k1 = 0.9
@@ -109,6 +109,33 @@ def test_what_only_trec_eval_reads_is_refused_with_the_way_to_read_it(tmp_path, 
         evaluate_file(path, {"q1": {"d1": 1}}, [Measure("RR")])
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        "# ours\rq1 Q0 d1 1 2.0 ours\r",  # lines that end with carriage returns
+        "q1 Q0 d1 1 2.0 ours\rq1 Q0 d2 2 1.0 ours\r",
+        "d1 d2 d3 d4 d5 d6 d7\n",  # the fifth field is no score
+    ],
+)
+def test_what_trec_eval_would_misread_is_refused_without_that_way(tmp_path, content):
+    path = tmp_path / "run"
+    path.write_bytes(content.encode())
+
+    with pytest.raises(DataError, match=r"run:1: expected ") as caught:
+        evaluate_file(path, {"q1": {"d1": 1}}, [Measure("RR")])
+
+    assert "--as trec_eval" not in str(caught.value)
+
+
+def test_whoever_reads_a_run_for_something_else_is_not_sent_to_evaluate(tmp_path):
+    (tmp_path / "run").write_text("# ours\nq1 Q0 d1 1 2.0 ours\n", encoding="utf-8")
+
+    with pytest.raises(DataError, match=r"run:1: expected ") as caught:
+        read_run(tmp_path / "run")
+
+    assert "--as trec_eval" not in str(caught.value)
+
+
 def test_c_belongs_to_trec_eval(files):
     result = evaluate(files, "-c")
 
@@ -179,6 +206,41 @@ def test_every_measure_has_the_value_and_the_mean_of_trec_eval(random_files, com
         )
         # meas_avg.c: the sum over the evaluated queries, divided by their number, or with -c by that of the qrels
         assert figures.means[title] == pytest.approx(sum(values.values()) / len(figures.per_query), abs=1e-9)
+
+
+@pytest.mark.parametrize("complete", [False, True], ids=["shared queries", "-c"])
+def test_qrels_without_any_positive_give_zeros_as_in_trec_eval(tmp_path, complete):
+    run = {"q1": {"d1": 2.0, "d2": 1.0}, "q4": {"d1": 1.0}}
+    qrels = {"q1": {"d1": 0, "d3": 0}, "q2": {"d1": 0}}
+    path = tmp_path / "run"
+    path.write_text("q1 Q0 d1 1 2.0 t\nq1 Q0 d2 2 1.0 t\nq4 Q0 d1 1 1.0 t\n", encoding="utf-8")
+    measures = parse_measures(ALL)
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, {measure.trec_eval_name for measure in measures}).evaluate(run)
+    figures = evaluate_as_trec_eval(path, qrels, measures, complete=complete)
+
+    zeros = dict.fromkeys(map(trec_eval_title, measures), 0.0)
+    assert {query_id: {title: values[title] for title in zeros} for query_id, values in theirs.items()} == {
+        "q1": zeros
+    }
+    assert figures.means == zeros
+    assert figures.per_query == ({"q1": zeros, "q2": zeros} if complete else {"q1": zeros})
+
+
+def test_our_own_mean_over_no_query_is_refused(tmp_path):
+    (tmp_path / "run").write_text("q1 Q0 d1 1 2.0 t\n", encoding="utf-8")
+
+    with pytest.raises(DataError, match="none of the 1 queries of the qrels has a judgement above 0"):
+        evaluate_file(tmp_path / "run", {"q1": {"d1": 0}}, [Measure("RR")])
+
+
+@pytest.mark.parametrize("complete", [False, True], ids=["shared queries", "-c"])
+@pytest.mark.parametrize("grade", [0, 1])
+def test_a_run_without_a_query_of_the_qrels_is_refused_as_in_trec_eval(tmp_path, complete, grade):
+    (tmp_path / "run").write_text("q4 Q0 d1 1 2.0 t\n", encoding="utf-8")
+
+    # trec_eval.c: "No queries with both results and relevance info", exit code 7, before `-c` is looked at
+    with pytest.raises(DataError, match=r"no query in common: the run answers 1 queries, e\.g\. 'q4'"):
+        evaluate_as_trec_eval(tmp_path / "run", {"q1": {"d1": grade}}, [Measure("RR")], complete=complete)
 
 
 def test_a_query_without_a_positive_lowers_the_mean_of_trec_eval_by_its_share(random_files):

@@ -54,6 +54,50 @@ def test_a_query_that_comes_again_inside_one_block_is_read_once(tmp_path):
     }
 
 
+ODD = (
+    "queries have a rank twice or no rank 1: of three fields the last is read as a rank, and 1 is the best; if they "
+    "are scores, write six fields"
+)
+both_ways = pytest.mark.parametrize(
+    "read", [read_rows, lambda path: list(read_pieces(path))], ids=["whole", "pieces"]
+)
+
+
+@both_ways
+@pytest.mark.parametrize("blank", ["\t", "  "])  # read in columns, and line by line
+def test_ranks_that_may_be_scores_are_counted_aloud(tmp_path, caplog, read, blank):
+    # q1 has no rank 1, q2 has rank 1 twice, q3 has rank 7 twice after rank 1; q4 has ranks, in any order, with a gap.
+    ranks = {"q1": [97, 12], "q2": [1, 1], "q3": [7, 1, 7], "q4": [3, 1, 5]}
+    lines = [blank.join((q, f"d{n}", str(rank))) for q, of_q in ranks.items() for n, rank in enumerate(of_q)]
+    path = tmp_path / "run.tsv"
+    path.write_text("\n".join([*lines, ""]))
+
+    read(path)
+
+    assert [record.message for record in caplog.records] == [f"{path}: 3 {ODD}, e.g. 'q1', 'q2', 'q3'"]
+
+
+@both_ways
+@pytest.mark.parametrize(
+    "content", ["q d 2\nq e 1\np d 1\n", "q Q0 d 1 7 t\nq Q0 e 1 7 t\n"], ids=["ranks", "scores"]
+)
+def test_ranks_from_one_on_and_scores_of_any_kind_need_no_warning(tmp_path, caplog, read, content):
+    (tmp_path / "run").write_text(content)
+
+    read(tmp_path / "run")
+
+    assert caplog.records == []
+
+
+def test_a_rank_only_run_of_many_blocks_is_warned_of_once(tmp_path, caplog):
+    path = tmp_path / "run"
+    path.write_text("".join(f"q{i // 100}\tdocument-{i}\t{i % 100 + 2}\n" for i in range(200_000)))
+
+    # more than two blocks; the ranks of each of the 2000 queries are 2 to 101
+    assert len(list(read_pieces(path))) > 2
+    assert [record.message for record in caplog.records] == [f"{path}: 2000 {ODD}, e.g. 'q0', 'q1', 'q2'"]
+
+
 @pytest.mark.parametrize("read", [read_rows, lambda path: list(read_pieces(path))], ids=["whole", "pieces"])
 def test_a_document_that_is_ranked_twice_is_named_with_its_line(tmp_path, read):
     path = tmp_path / "run.trec"

@@ -145,6 +145,26 @@ def test_a_malformed_line_is_named_with_its_value(run_file, line, message):
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"q Q0 d 1 2 t\rq Q0 e 2 1 t\r",
+        b"# ours\rq Q0 d 1 2 t\rq Q0 e 2 1 t\r",
+        b"q 11 1\rq 12 2\r",  # between blanks there are six fields
+        b"q Q0 d 1 2 t\r" * 1000,
+    ],
+)
+def test_carriage_returns_alone_are_named_as_what_is_wrong(run_file, content):
+    path = run_file(content)
+
+    with pytest.raises(DataError) as caught:
+        rows(path)
+
+    assert str(caught.value).startswith(f"{path}:1: expected ")
+    assert str(caught.value).endswith("; only a line feed ends a line, and here are carriage returns")
+    assert len(str(caught.value)) < 600
+
+
 def test_an_id_that_is_no_utf8_is_named(run_file):
     path = run_file(b"q Q0 x 1 1.0 t\nq Q0 \xff 1 1.0 t\n")
 

@@ -48,6 +48,11 @@ def test_da07_a_record_of_three_megabytes_is_one_record(tmp_path):
         pytest.param(b'{"id": "1"}\n[1]\n', r"a\.jsonl:2: expected a JSON object, got list", id="no-object"),
         pytest.param(b'{"id": "1"}\n{"id": "\xff"}\n', r"a\.jsonl:2: not UTF-8", id="no-utf8"),
         pytest.param('{"id": "1"}'.encode("utf-16"), r"a\.jsonl:1: not UTF-8", id="utf16"),
+        pytest.param(
+            b'{"n": ' + b"9" * 5000 + b"}",
+            r"a\.jsonl:1: a number has more than 4300 digits, which is too long$",  # Python's limit
+            id="too-many-digits",
+        ),
         pytest.param(b"[" * 100_000, r"a\.jsonl:1: not a JSON object", id="too-deep"),
     ],
 )
@@ -80,10 +85,10 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
         list(read_jsonl(tmp_path / "a.jsonl"))
 
 
-@pytest.mark.parametrize("name", ["qrels.jsonl", "qrels.jsonl.gz", "qrels.txt"])
+@pytest.mark.parametrize("name", ["qrels.jsonl", "qrels.jsonl.gz", "qrels.jsonl.GZ", "qrels.txt"])
 def test_r14_json_lines_are_known_by_the_name_or_by_the_first_line(tmp_path, name):
     content = b' {"id": "1"}\n'
-    path = write(tmp_path / name, gzip.compress(content) if name.endswith(".gz") else content)
+    path = write(tmp_path / name, gzip.compress(content) if name.lower().endswith(".gz") else content)
 
     assert holds_json(path)
     assert not holds_json(write(tmp_path / "other.txt", b"q 0 d 1\n"))

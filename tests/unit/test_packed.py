@@ -64,6 +64,45 @@ def test_a_whole_file_is_read(tmp_path: Path, reader: str) -> None:
     assert read(tmp_path / "file.gz")
 
 
+@pytest.mark.parametrize("reader", READERS)
+def test_a_packed_file_may_say_so_in_capital_letters(tmp_path: Path, reader: str) -> None:
+    read, line = READERS[reader]
+    (tmp_path / "file.GZ").write_bytes(packed(line))
+
+    assert read(tmp_path / "file.GZ")
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_packed_file_with_the_name_of_a_text_is_refused_with_its_packing(tmp_path: Path, reader: str) -> None:
+    read, line = READERS[reader]
+    path = tmp_path / "run.txt"
+    path.write_bytes(packed(line))
+
+    with pytest.raises(DataError) as caught:
+        read(path)
+
+    assert str(caught.value) == f"{path}:1: packed by gzip; unpack it, or let its name end in `.gz`"
+
+
+@pytest.mark.parametrize("encoding", ["UTF-16-LE", "UTF-16-BE", "UTF-32-LE", "UTF-32-BE"])
+@pytest.mark.parametrize("name", ["run.txt", "run.txt.gz"])
+@pytest.mark.parametrize("reader", READERS)
+def test_a_file_of_another_encoding_is_refused_with_its_encoding(
+    tmp_path: Path, reader: str, name: str, encoding: str
+) -> None:
+    read, line = READERS[reader]
+    path = tmp_path / name
+    content = ("\ufeff" + line(1)).encode(encoding)
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+
+    with pytest.raises(DataError) as caught:
+        read(path)
+
+    assert str(caught.value) == (
+        f"{path}:1: not UTF-8 but {encoding[:6]}, by its byte order mark; convert it to UTF-8"
+    )
+
+
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("reader", READERS)
 def test_a_damaged_file_is_refused_with_its_name_and_the_cause(tmp_path: Path, reader: str, damage: str) -> None:

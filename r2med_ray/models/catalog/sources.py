@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from r2med_ray.errors import ConfigError, NotAtHand
+from r2med_ray.storage.keys import sha256_of
 
 PACKAGE = "package:"
 HUB_TIMEOUT_S = 10.0
@@ -130,15 +131,14 @@ def weights_digest(folder: Path) -> str:
     digest = hashlib.sha256()
     for path in files:
         status = path.stat()
-        content = _file_digest(path, status.st_size, status.st_mtime_ns)
+        content = _digest_while_unchanged(path, status.st_size, status.st_mtime_ns)
         digest.update(f"{path.relative_to(folder).as_posix()}\0{content}\n".encode())
     return digest.hexdigest()
 
 
 @cache
-def _file_digest(path: Path, num_bytes: int, modified_ns: int) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+def _digest_while_unchanged(path: Path, num_bytes: int, modified_ns: int) -> str:
+    return sha256_of(path)
 
 
 def _package_folder(model: str) -> Path:

@@ -5,11 +5,11 @@ tiktoken:NAME    an encoding of OpenAI's `tiktoken`
 org/name         the `tokenizer.json` of a model of the Hub, at a commit: from the local cache, or from the Hub
 """
 
-import hashlib
 from pathlib import Path
 
 from r2med_ray.errors import NotAtHand
 from r2med_ray.models.catalog.sources import is_folder
+from r2med_ray.storage.keys import sha256_of
 
 TIKTOKEN = "tiktoken:"
 TOKENIZER_FILE = "tokenizer.json"
@@ -24,7 +24,7 @@ def tokenizer_identity(name: str, revision: str | None) -> dict[str, str]:
     if name.startswith(TIKTOKEN):
         return {"tokenizer": name}
     if is_folder(name):
-        return {"tokenizer": hashlib.sha256(local_tokenizer(name).read_bytes()).hexdigest()}
+        return {"tokenizer": sha256_of(local_tokenizer(name))}
     return {"tokenizer": name, "revision": pinned_tokenizer(name, revision)}
 
 
