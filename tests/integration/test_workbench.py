@@ -100,5 +100,5 @@ def test_what_the_workbench_cannot_do_is_said(tmp_path: Path) -> None:
             bench.score("maxsim-minlm", task, bench.find(task, "bm25"))
         with pytest.raises(ConfigError, match="reranker 'listwise-qwen-7b' scores no pairs"):
             bench.score("listwise-qwen-7b", task, bench.find(task, "bm25"))
-        with pytest.raises(NotAtHand, match="'qwen-7b' is to be served, which a cluster does"):
+        with pytest.raises(NotAtHand, match="'qwen-7b' has to be served on a cluster"):
             bench.ask("qwen-7b", ["why?"])
