@@ -122,8 +122,8 @@ def _search(
     task: Task, system: ResolvedSystem, queries: Sequence[Query]
 ) -> Steps[tuple[list[Run], tuple[Approximation, ...]]]:
     """Return one run per first stage, and what approximate searches missed."""
-    config, k = system.config, system.depth
-    searches = searches_of(queries, config.rewriter.combine if config.rewriter else "mean")
+    k = system.depth
+    searches = searches_of(queries, system.combine)
     finds = [
         Find(task=task, first_stage=first_stage, queries=search.queries, k=k)
         for first_stage in system.first_stages

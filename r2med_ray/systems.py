@@ -27,7 +27,7 @@ from r2med_ray.settings.config import BenchmarkConfig, RerankerConfig, RewriterC
 from r2med_ray.settings.registry import Registry
 from r2med_ray.settings.retriever import RetrieverConfig
 from r2med_ray.storage.keys import Json
-from r2med_ray.types import Compat, OnBadDocument
+from r2med_ray.types import Combine, Compat, OnBadDocument
 
 _PARTS: Mapping[str, set[Part]] = {"terms": {"bm25"}, "vectors": {"dense"}}
 """What a first stage's artefacts hold → its part in the table of differences; other kinds were never published."""
@@ -81,6 +81,11 @@ class ResolvedSystem:
     def searched_with(self) -> tuple[FirstStage, ...]:
         """Every first stage that searches for it: its own, and its rewriter's tool."""
         return (*self.first_stages, self.tool) if self.tool else self.first_stages
+
+    @property
+    def combine(self) -> Combine:
+        """How the searches with several texts of a query become one; without a rewriter there is only one search."""
+        return self.config.rewriter.combine if self.config.rewriter else "mean"
 
     @property
     def rows(self) -> tuple[object, ...]:

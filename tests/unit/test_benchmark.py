@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from r2med_ray.benchmark import _keeps_scores, run_benchmark
+from r2med_ray.benchmark import run_benchmark
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.errors import DataError
 from r2med_ray.pipeline import Ranked
+from r2med_ray.recording import keeps_scores
 from r2med_ray.reporting.notes import reading_notes, warnings
 from r2med_ray.reporting.record import BenchmarkRecord
 from r2med_ray.reporting.summary import summarise
@@ -99,7 +100,7 @@ def test_copies_that_were_cut_off_are_counted_only_where_one_retriever_scored_th
     resolved = resolve(parse_config({"name": "x", "tasks": ["Demo-Posts"], "systems": [{"name": "s", **system}]}))
     found = Ranked(run=Run(tag="s", rankings={}), rewriting=Rewriting(queries=()), repairs=Repairs())
 
-    assert _keeps_scores(resolved.systems[0], found) is with_cut_off
+    assert keeps_scores(resolved.systems[0], found) is with_cut_off
 
 
 def test_a_fused_ranking_has_no_range_for_copies_that_were_cut_off(tmp_path: Path) -> None:

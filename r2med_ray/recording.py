@@ -1,0 +1,147 @@
+"""What a report is told of the tasks, the systems and the results of a job."""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+
+from r2med_ray.corpus.catalog import TaskRow
+from r2med_ray.cuts import together
+from r2med_ray.evaluation.text_ties import tie_ranges
+from r2med_ray.pipeline import Ranked, measure
+from r2med_ray.reporting.record import ResultRecord, StageRecord, SystemRecord, TaskRecord
+from r2med_ray.retrieval.search import most_found
+from r2med_ray.retrieval.searches import searches_of
+from r2med_ray.settings.config import TaskConfig
+from r2med_ray.storage.keys import Json
+from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem
+from r2med_ray.types import DocId, Run, Task
+from r2med_ray.workbench.parts import Ended
+from r2med_ray.workbench.worklog import Entry
+
+logger = logging.getLogger(__name__)
+
+
+def result_record(
+    benchmark: ResolvedBenchmark,
+    task: Task,
+    system: ResolvedSystem,
+    ended: Ended[Ranked],
+    left_out: Mapping[str, Mapping[DocId, str]],
+) -> ResultRecord:
+    """Measure what a system ranked on a task.
+
+    Args:
+        benchmark: has the measures.
+        task: was searched.
+        system: searched.
+        ended: what it ranked, and what that was made from.
+        left_out: retriever → document that its index lacks → the reason.
+    """
+    ranked, began = ended.result, time.monotonic()
+    evaluation = measure(ranked.run, task, benchmark.measures)
+    drops = any(first_stage.drop_identical_ids for first_stage in system.first_stages)
+    identical = sorted(task.identical_ids) if drops else []
+    excluded = {query.query_id: query.excluded | {query.query_id}.intersection(identical) for query in task.queries}
+    main = benchmark.config.main_measure
+    logger.info("%s on %s: %s %.4f", ranked.run.tag, task.name, main, evaluation.means[main])
+    return ResultRecord(
+        system=ranked.run.tag,
+        task=task.name,
+        evaluation=evaluation,
+        run=ranked.run,
+        artifact_names={"corpus": task.corpus.key, **_numbered(ended.artifacts)},
+        flagged=ranked.rewriting.flagged,
+        unchanged=ranked.rewriting.unchanged,
+        left_out=left_out,
+        repairs=ranked.repairs,
+        found_nothing=ranked.found_nothing,
+        identical_ids=tuple(identical),
+        identical_positives=tuple(name for name in identical if task.qrels.get(name, {}).get(name, 0) > 0),
+        text_ties=tie_ranges(
+            ranked.run,
+            task.qrels,
+            task.same_texts,
+            benchmark.measures,
+            evaluation,
+            depth=system.depth if keeps_scores(system, ranked) else None,
+            excluded=excluded,
+        ),
+        approximations=ranked.approximations,
+        num_short=_short(ranked.run, task, system, left_out),
+        seconds={**ended.seconds, "evaluate": time.monotonic() - began},
+        cuts=(*together(ended.cuts), *ranked.cuts),
+    )
+
+
+def keeps_scores(system: ResolvedSystem, ranked: Ranked) -> bool:
+    """Return whether a ranking is that of one search of one retriever, which scores equal texts equally."""
+    searches = searches_of(ranked.rewriting.queries, system.combine)
+    is_given = system.first_stages[0].work == "nothing"  # a list that others made
+    return not system.config.fusion and not system.config.reranker and len(searches) == 1 and not is_given
+
+
+def _short(run: Run, task: Task, system: ResolvedSystem, left_out: Mapping[str, Mapping[DocId, str]]) -> int:
+    """Return how many answered queries have fewer documents than were asked for, and than an index has for them."""
+    drops = all(first_stage.drop_identical_ids for first_stage in system.first_stages)
+    lacking = frozenset.intersection(*(frozenset(left_out.get(each.label, ())) for each in system.first_stages))
+    return sum(
+        0
+        < len(run.rankings.get(query.query_id, ()))
+        < min(system.depth, most_found(task, query, drop_identical_ids=drops, left_out=lacking))
+        for query in task.queries
+    )
+
+
+def _numbered(names: Sequence[str]) -> Mapping[str, str]:
+    """Return `run 1` → name and so on: what a result was made from, in the order of its demands."""
+    by_kind: dict[str, list[str]] = {}
+    for name in names:
+        by_kind.setdefault(name.partition("/")[0], []).append(name)
+    return {
+        f"{kind} {number}": name for kind, of_kind in by_kind.items() for number, name in enumerate(of_kind, start=1)
+    }
+
+
+def stage_record(entry: Entry) -> StageRecord:
+    """Return what a report is told of one piece of work."""
+    report = entry.report
+    return StageRecord(
+        stage=entry.stage,
+        unit=entry.unit,
+        documents=report.documents,
+        seconds=report.seconds,
+        reused=report.documents == 0,
+        cost=report.cost,
+    )
+
+
+def task_record(entry: TaskRow | TaskConfig, task: Task | None) -> TaskRecord:
+    """Return what a report is told of a task; `task` is None if it could not be loaded."""
+    if task is None:
+        return TaskRecord(
+            name=entry.name,
+            suite=entry.suite if isinstance(entry, TaskRow) else entry.name,
+            revision=entry.revision if isinstance(entry, TaskRow) else "",
+            qrels={},
+        )
+    return TaskRecord(
+        name=task.name,
+        suite=task.suite,
+        revision=task.revision,
+        qrels=task.qrels,
+        counts=task.counts,
+        warnings=task.warnings,
+    )
+
+
+def system_record(resolved: ResolvedSystem, example: Mapping[str, Json]) -> SystemRecord:
+    """Return what a report is told of a system; `example` says what its models are given, and is empty if unknown."""
+    return SystemRecord(
+        name=resolved.name,
+        description=resolved.describe(),
+        settings={first_stage.label: first_stage.settings() for first_stage in resolved.first_stages},
+        compat=resolved.rules.compat,
+        differences=tuple(row.id for row in resolved.differences),
+        published_key=resolved.published_key,
+        example=example,
+    )
