@@ -121,12 +121,10 @@ def _upload(folder: Path, place: Place, name: str) -> None:
     at_once(send, [path for path in sorted(folder.rglob("*")) if path.is_file() and path != folder / MANIFEST])
     # What is copied to the manifest's place is the file that said that the report was on its way.
     place.write(coming, (folder / MANIFEST).read_bytes())
-    with place.reaching("can't be written to"):
-        if place.has_objects:
-            place.filesystem.copy_file(coming, manifest)
+    place.give_name(coming, manifest)
+    if place.has_objects:
+        with place.reaching("can't be written to"):
             place.filesystem.delete_file(coming)
-        else:
-            place.filesystem.move(coming, manifest)
 
 
 def _place(uri: str) -> Place:

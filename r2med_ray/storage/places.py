@@ -60,7 +60,7 @@ class Place:
 
     def said(self, error: Exception) -> str:
         """Return what an error says, in one line and without credentials."""
-        return scrubbed(str(error), self.uri)
+        return line_without_credentials(str(error), self.uri)
 
     @contextmanager
     def reaching(self, doing: str) -> Iterator[None]:
@@ -131,6 +131,10 @@ class Place:
         """
         first = f"{beside}/{uuid.uuid4().hex}.partial"
         self.write(first, content)
+        self.give_name(first, path)
+
+    def give_name(self, first: str, path: str) -> None:
+        """Give a whole file its name at once. On an object store it keeps its first name, too."""
         with self.reaching("can't be written to"):
             if self.has_objects:
                 self.filesystem.copy_file(first, path)
@@ -155,9 +159,11 @@ def open_place(uri: str, *, what: str = "store") -> Place:
     try:
         filesystem, root = fs.FileSystem.from_uri(_with_defaults(uri))
     except pa.ArrowInvalid as error:
-        raise ArtifactError(f"{shown} is no local path or file system URI: {scrubbed(str(error), uri)}") from None
+        raise ArtifactError(
+            f"{shown} is no local path or file system URI: {line_without_credentials(str(error), uri)}"
+        ) from None
     except OSError as error:
-        raise StoreError(f"{shown} can't be opened: {scrubbed(str(error), uri)}") from None
+        raise StoreError(f"{shown} can't be opened: {line_without_credentials(str(error), uri)}") from None
     return Place(uri, filesystem, root.rstrip("/"), filesystem.type_name in OBJECT_STORES, what)
 
 
@@ -177,7 +183,7 @@ def without_credentials(uri: str) -> str:
     return f"{scheme}://{place}" + (f"?{'&'.join(kept)}" if kept else "")
 
 
-def scrubbed(text: str, uri: str) -> str:
+def line_without_credentials(text: str, uri: str) -> str:
     """Return a text in one line, in which the credentials of a URI are stars."""
     query = uri.partition("?")[2].split("&")
     secrets = [part.partition("=")[2] for part in query if _SECRET.search(part.partition("=")[0])]

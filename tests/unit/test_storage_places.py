@@ -15,7 +15,7 @@ from r2med_ray.storage import places
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.garbage import collect_garbage
 from r2med_ray.storage.keys import ArtifactKey
-from r2med_ray.storage.places import open_place, scrubbed, without_credentials
+from r2med_ray.storage.places import line_without_credentials, open_place, without_credentials
 from tests.object_store import KEY_ID, SECRET, Failing, Requests, s3_server, s3_uri
 
 KEY = ArtifactKey("vectors", {"model": "m"})
@@ -67,7 +67,7 @@ def test_a_secret_is_scrubbed_as_it_is_written_and_as_it_is_meant() -> None:
     # %2F is a slash.
     uri = "s3://AKID:ab%2Fcdef@bucket"
 
-    assert scrubbed(f"{uri}: ab%2Fcdef,\n ab/cdef, AKID", uri) == "s3://bucket: ***, ***, ***"
+    assert line_without_credentials(f"{uri}: ab%2Fcdef,\n ab/cdef, AKID", uri) == "s3://bucket: ***, ***, ***"
 
 
 def test_what_was_stored_in_s3_is_read_by_another_process_too(uri: str) -> None:
