@@ -4,8 +4,8 @@ import re
 
 from ray.exceptions import OutOfMemoryError, RayError, RayTaskError
 
+from r2med_ray.blame import in_words
 from r2med_ray.errors import R2MedError, StageError
-from r2med_ray.first_stages.blame import in_words
 
 ADVICE = re.compile(
     r"RAY_\w|DataContext|\bray (start|stop|logs)\b|environment variable|https?://|refer to the documentation|"

@@ -6,11 +6,11 @@ from typing import Any, Generic, TypeVar
 
 import ray
 
+from r2med_ray.blame import note_first_failure
 from r2med_ray.distributed.failures import stage_error
 from r2med_ray.distributed.shard_actors import ShardActor, deal
 from r2med_ray.errors import named
 from r2med_ray.first_stage import ShardedFirstStage, Ties
-from r2med_ray.first_stages.making import note_first_failure
 from r2med_ray.protocols import Index
 from r2med_ray.retrieval.search import merge_shards, shard_depth
 from r2med_ray.settings.pools import Pool

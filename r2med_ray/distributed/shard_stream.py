@@ -17,10 +17,11 @@ import ray
 from ray.data import ActorPoolStrategy, DataContext, TaskPoolStrategy
 from ray.data.exceptions import ExecutionTimeoutError
 
+from r2med_ray.blame import note_first_failure
 from r2med_ray.distributed.failures import is_of_this_package, stage_error
 from r2med_ray.distributed.stopping import until_stopped
 from r2med_ray.errors import StageError
-from r2med_ray.first_stages.making import failing_as, is_final, note_first_failure
+from r2med_ray.first_stages.making import failing_as, is_final
 from r2med_ray.first_stages.preparation import ShardWork
 from r2med_ray.settings.pools import Pool
 from r2med_ray.storage.artifacts import ArtifactStore

@@ -4,30 +4,29 @@ Workers of a cluster and a single process call the same functions, so they store
 tried again once, by another worker. If it fails again, what is to blame for it is looked for.
 """
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from r2med_ray.blame import Fails, blame, cause_of, failing, in_words, note_first_failure, said_of, with_names
 from r2med_ray.corpus.loading import ShardRows
 from r2med_ray.cuts import to_json
 from r2med_ray.errors import CapacityError, ConfigError, DataError, NotAtHand, StageError
 from r2med_ray.first_stage import Computing, Maker, ShardedFirstStage
 from r2med_ray.first_stages.bad_documents import attributes_of, key_without_bad, most_left_out
-from r2med_ray.first_stages.blame import NOT_OF_ONE_ITEM, Fails, blame, failing, in_words, said_of, with_names
 from r2med_ray.first_stages.preparation import STAGES, QueryWork, ShardWork
 from r2med_ray.first_stages.stored_cuts import CUTS, SAME, cuts_made, same_vectors
 from r2med_ray.first_stages.stored_examples import EXAMPLE, example_of
-from r2med_ray.readings import listening
+from r2med_ray.readings import Listener, listening
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
 from r2med_ray.types import DocId
 
-logger = logging.getLogger(__name__)
+Tables: TypeAlias = Mapping[str, pa.Table]
 
 
 def make_shard(store: ArtifactStore, maker: Maker, work: ShardWork, shard: ShardRows) -> dict[str, int]:
@@ -44,32 +43,20 @@ def make_shard(store: ArtifactStore, maker: Maker, work: ShardWork, shard: Shard
         Exception: whatever the maker raises, at the attempts before.
     """
     documents = shard.documents
-    maker.take_cuts()  # whatever a shard that failed has left
 
-    def make(positions: Sequence[int]) -> Mapping[str, pa.Table]:
+    def make(positions: Sequence[int]) -> Tables:
         rows = shard.rows[np.asarray(positions, np.int64)]
         return maker.make_shard(work.task, [documents[position] for position in positions], rows)
 
-    try:
-        with listening(most=1) as heard:
-            whole = maker.make_shard(work.task, documents, shard.rows)
-    except NOT_OF_ONE_ITEM:
-        raise
-    except Exception as error:  # a model may raise anything
-        if not work.is_last_attempt:
-            raise
-        cause = in_words(error)
-    else:
-        _store(store, work.key, whole, {CUTS: to_json(cuts_made(maker)), EXAMPLE: example_of(heard)})
+    whole = _tried(maker, lambda: maker.make_shard(work.task, documents, shard.rows), work.is_last_attempt)
+    if isinstance(whole, _Heard):
+        _store(store, work.key, whole.tables, whole.counted(maker))
         return {"documents": len(documents), **maker.take_usage()}
     most = most_left_out(len(documents)) if work.on_bad_document == "skip" else 0
-    left_out = _left_out([document.doc_id for document in documents], failing(make), cause, most)
+    left_out = _left_out([document.doc_id for document in documents], failing(make), whole, most)
     kept = [position for position, document in enumerate(documents) if document.doc_id not in left_out]
-    maker.take_cuts()  # whatever the search for bad documents has left
-    with listening(most=1) as heard:
-        tables = make(kept)
-    counted = {CUTS: to_json(cuts_made(maker)), EXAMPLE: example_of(heard)}
-    _store(store, key_without_bad(work.key), tables, {**attributes_of(left_out), **counted})
+    rest = _heard(maker, lambda: make(kept))
+    _store(store, key_without_bad(work.key), rest.tables, attributes_of(left_out) | rest.counted(maker))
     return {"documents": len(kept), **maker.take_usage()}
 
 
@@ -83,30 +70,17 @@ def make_queries(store: ArtifactStore, maker: Maker, work: QueryWork) -> dict[st
         DataError: at the last attempt; names the query that it failed on.
         Exception: whatever the maker raises, at the attempts before.
     """
-    maker.take_cuts()  # whatever queries that failed have left
-    try:
-        with listening(most=1) as heard:
-            tables = maker.make_queries(work.task, work.queries, work.rules)
-    except NOT_OF_ONE_ITEM:
-        raise
-    except Exception as error:  # a model may raise anything
-        if not work.is_last_attempt:
-            raise
-        cause = in_words(error)
-    else:
-        counted = {
-            CUTS: to_json(cuts_made(maker)),
-            SAME: same_vectors(work.queries, tables),
-            EXAMPLE: example_of(heard),
-        }
-        _store(store, work.key, tables, counted)
-        return {"documents": len(work.queries), **maker.take_usage()}
 
-    def make(positions: Sequence[int]) -> object:
+    def make(positions: Sequence[int]) -> Tables:
         return maker.make_queries(work.task, [work.queries[position] for position in positions], work.rules)
 
-    found = blame(failing(make), len(work.queries), cause, most=1)
-    raise DataError(said_of("query", found, [query.query_id for query in work.queries], cause))
+    whole = _tried(maker, lambda: maker.make_queries(work.task, work.queries, work.rules), work.is_last_attempt)
+    if isinstance(whole, _Heard):
+        same = {SAME: same_vectors(work.queries, whole.tables)}
+        _store(store, work.key, whole.tables, whole.counted(maker) | same)
+        return {"documents": len(work.queries), **maker.take_usage()}
+    found = blame(failing(make), len(work.queries), whole, most=1)
+    raise DataError(said_of("query", found, [query.query_id for query in work.queries], whole))
 
 
 class Made(NamedTuple):
@@ -173,11 +147,6 @@ def is_final(failure: StageError) -> bool:
     return isinstance(failure.__cause__, (CapacityError, ConfigError, NotAtHand, StageError))
 
 
-def note_first_failure(failure: StageError) -> None:
-    """Say in the log that a piece of work failed, and is tried again."""
-    logger.warning("%s. It is tried again, by another worker", failure)
-
-
 @contextmanager
 def failing_as(arrow: str, unit: str) -> Iterator[None]:
     """Name the unit of work in any error that the block raises.
@@ -189,6 +158,35 @@ def failing_as(arrow: str, unit: str) -> Iterator[None]:
         yield
     except Exception as error:  # a model may raise anything
         raise StageError(arrow, unit, in_words(error)) from error
+
+
+class _Heard(NamedTuple):
+    """What a maker made, and what it told of its reading."""
+
+    tables: Tables
+    heard: Listener
+
+    def counted(self, maker: Maker) -> dict[str, Json]:
+        """Return what is stored beside the tables."""
+        return {CUTS: to_json(cuts_made(maker)), EXAMPLE: example_of(self.heard)}
+
+
+def _heard(maker: Maker, make: Callable[[], Tables]) -> _Heard:
+    """Have something made, of which everything is counted and nothing of what was made before."""
+    maker.take_cuts()
+    with listening(most=1) as heard:
+        return _Heard(make(), heard)
+
+
+def _tried(maker: Maker, make: Callable[[], Tables], is_last_attempt: bool) -> _Heard | str:
+    """Return what was made; or, at the last attempt, why making it fails for some of its items."""
+    try:
+        return _heard(maker, make)
+    except Exception as error:  # a model may raise anything
+        cause = cause_of(error)
+        if cause is None or not is_last_attempt:
+            raise
+        return cause
 
 
 def _left_out(ids: Sequence[DocId], fails: Fails, cause: str, most: int) -> dict[DocId, str]:
@@ -232,7 +230,7 @@ def _too_many(num_documents: int, most: int, example: str) -> str:
 def _store(
     store: ArtifactStore,
     key: ArtifactKey,
-    tables: Mapping[str, pa.Table],
+    tables: Tables,
     attributes: Mapping[str, Json],
 ) -> None:
     with store.create(key) as writer:

@@ -12,10 +12,9 @@ from ray.serve.handle import DeploymentHandle, DeploymentResponse
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
 from tenacity.wait import wait_exponential, wait_random_exponential
 
+from r2med_ray.blame import in_words, made_or_blamed
 from r2med_ray.cuts import SideCuts, sum_of_sides
 from r2med_ray.errors import DataError, StageError
-from r2med_ray.first_stages.blame import blame, in_words, said_of
-from r2med_ray.first_stages.making import note_first_failure
 from r2med_ray.protocols import Candidates
 from r2med_ray.reranking.pair_reranking import Scored
 from r2med_ray.serving.reranker_app import Pair, PairScorerDeployment
@@ -119,29 +118,16 @@ class ServedReranker:
 
         After an error of the scorer itself it is sent again once, and then the pair that is to blame is looked for.
         """
-        try:
-            return self._answer_at_last(request)
-        except RayTaskError as error:
-            note_first_failure(StageError("rerank", request.unit, _words_of(error)))
-        try:
-            return self._answer_at_last(request)
-        except RayTaskError as error:
-            cause = _words_of(error)
-        raise StageError("rerank", request.unit, self._blamed(request, cause))
-
-    def _blamed(self, request: _Request, cause: str) -> str:
-        """Return the message of a failure, with the pair that is to blame for it."""
         candidates = request.candidates
 
-        def fails(positions: Sequence[int]) -> str | None:
-            try:
-                self._answer_at_last(_Request([candidates[position] for position in positions]))
-            except RayTaskError as error:
-                return _words_of(error)
-            return None
+        def answer(positions: Sequence[int]) -> Scored:
+            is_all = len(positions) == len(candidates)
+            return self._answer_at_last(request if is_all else _Request([candidates[at] for at in positions]))
 
         names = [f"{candidate.query_id} {candidate.doc_id}" for candidate in candidates]
-        return said_of("query and document", blame(fails, len(candidates), cause, most=1), names, cause)
+        return made_or_blamed(
+            answer, names, what="query and document", stage="rerank", unit=request.unit, find_cause=_cause_in_scorer
+        )
 
     def _answer_at_last(self, request: _Request) -> Scored:
         """Return the scores of a request, after as many attempts as the settings allow.
@@ -193,7 +179,10 @@ class ServedReranker:
             yield _Request(packed)
 
 
-def _words_of(error: RayTaskError) -> str:
+def _cause_in_scorer(error: Exception) -> str | None:
+    """Return an error of the scorer itself in words; None for any other."""
+    if not isinstance(error, RayTaskError):
+        return None
     return in_words(error.cause if isinstance(error.cause, Exception) else error)
 
 

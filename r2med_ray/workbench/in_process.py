@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from r2med_ray.blame import note_first_failure
 from r2med_ray.corpus.loading import read_shard
 from r2med_ray.distributed.progress import StageReport, follow
 from r2med_ray.distributed.stopping import until_stopped
@@ -20,7 +21,6 @@ from r2med_ray.first_stages.making import (
     is_final,
     make_all_queries,
     make_shard,
-    note_first_failure,
 )
 from r2med_ray.first_stages.preparation import (
     STAGES,

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
+from r2med_ray.blame import made_or_blamed
 from r2med_ray.chat import LanguageModel, TextGenerator
-from r2med_ray.errors import NotAtHand, StageError
+from r2med_ray.errors import NotAtHand
 from r2med_ray.first_stage import Computing, FirstStage, ShardedFirstStage
-from r2med_ray.first_stages.blame import NOT_OF_ONE_ITEM, blame, failing, in_words, said_of
-from r2med_ray.first_stages.making import note_first_failure
 from r2med_ray.first_stages.preparation import STAGES, Corpora, Questions
 from r2med_ray.models.catalog.devices import best_device
 from r2med_ray.models.catalog.language_models import LanguageModelRow
@@ -163,27 +162,14 @@ class LocalScorer:
             chosen = [asked[position] for position in positions]
             return score_counted(self.scorer, [(query.text, document.content) for query, document in chosen])
 
-        scored = self._scored(score, [f"{query.query_id} {document.doc_id}" for query, document in asked])
+        names = [f"{query.query_id} {document.doc_id}" for query, document in asked]
+        unit = f"{len(names)} pairs of query and document"
+        scored = made_or_blamed(score, names, what="query and document", stage="rerank", unit=unit)
         scores = iter(scored.scores)
         return Reranking(
             scores={query.query_id: [next(scores) for _ in documents] for query, documents, _ in work},
             cuts=scored.cuts,
         )
-
-    def _scored(self, score: Callable[[Sequence[int]], Scored], names: Sequence[str]) -> Scored:
-        """Return the scores of all pairs; a failure is tried again once."""
-        everything, unit = range(len(names)), f"{len(names)} pairs of query and document"
-        for is_last_attempt in (False, True):
-            try:
-                return score(everything)
-            except NOT_OF_ONE_ITEM:
-                raise
-            except Exception as error:  # a model may raise anything
-                cause = in_words(error)
-            if not is_last_attempt:
-                note_first_failure(StageError("rerank", unit, cause))
-        found = blame(failing(score), len(names), cause, most=1)
-        raise StageError("rerank", unit, said_of("query and document", found, names, cause))
 
     def close(self) -> None:
         """Hold nothing that would have to be freed."""

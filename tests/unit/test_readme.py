@@ -38,7 +38,19 @@ ROOMS = (
     "settings",
     "storage",
 )
-CORE = ("types", "cuts", "readings", "first_stage", "protocols", "chat", "ranking", "vectors", "errors", "secrets")
+CORE = (
+    "types",
+    "cuts",
+    "readings",
+    "first_stage",
+    "protocols",
+    "chat",
+    "ranking",
+    "vectors",
+    "blame",
+    "errors",
+    "secrets",
+)
 WIDTH = 30
 PYTHON = [textwrap.dedent(block) for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL)]
 """The README's blocks of Python: the public door, and a class that rewrites."""

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from r2med_ray.blame import Failing, blame, in_words, with_names
 from r2med_ray.errors import DataError
-from r2med_ray.first_stages.blame import Failing, blame, in_words, with_names
 
 
 class Tried:

@@ -4,10 +4,11 @@ A model's own error says neither which text it read nor whether another text wou
 that fails are tried alone, and their halves, down to single items.
 """
 
+import logging
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from r2med_ray.errors import (
     ArtifactError,
@@ -20,6 +21,10 @@ from r2med_ray.errors import (
 )
 from r2med_ray.secrets import scrubbed
 
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
 NOT_OF_ONE_ITEM = (ArtifactError, CapacityError, ConfigError, NotAtHand, StageError, StoppedError)
 """Errors that no single document or query is to blame for: settings, the store, and services, whose errors name the
 texts of a request already."""
@@ -28,6 +33,9 @@ PLURALS = {"document": "documents", "query": "queries", "query and document": "p
 
 Fails: TypeAlias = Callable[[Sequence[int]], str | None]
 """Tries the items at some positions together. Returns why they fail, or None if they don't."""
+
+CauseOf: TypeAlias = Callable[[Exception], str | None]
+"""Returns why items failed, in words; None for an error that none of them is to blame for."""
 
 
 class Failing(NamedTuple):
@@ -92,19 +100,72 @@ def _look_into(found: Blame, fails: Fails, failing: Failing, most: int) -> None:
         found.together.append(failing)
 
 
-def failing(make: Callable[[Sequence[int]], object]) -> Fails:
-    """Return a function that says why `make` fails for some positions; None if it doesn't."""
+def cause_of(error: Exception) -> str | None:
+    """Return why items failed, in words; None for an error of `NOT_OF_ONE_ITEM`."""
+    return None if isinstance(error, NOT_OF_ONE_ITEM) else in_words(error)
+
+
+def failing(make: Callable[[Sequence[int]], object], find_cause: CauseOf = cause_of) -> Fails:
+    """Return a function that says why `make` fails for some positions; None if it doesn't.
+
+    Args:
+        make: makes something of the items at some positions.
+        find_cause: an error that it has no words for is raised again.
+    """
 
     def fails(positions: Sequence[int]) -> str | None:
         try:
             make(positions)
-        except NOT_OF_ONE_ITEM:
-            raise
         except Exception as error:  # a model may raise anything
-            return in_words(error)
+            cause = find_cause(error)
+            if cause is None:
+                raise
+            return cause
         return None
 
     return fails
+
+
+def made_or_blamed(
+    make: Callable[[Sequence[int]], T],
+    names: Sequence[str],
+    *,
+    what: str,
+    stage: str,
+    unit: str,
+    find_cause: CauseOf = cause_of,
+) -> T:
+    """Return what `make` makes of all items. If it fails twice, what is to blame for it is looked for.
+
+    Args:
+        make: makes something of the items at some positions.
+        names: of the items.
+        what: the items are, a key of `PLURALS`.
+        stage: the arrow of the flow, for errors.
+        unit: all items, in words, for errors.
+        find_cause: an error that it has no words for is raised at once.
+
+    Raises:
+        StageError: `make` failed twice; names the item that is to blame.
+    """
+    cause = ""
+    for attempt in (1, 2):
+        try:
+            return make(range(len(names)))
+        except Exception as error:  # a model may raise anything
+            said = find_cause(error)
+            if said is None:
+                raise
+            cause = said
+        if attempt == 1:
+            note_first_failure(StageError(stage, unit, cause))
+    found = blame(failing(make, find_cause), len(names), cause, most=1)
+    raise StageError(stage, unit, said_of(what, found, names, cause))
+
+
+def note_first_failure(failure: StageError) -> None:
+    """Say in the log that a piece of work failed, and is tried again."""
+    logger.warning("%s. It is tried again, by another worker", failure)
 
 
 def said_of(what: str, found: Blame, names: Sequence[str], cause: str) -> str:
