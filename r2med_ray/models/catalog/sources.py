@@ -58,16 +58,13 @@ def require_at_hand(model: str, revision: str | None, *, ask_hub: bool) -> Path 
     """
     if model.startswith(PACKAGE) or is_folder(model):
         return locate(model, revision)
-    from huggingface_hub import snapshot_download
-
     revision = _pinned(model, revision)
     try:
-        found = snapshot_download(model, revision=revision, local_files_only=True, ignore_patterns=_OTHER_FRAMEWORKS)
+        return _fetched(model, revision, cached_only=True)
     except OSError as problem:
         if not ask_hub or not _hub_gives(model, revision):
             raise NotAtHand(f"{model} at {revision[:12]}", _how_to_get(model, revision)) from problem
         return None
-    return Path(found)
 
 
 def cached(model: str, revision: str | None) -> Path | None:
@@ -80,11 +77,9 @@ def cached(model: str, revision: str | None) -> Path | None:
         return locate(model, revision)
     if revision is None:
         return None
-    from huggingface_hub import snapshot_download
-
     try:
-        return Path(snapshot_download(model, revision=revision, local_files_only=True))
-    except OSError:  # every error of the Hub is an OSError
+        return _fetched(model, revision, cached_only=True)
+    except OSError:
         return None
 
 
@@ -160,20 +155,27 @@ def _pinned(model: str, revision: str | None) -> str:
 
 
 def _snapshot(model: str, revision: str | None) -> Path:
-    from huggingface_hub import snapshot_download
-
     revision = _pinned(model, revision)
     problem: OSError | None = None
     for cached_only in (True, False):
         try:
-            folder = snapshot_download(
-                model, revision=revision, local_files_only=cached_only, ignore_patterns=_OTHER_FRAMEWORKS
-            )
-        except OSError as error:  # every error of the Hub is an OSError
+            return _fetched(model, revision, cached_only=cached_only)
+        except OSError as error:
             problem = error
-            continue
-        return Path(folder)
     raise NotAtHand(f"{model} at {revision[:12]}", _how_to_get(model, revision)) from problem
+
+
+def _fetched(model: str, revision: str, *, cached_only: bool) -> Path:
+    """Return the folder of a checkpoint from the cache, or else from the Hub.
+
+    Raises:
+        OSError: it is not there; every error of the Hub is one.
+    """
+    from huggingface_hub import snapshot_download
+
+    return Path(
+        snapshot_download(model, revision=revision, local_files_only=cached_only, ignore_patterns=_OTHER_FRAMEWORKS)
+    )
 
 
 def _how_to_get(model: str, revision: str) -> str:

@@ -14,7 +14,7 @@ from r2med_ray.models.catalog.checkpoints import SIDES, CheckpointRow
 from r2med_ray.models.catalog.devices import BatchLimits
 from r2med_ray.models.networks.checkpoints import longest_input, require_plain_text
 from r2med_ray.models.networks.token_budget import plan_batches, run_batches
-from r2med_ray.models.networks.tokens import whole_lengths
+from r2med_ray.models.networks.tokens import lost_of_full
 from r2med_ray.models.networks.told import tell_texts
 
 TEXTS_PER_BLOCK = 1024
@@ -104,12 +104,8 @@ class CheckpointBatches:
         `kept` are the tokens of each text itself, without those that fill it up.
         """
         module, longest = self._inputs[side], self._reads[side]
-        full = [position for position, length in enumerate(kept) if length >= longest]
         # A table of weights reads no special tokens.
-        whole = whole_lengths(module.tokenizer, [texts[i] for i in full], special=hasattr(module, "model"))
-        lost = [0] * len(kept)
-        for position, length in zip(full, whole, strict=True):
-            lost[position] = max(0, length - kept[position])
+        lost = lost_of_full(module.tokenizer, kept, texts, longest, special=hasattr(module, "model"))
         self._cuts.note(side, kept, lost, longest)
         return lost
 

@@ -80,11 +80,31 @@ def lost_tokens(
             sum(len(piece) - sum(piece.special_tokens_mask) for piece in encoding.overflowing)
             for encoding in encoded.encodings
         ]
-    kept = [len(ids) for ids in encoded["input_ids"]]
+    return lost_of_full(tokenizer, [len(ids) for ids in encoded["input_ids"]], texts, max_length, seconds=seconds)
+
+
+def lost_of_full(
+    tokenizer: Any,
+    kept: Sequence[int],
+    texts: Sequence[str],
+    max_length: int,
+    *,
+    seconds: Sequence[str] | None = None,
+    special: bool = True,
+) -> list[int]:
+    """Return how many tokens were cut off each text or pair. Those of the full length are tokenised again, whole.
+
+    Args:
+        tokenizer: cut the texts.
+        kept: tokens that are left of each text or pair.
+        texts: the texts, or the first texts of pairs.
+        max_length: the length to which the tokenizer cut.
+        seconds: the second texts of pairs.
+        special: whether special tokens are among those that are left.
+    """
     full = [position for position, length in enumerate(kept) if length >= max_length]
-    whole = whole_lengths(
-        tokenizer, [texts[i] for i in full], None if seconds is None else [seconds[i] for i in full]
-    )
+    others = None if seconds is None else [seconds[position] for position in full]
+    whole = whole_lengths(tokenizer, [texts[position] for position in full], others, special=special)
     lost = [0] * len(kept)
     for position, length in zip(full, whole, strict=True):
         lost[position] = max(0, length - kept[position])
