@@ -99,7 +99,7 @@ class ClusterRunner:
             "encode": bool(work & {"encode", "ask a service"}),
             "tokenize": "tokenize" in work,
             "search": bool(work - {"nothing"}),
-            "rerank": any(True for _ in scorers),
+            "rerank": bool(list(scorers)),
         }
         if is_used["rerank"]:
             require_reranker(self.pools, self._cluster)
@@ -120,8 +120,7 @@ class ClusterRunner:
 
     def searching(self, task: Task, first_stage: ShardedFirstStage) -> Need:
         """Return what the actors reserve that share the shards of a corpus."""
-        pool = self.pools.search
-        return _all_of(replace(pool, actors=min(pool.actors, len(task.corpus.shards))))
+        return _all_of(self._search_pool(task))
 
     def scoring(self, scorer: Scorer) -> Need:
         return _all_of(self.pools.rerank)
@@ -175,9 +174,9 @@ class ClusterRunner:
             self._worklog.note("encode queries", first_stage.label, report, first_stage.cost)
 
     def open_index(self, task: Task, first_stage: ShardedFirstStage) -> ShardedRetriever[Any]:
-        actors = min(self.pools.search.actors, len(task.corpus.shards))
-        self._wait_for_nodes(f"the index of {task.name}", replace(self.pools.search, actors=actors))
-        return open_index(self._store, task, first_stage, self.device, self.pools.search)
+        pool = self._search_pool(task)
+        self._wait_for_nodes(f"the index of {task.name}", pool)
+        return open_index(self._store, task, first_stage, self.device, pool)
 
     def start_scorer(self, scorer: Scorer) -> "ServedScorer":
         row, resources, pool = reranker_row(scorer), self._resources.rerank, self.pools.rerank
@@ -237,6 +236,10 @@ class ClusterRunner:
 
     def _engine(self, row: LanguageModelRow) -> Engine:
         return engine_of(row, self.pools.language_model, self._resources.language_model)
+
+    def _search_pool(self, task: Task) -> Pool:
+        """Return the actors that share the shards of a corpus, at most one per shard."""
+        return replace(self.pools.search, actors=min(self.pools.search.actors, len(task.corpus.shards)))
 
     def _pool(self, first_stage: ShardedFirstStage) -> Pool:
         return pool_for(first_stage, self.pools.tokenize if first_stage.work == "tokenize" else self.pools.encode)

@@ -89,17 +89,17 @@ def _require(
     stage: str, pool: Pool, capacity: ClusterCapacity, *, at_once: int, beside: float = 0.0, unit: str = ""
 ) -> None:
     """Refuse what can never be scheduled. An encode pool works with one actor, the others need all of theirs."""
-    for name, each, extra, there in (
-        ("GPU", pool.gpus, 0.0, capacity.gpus),
-        ("CPU", pool.cpus, beside, capacity.cpus),
-    ):
+
+    def require_in_all(name: str, each: float, there: float, extra: float = 0.0) -> None:
         wanted = each * at_once + extra
-        if wanted > there and (name == "GPU" or pool.cpus <= _most(capacity, pool.gpus)):
+        if wanted > there:
             others = f" beside {extra:g} for what runs at the same time" if extra else ""
             raise CapacityError(
                 f"resources.{stage}{unit} reserves {at_once} × {each:g} {name}{others}, {wanted:g} in all; "
                 f"the cluster has {there:g}. Lower resources.{stage} or add nodes"
             )
+
+    require_in_all("GPU", pool.gpus, capacity.gpus)
     if pool.gpus > capacity.most_gpus():
         raise CapacityError(
             f"resources.{stage}.gpus is {pool.gpus:g} for one actor; the node with the most GPUs has "
@@ -111,6 +111,7 @@ def _require(
             f"resources.{stage}.cpus is {pool.cpus:g} for one actor; the largest {kind} has "
             f"{capacity.most_cpus(pool.gpus):g} CPUs"
         )
+    require_in_all("CPU", pool.cpus, capacity.cpus, beside)
     if pool.cpus + pool.gpus and capacity.places(pool.cpus, pool.gpus) < at_once:
         raise CapacityError(
             f"resources.{stage}{unit} reserves {at_once} × ({pool.cpus:g} CPU, {pool.gpus:g} GPU), each on one node; "
