@@ -49,6 +49,12 @@ class AnswerFormat:
         return any(pattern_of(end).search(text) for end in self._thought_ends)
 
     @property
+    def whole_answer(self) -> re.Pattern[str]:
+        """A pattern of an answer between its two marks, with the answer as its group; the format has both marks."""
+        start, end = re.escape(self.answer_start), re.escape(self.answer_end)
+        return re.compile(f"{start}((?:(?!{start}).)*?){end}", re.DOTALL)
+
+    @property
     def nests(self) -> bool:
         """Whether a mark that starts reasoning has a mark of its own that ends it, so that one may hold another."""
         return bool(self.thought_end) or self.answer_start.startswith("</")

@@ -54,12 +54,10 @@ def _at_last_mark(output: str, form: AnswerFormat) -> Parts:
 
 def _in_closed_answer(output: str, form: AnswerFormat) -> Parts:
     """Part an output of a format whose answer has a mark at its end."""
-    start, end = re.escape(form.answer_start), re.escape(form.answer_end)
-    whole = re.compile(f"{start}((?:(?!{start}).)*?){end}", re.DOTALL)
     starts = list(pattern_of(form.thought_start).finditer(output))
     ends = list(pattern_of(form.thought_end).finditer(output))
     begins = [thought_end.end() for thought_end in reversed(ends)] or [0]
-    found = next(filter(None, (whole.search(output, begin) for begin in begins)), None)
+    found = next(filter(None, (form.whole_answer.search(output, begin) for begin in begins)), None)
     if found is not None:
         started = [mark for mark in starts if mark.start() < found.start()]
         ended = [mark for mark in ends if mark.start() < found.start()]

@@ -37,6 +37,12 @@ _THE_REQUEST = (
     r"|(?:\s+with)?\s+(?:your\b|(?:this|that|the|such)\s+(?:\w+\s+)?(?:request|question|query|topic|task|inquir)).*)"
 )
 
+_NOT = r"(?:do\s+not|don['’]t)"
+_LACK = (
+    rf"{_NOT}\s+have\s+(?:(?:the|enough|sufficient|any)\s+)?"
+    r"(?:ability|access|context|expertise|information)\b.*"
+)
+
 _SPACES = re.compile(r"[^\S\n]+")
 _ENDS_OF_CLAUSES = re.compile(
     r"(?<=[.!?:;])\s+|\s*\n\s*|\s[-–—]+\s|,?\s+(?:but|however|although|though)\b[,\s]*"
@@ -58,8 +64,7 @@ _REFUSES = re.compile(
     rf"{_I}{_ABLE}(?:\s+{_VERB}.*|\W*)"
     rf"|I\s+(?:(?:must|have\s+to|will)\s+)?{_ADVERB}(?:decline|refuse)"
     rf"(?:\s+(?:to\s+{_VERB}|(?:this|that|your|the)\s+(?:request|question)).*|\W*)"
-    r"|I\s+(?:do\s+not|don['’]t)\s+(?:have\s+(?:(?:the|enough|sufficient|any)\s+)?"
-    r"(?:ability|access|context|expertise|information)\b.*|know(?:\s+(?:the\s+answer|enough|how\s+to\s+answer)\b.*|\W*))"
+    rf"|I\s+(?:{_LACK}|{_NOT}\s+know(?:\s+(?:the\s+answer|enough|how\s+to\s+answer)\b.*|\W*))"
     rf"|(?:{_WE})?{_ABLE}\s+(?:assist|comply|fulfil\w*|help){_THE_REQUEST}"
     r"|(?:my|our)\s+(?:\w+\s+)?(?:guidelines?|polic(?:y|ies)|programming|instructions|rules|training)\s+"
     r"(?:(?:(?:do|does)(?:\s+not|n['’]t)|cannot|can['’]?t|won['’]t|will\s+not)\s+(?:allow|permit|let)"
@@ -70,8 +75,7 @@ _MODEL_REFUSES = re.compile(rf"{_I}{_ABLE}.*", re.IGNORECASE)
 """What refuses in a text that says that a model wrote it."""
 
 _WE_REFUSE = re.compile(
-    rf"{_WE}(?:{_ABLE}(?:\s+{_VERB}.*|\W*)|(?:do\s+not|don['’]t)\s+have\s+(?:(?:the|enough|sufficient|any)\s+)?"
-    r"(?:ability|access|context|expertise|information)\b.*)",
+    rf"{_WE}(?:{_ABLE}(?:\s+{_VERB}.*|\W*)|{_LACK})",
     re.IGNORECASE,
 )
 """What refuses in a text that apologises."""

@@ -89,9 +89,7 @@ class AgentFormat:
         """Return the first whole answer that isn't empty and stands outside of thoughts, and its format."""
         given = []
         for form in self._forms(answers):
-            start, end = re.escape(form.answer_start), re.escape(form.answer_end)
-            whole = re.compile(f"{start}((?:(?!{start}).)*?){end}", re.DOTALL)
-            for found in whole.finditer(text) if form.answer_end else ():
+            for found in form.whole_answer.finditer(text) if form.answer_end else ():
                 if self._blocks.sub("", found[1]).strip() and not _in_thoughts(found, text, answers):
                     given.append((found.start(), found[0], form))
         return min(given, key=lambda one: one[0])[1:] if given else None
