@@ -38,7 +38,9 @@ def capacity_of(cluster: ClusterConfig) -> ClusterCapacity:
 def wait_for_nodes(what: str, pool: Pool, *, beside: float, wait_s: float, stop: threading.Event) -> None:
     """Ask the autoscaler for the actors of a stage, and wait until there are nodes for them.
 
-    Each request takes the place of the one before, so what was asked for an earlier stage may go.
+    Each request takes the place of the one before, so what was asked for an earlier stage may go. The request is made
+    again while the stage waits: an actor of Ray Data, which outlives the job that started it, sends its own every
+    20 seconds (`_AutoscalingCoordinatorActor` in ray/data/_internal/cluster_autoscaler).
 
     Args:
         what: the stage, in words.
@@ -52,9 +54,12 @@ def wait_for_nodes(what: str, pool: Pool, *, beside: float, wait_s: float, stop:
         StoppedError: `stop` was set.
     """
     each = {name: amount for name, amount in (("CPU", pool.cpus), ("GPU", pool.gpus)) if amount}
-    request_resources(bundles=[*[each] * pool.actors, *([{"CPU": beside}] if beside else [])])
+    bundles = [*[each] * pool.actors, *([{"CPU": beside}] if beside else [])]
     began = told = time.monotonic()
-    while not _have_room(now := capacity_now(), pool, beside):
+    while True:
+        request_resources(bundles=bundles)
+        if _have_room(now := capacity_now(), pool, beside):
+            return
         waited = time.monotonic() - began
         needed = f"{what} needs {pool.describe()}, and the cluster has {now.describe()}"
         if waited > wait_s:

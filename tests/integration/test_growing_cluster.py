@@ -1,16 +1,25 @@
 """A job on a cluster that grows: it waits for nodes aloud, uses them, and gives the results of one machine."""
 
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from ray._private.ray_constants import AUTOSCALER_RESOURCE_REQUEST_CHANNEL
+from ray.autoscaler.sdk import request_resources
+from ray.experimental.internal_kv import _internal_kv_get
 
+from r2med_ray.distributed.growing import wait_for_nodes
+from r2med_ray.errors import StoppedError
+from r2med_ray.settings.pools import ClusterCapacity, Pool
 from tests.integration.jobs import JOB, RunningJob, environment, run_files, run_job, write_config
 from tests.integration.test_job_submission import RAY, free_ports
 
@@ -97,3 +106,27 @@ def test_a_job_waits_for_a_node_uses_it_and_ends_as_on_one_machine(
     alone = write_config(tmp_path / "alone.yaml", systems=SYSTEMS)
     run_job(alone, "--store", tmp_path / "other", "--output", tmp_path / "alone", cwd=tmp_path, address=address)
     assert run_files(output) == run_files(tmp_path / "alone")
+
+
+def requested() -> object:
+    """What the cluster's autoscaler is asked for now. Ray keeps it as JSON."""
+    return json.loads(_internal_kv_get(AUTOSCALER_RESOURCE_REQUEST_CHANNEL) or "[]")
+
+
+def test_a_request_for_nodes_stands_again_after_another_took_its_place(cluster: ClusterCapacity) -> None:
+    stop = threading.Event()
+    more_than_there_is = Pool(actors=int(cluster.cpus) + 1, cpus=1)
+    with ThreadPoolExecutor() as threads:
+        waits = threads.submit(wait_for_nodes, "a stage", more_than_there_is, beside=0.5, wait_s=60, stop=stop)
+        try:
+            for _ in range(2):
+                deadline = time.monotonic() + 30
+                while requested() != [{"CPU": 1}] * (int(cluster.cpus) + 1) + [{"CPU": 0.5}]:
+                    assert time.monotonic() < deadline, requested()
+                    time.sleep(0.02)
+                request_resources(bundles=[])  # as Ray Data's own actor does every 20 seconds
+        finally:
+            stop.set()
+        with pytest.raises(StoppedError, match="a stage: stopped while it waited for nodes"):
+            waits.result(timeout=60)
+    request_resources(bundles=[])

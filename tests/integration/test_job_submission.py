@@ -65,22 +65,6 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
         node.wait(timeout=60)
 
 
-def test_the_same_job_runs_when_it_is_submitted_to_a_cluster(head: dict[str, str], tmp_path: Path) -> None:
-    config = write_config(tmp_path / "small.yaml")
-    submitted = subprocess.run(
-        [
-            RAY, "job", "submit", "--working-dir", REPOSITORY, "--", "python", "jobs/full_benchmark.py", config,
-            "--store", tmp_path / "store", "--output", tmp_path / "out",
-        ],
-        env=head, capture_output=True, text=True, timeout=500,
-    )  # fmt: skip
-
-    assert submitted.returncode == 0, submitted.stdout + submitted.stderr
-    assert f"report: {tmp_path / 'out' / 'index.html'}" in submitted.stdout
-    assert len(run_files(tmp_path / "out")) == 4
-    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["name"] == "small"
-
-
 READS_THE_REQUEST = """
 import ray
 from ray._private.ray_constants import AUTOSCALER_RESOURCE_REQUEST_CHANNEL
@@ -92,6 +76,8 @@ print("asked for:", _internal_kv_get(AUTOSCALER_RESOURCE_REQUEST_CHANNEL).decode
 """What is asked for is kept as JSON in the cluster, where an autoscaler reads it."""
 
 
+# It is the first test of the cluster, as the page says: once a job has used Ray Data, an actor of Ray Data sends a
+# request of its own every 20 seconds.
 def test_the_page_for_clusters_asks_for_nodes_and_gives_them_back(head: dict[str, str], tmp_path: Path) -> None:
     page = (REPOSITORY / "cluster" / "README.md").read_text(encoding="utf-8")
     commands = [line for line in page.splitlines() if line.startswith("ray job") and "request_resources" in line]
@@ -108,6 +94,22 @@ def test_the_page_for_clusters_asks_for_nodes_and_gives_them_back(head: dict[str
         kept.append(json.loads(line.removeprefix("asked for: ")))
 
     assert kept == [[{"CPU": 8, "GPU": 1}] * 4 + [{"CPU": 16}], []]  # four GPU nodes and one of CPUs, then none
+
+
+def test_the_same_job_runs_when_it_is_submitted_to_a_cluster(head: dict[str, str], tmp_path: Path) -> None:
+    config = write_config(tmp_path / "small.yaml")
+    submitted = subprocess.run(
+        [
+            RAY, "job", "submit", "--working-dir", REPOSITORY, "--", "python", "jobs/full_benchmark.py", config,
+            "--store", tmp_path / "store", "--output", tmp_path / "out",
+        ],
+        env=head, capture_output=True, text=True, timeout=500,
+    )  # fmt: skip
+
+    assert submitted.returncode == 0, submitted.stdout + submitted.stderr
+    assert f"report: {tmp_path / 'out' / 'index.html'}" in submitted.stdout
+    assert len(run_files(tmp_path / "out")) == 4
+    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["name"] == "small"
 
 
 @pytest.mark.parametrize("option", ["--output", "--store"])
