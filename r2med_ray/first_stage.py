@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from r2med_ray.cuts import SideCuts
 from r2med_ray.protocols import Index
+from r2med_ray.readings import Given
 from r2med_ray.settings.compat import Rules
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
@@ -137,6 +138,28 @@ class FirstStageFacts(Protocol):
 
     def model_facts(self) -> ModelFacts: ...
 
+    def explain(
+        self,
+        store: ArtifactStore,
+        task: Task,
+        queries: Sequence[Query],
+        document: Document | None,
+        computing: Computing,
+    ) -> Given:
+        """Return what the first stage is given, said by the code that reads it for a benchmark.
+
+        Args:
+            store: may have what was made of the corpus; nothing is written.
+            task: is searched.
+            queries: one query, as often as it is searched for, each time with the texts that are searched together.
+            document: a document of the corpus, if one is shown.
+            computing: what this process computes with.
+
+        Raises:
+            R2MedError: the model isn't here, or can't read the texts.
+        """
+        ...
+
 
 class ShardedFirstStage(FirstStageFacts, Protocol):
     """A first stage that is prepared, indexed and searched shard by shard.
@@ -185,6 +208,10 @@ class ShardedFirstStage(FirstStageFacts, Protocol):
         self, store: ArtifactStore, task: Task, shard: CorpusShard, gathered: Any, device: str
     ) -> Index[Any]:
         """Build or load the index of one shard from the artefact of that shard."""
+        ...
+
+    def text_asked(self, query: Query) -> str | None:
+        """Return the text that the indexes are asked; None if a model reads the query first."""
         ...
 
     def prepare(self, store: ArtifactStore, task: Task, queries: Sequence[Query], device: str) -> Any:

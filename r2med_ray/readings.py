@@ -1,6 +1,6 @@
 """What a model reads of a text: told by whatever turns the text into tokens, to whoever listens."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -54,6 +54,41 @@ class Reading:
     def side(self) -> ReadSide:
         """What is read."""
         return self.parts[0].side if len(self.parts) == 1 else "pair"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """A term of a bag of words."""
+
+    term: str
+    count: int
+    weight: float | None
+    """Its weight in the query; None for documents, for a term that no document has, and if it is not known yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """The terms of a text, in the order of their first place."""
+
+    side: Side
+    text: str
+    terms: tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What a first stage is given of a query and a document."""
+
+    lines: tuple[str, ...]
+    """Facts in words."""
+
+    terms: tuple[Terms, ...] = ()
+    readings: tuple[Reading, ...] = ()
+
+
+def place_of(doc_id: str, ranking: Sequence[str], otherwise: str) -> str:
+    """Return where a document stands in a ranking of ids, in words; `otherwise` if it isn't there."""
+    return f"rank {ranking.index(doc_id) + 1}" if doc_id in ranking else otherwise
 
 
 class Listener:

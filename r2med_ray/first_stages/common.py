@@ -4,13 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from r2med_ray.first_stage import ModelFacts, Ties
+from r2med_ray.first_stage import Computing, ModelFacts, ShardedFirstStage, Ties
+from r2med_ray.first_stages.explaining import read_by_model
 from r2med_ray.models.catalog.devices import Dtype
+from r2med_ray.readings import Given
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.retriever import RetrieverConfig
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
-from r2med_ray.types import Corpus, CorpusShard, OnBadDocument, Query, Task
+from r2med_ray.types import Corpus, CorpusShard, Document, OnBadDocument, Query, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +73,24 @@ class CommonFirstStage:
     def queries_key(self, task: str, queries: Sequence[Query], device: str) -> ArtifactKey | None:
         return None
 
+    def text_asked(self, query: Query) -> str | None:
+        return None
+
     def gather(self, store: ArtifactStore, task: Task, device: str) -> Any:
         return None
 
     def model_facts(self) -> ModelFacts:
         return ModelFacts()
+
+    def explain(
+        self: ShardedFirstStage,
+        store: ArtifactStore,
+        task: Task,
+        queries: Sequence[Query],
+        document: Document | None,
+        computing: Computing,
+    ) -> Given:
+        return read_by_model(self, store, task, queries, document, computing)
 
     def cost(self, usage: Mapping[str, int]) -> str:
         return ""

@@ -11,9 +11,11 @@ import pyarrow as pa
 from r2med_ray.corpus.shards import read_table
 from r2med_ray.first_stage import Computing, MadeBy, Maker, ModelFacts, Ties
 from r2med_ray.first_stages.common import CommonFirstStage, WantedRetriever
+from r2med_ray.first_stages.explaining import bags_of_words
 from r2med_ray.indexing.bm25 import BM25Index, BM25Row
 from r2med_ray.indexing.keys import COUNTS_FILE, TERMS_FILE, terms_key
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
+from r2med_ray.readings import Given
 from r2med_ray.retrieval.file_order import row_id
 from r2med_ray.retrieval.query_construction import lexical_query
 from r2med_ray.storage.artifacts import ArtifactStore
@@ -121,6 +123,27 @@ class LexicalFirstStage(CommonFirstStage):
             keep_zero_scores=self.rules.bm25_zero_scores,
         )
 
+    def text_asked(self, query: Query) -> str:
+        return lexical_query(query, self.rules)
+
     def prepare(self, store: ArtifactStore, task: Task, queries: Sequence[Query], device: str) -> list[str]:
         """Return one text per query: what BM25 is asked."""
-        return [lexical_query(query, self.rules) for query in queries]
+        return [self.text_asked(query) for query in queries]
+
+    def explain(
+        self,
+        store: ArtifactStore,
+        task: Task,
+        queries: Sequence[Query],
+        document: Document | None,
+        computing: Computing,
+    ) -> Given:
+        """Return the terms of query and document, with weights if the store has the statistics of the corpus."""
+        keys = [self.shard_key(task.name, task.corpus, shard, computing.device) for shard in task.corpus.shards]
+        is_counted = all(store.find_all(keys))
+        statistics = self.gather(store, task, computing.device) if is_counted else None
+        lines = [self.row.describe()]
+        if not is_counted:
+            lines.append("the weights depend on the terms of the corpus, which the store doesn't have")
+        texts = [self.text_asked(query) for query in queries]
+        return Given(lines=tuple(lines), terms=tuple(bags_of_words(self.row, texts, document, statistics)))

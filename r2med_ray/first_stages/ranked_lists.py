@@ -9,13 +9,15 @@ from r2med_ray.corpus.layouts import LAYOUTS
 from r2med_ray.corpus.records import file_digest
 from r2med_ray.errors import ConfigError, DataError, NotAtHand
 from r2med_ray.evaluation.trec import read_run
-from r2med_ray.first_stage import ModelFacts
+from r2med_ray.first_stage import Computing, ModelFacts
 from r2med_ray.first_stages.common import WantedRetriever
+from r2med_ray.readings import Given, place_of
 from r2med_ray.retrieval.ranked_lists import NUM_CANDIDATES, ListRetriever, Lists, read_lists
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.registry import nearest
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import Json
-from r2med_ray.types import CANDIDATES, Query, Run, Task
+from r2med_ray.types import CANDIDATES, Document, Query, Run, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +91,24 @@ class ListFirstStage:
         lists: Lists = read_lists(path) if path.suffix == ".parquet" else _lists_of_run(path, task, queries)
         drop = self.drop_identical_ids
         return ListRetriever(self.label, lists, keep=self.keep, drop_identical_ids=drop).retrieve(queries, k=k)
+
+    def explain(
+        self,
+        store: ArtifactStore,
+        task: Task,
+        queries: Sequence[Query],
+        document: Document | None,
+        computing: Computing,
+    ) -> Given:
+        """Return where the list is, and where the document stands in it; no text is read."""
+        lines = [f"a list that exists already: {self.path(task)}; no text is read"]
+        for query in queries[:1]:
+            ranking = self.find(task, [query], max(1, task.corpus.num_rows)).rankings[query.query_id]
+            ids = [hit.doc_id for hit in ranking]
+            lines.append(f"the list of query {query.query_id!r} has {len(ids)} documents")
+            if document is not None:
+                lines.append(f"document {document.doc_id!r}: {place_of(document.doc_id, ids, 'not in the list')}")
+        return Given(lines=tuple(lines))
 
     def path(self, task: Task) -> Path:
         """Return the file of a task's lists.

@@ -14,7 +14,6 @@ from typing import Any
 
 from r2med_ray.first_stage import FirstStage, ShardedFirstStage
 from r2med_ray.first_stages.bad_documents import key_of_stored
-from r2med_ray.first_stages.lexical import LexicalFirstStage
 from r2med_ray.first_stages.stored_examples import beginning, stored_example
 from r2med_ray.models.catalog.encoders import prompts_for
 from r2med_ray.models.catalog.rerankers import RerankerRow
@@ -48,7 +47,7 @@ def example(
         rewriting: what the system's rewriter did with the queries.
     """
     query_id = task.queries[0].query_id
-    config, device = system.config, bench.runner.device
+    device = bench.runner.device
     found: dict[str, Json] = {"task": task.name, "query": query_id}
     if system.language_model or system.reranking_model:
         flow = lead(bench.store, bench.runner, task, system)
@@ -56,7 +55,7 @@ def example(
             asked = list(asked_about(query_id, flow.asks(rewriting=is_rewriting), bench.store))
             if asked:
                 found[arrow] = _asked(asked[0])
-    [first, *_] = searches_of(rewriting.queries, config.rewriter.combine if config.rewriter else "mean")
+    [first, *_] = searches_of(rewriting.queries, system.combine)
     searched = [(each, first.queries) for each in system.first_stages]
     found["search"] = {each.label: _searched(bench, task, each, queries, device) for each, queries in searched}
     if system.scorer is not None:
@@ -69,8 +68,8 @@ def _searched(
 ) -> list[Json]:
     if first_stage.work == "nothing":
         return []
-    if isinstance(first_stage, LexicalFirstStage):
-        [text] = first_stage.prepare(bench.store, task, queries[:1], device)
+    text = first_stage.text_asked(queries[0])
+    if text is not None:
         return [{"side": "query", "prompt": "", "text": beginning(text)}]
     return list(_told(bench, task, first_stage, queries, device))
 

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from r2med_ray.demands import Find
 from r2med_ray.errors import R2MedError
 from r2med_ray.first_stage import Computing, FirstStage
+from r2med_ray.first_stages.explaining import LOADED
 from r2med_ray.models.networks.pair_scorers import build_pair_scorer
-from r2med_ray.readings import listening
+from r2med_ray.readings import Given, listening, place_of
 from r2med_ray.systems import ResolvedBenchmark
 from r2med_ray.types import Query, Run
 from r2med_ray.workbench.bench import Workbench
 from r2med_ray.workbench.local_runner import LocalRunner
 from r2med_ray.workbench.runner import Runner
 from r2med_ray.workbench.showing.choosing import Chosen, chosen
-from r2med_ray.workbench.showing.first_stages import LOADED, first_stage_section
 from r2med_ray.workbench.showing.flow import Flow, furthest
 from r2med_ray.workbench.showing.language_models import asked_about
 from r2med_ray.workbench.showing.values import Arrow, Section, Shown
@@ -129,10 +129,10 @@ def _search(
 ) -> Section:
     queries = [query for _, query, _ in searches]
     try:
-        section = first_stage_section(first_stage, found.task, queries, found.document, bench.store, computing)
+        given = first_stage.explain(bench.store, found.task, queries, found.document, computing)
     except R2MedError as error:
-        section = Section(arrow=arrow, part=first_stage.label, lines=(f"can't be shown: {error}",))
-    lines = section.lines
+        given = Given(lines=(f"can't be shown: {error}",))
+    lines = given.lines
     rewriter = found.system.config.rewriter
     if not searches and arrow == "rewrite" and rewriter and rewriter.agent:
         lines = (*lines, "it is asked whatever the agent requests, turn by turn")
@@ -140,11 +140,9 @@ def _search(
         lines = (*lines, "what it is asked isn't known yet; see the last line")
     for find, query, run in searches:
         if run is not None and found.document is not None:
-            ids = [hit.doc_id for hit in run.rankings[query.query_id]]
-            there = found.document.doc_id in ids
-            place = f"rank {ids.index(found.document.doc_id) + 1}" if there else "not found"
-            lines = (*lines, f"document {found.document.doc_id!r} in the best {find.k}: {place}")
-    return Section(arrow=arrow, part=section.part, lines=lines, terms=section.terms, readings=section.readings)
+            doc_id, ids = found.document.doc_id, [hit.doc_id for hit in run.rankings[query.query_id]]
+            lines = (*lines, f"document {doc_id!r} in the best {find.k}: {place_of(doc_id, ids, 'not found')}")
+    return Section(arrow=arrow, part=first_stage.label, lines=lines, terms=given.terms, readings=given.readings)
 
 
 def _scoring(bench: Workbench, benchmark: ResolvedBenchmark, found: Chosen, flow: Flow) -> Section:

@@ -3,8 +3,8 @@
 import json
 from collections.abc import Iterator
 
-from r2med_ray.readings import Reading, TextRead
-from r2med_ray.workbench.showing.values import Asked, Section, Shown, Terms
+from r2med_ray.readings import Reading, Terms, TextRead
+from r2med_ray.workbench.showing.values import Asked, Section, Shown
 
 CUT = "⟦cut: what follows is not read⟧"
 BEGIN = "⟦cut: what comes before is not read⟧"

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from r2med_ray.cuts import Side
-from r2med_ray.readings import Reading
+from r2med_ray.readings import Reading, Terms
 
 Arrow: TypeAlias = Literal["rewrite", "search", "rerank"]
 
@@ -32,25 +31,6 @@ class Asked:
 
     flag: str = ""
     """What is wrong with the text; `none` if nothing is, and empty if there is no text."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Term:
-    """A term of a bag of words."""
-
-    term: str
-    count: int
-    weight: float | None
-    """Its weight in the query; None for documents, for a term that no document has, and if it is not known yet."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """The terms of a text, in the order of their first place."""
-
-    side: Side
-    text: str
-    terms: tuple[Term, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
