@@ -48,8 +48,7 @@ def load_task(
     If the layout has splits, queries without qrels are left out. See `convert_corpus` for the arguments.
 
     Raises:
-        DataError: a record is wrong (file and line), no query is judged or has a positive, or a count is not the
-            expected one.
+        DataError: a record is wrong (file and line), no query is judged or has a positive, or a count is unexpected.
     """
     files, layout = source.files, LAYOUTS[source.layout]
     query_ids, qrels_ids = IdReader(files.queries), IdReader(files.qrels)
@@ -66,9 +65,8 @@ def load_task(
     findings = compare(queries, qrels, in_corpus) + survey.findings(judged)
     if layout.has_splits:
         queries = [query for query in queries if query.query_id in qrels]
-    counts = _counts(corpus, queries, qrels, findings)
     ranked_lists = find_ranked_lists(source.folder, source.layout, source.split)
-    counts |= count_safeguards(ranked_lists)
+    counts = _counts(corpus, queries, qrels, findings) | count_safeguards(ranked_lists)
     require_expected(source, counts)
     warnings = [*query_ids.warnings(), *qrels_ids.warnings(), *artifact.attributes["warnings"], *repeats]
     warnings += [sentence for finding in findings for sentence in finding.sentences()] + safeguard_sentences(counts)

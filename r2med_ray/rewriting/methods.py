@@ -6,7 +6,7 @@ Published methods have the names that R2MED's generation files give them. `retri
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict, Unpack
 
 from r2med_ray.chat import LanguageModel
 from r2med_ray.demands import QueryRewriter
@@ -21,24 +21,44 @@ Kind: TypeAlias = Literal["live", "agent"]
 """`live`: a model writes one text per prompt. `agent`: a model searches while it reasons, and answers in the end."""
 
 
-class BuildRewriter(Protocol):
-    """Builds the rewriter of one system for one task; see `build.build_rewriter` for the arguments."""
+class RewriterArguments(TypedDict):
+    """What a rewriter is built of, beside its settings in the benchmark file."""
 
-    def __call__(
-        self,
-        config: RewriterConfig,
-        *,
-        task: Task,
-        method: "Method",
-        model: LanguageModel | None,
-        in_place: bool,
-        tool: FirstStage | None,
-        tool_inputs: Mapping[str, Any],
-        rules: Rules,
-        prompt: PromptTask,
-        can_fetch: bool,
-        system: str,
-    ) -> QueryRewriter: ...
+    task: Task
+    """The task whose queries are rewritten."""
+
+    method: "Method"
+    """The row of `config.method`."""
+
+    model: LanguageModel | None
+    """The row of `config.llm`; None if texts are replayed."""
+
+    in_place: bool
+    """Whether the model's server lets the model go on within its own message."""
+
+    tool: FirstStage | None
+    """What the model searches with, or whose results the model is shown; None for neither."""
+
+    tool_inputs: Mapping[str, Any]
+    """Everything that changes what the tool finds, for artefact keys."""
+
+    rules: Rules
+    """Which side of each difference is used."""
+
+    prompt: PromptTask
+    """The values by which the prompt is chosen."""
+
+    can_fetch: bool
+    """Whether published texts can be fetched for the task."""
+
+    system: str
+    """The name of the system, for errors."""
+
+
+class BuildRewriter(Protocol):
+    """Builds the rewriter of one system for one task."""
+
+    def __call__(self, config: RewriterConfig, **about: Unpack[RewriterArguments]) -> QueryRewriter: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

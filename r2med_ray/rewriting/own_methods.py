@@ -5,7 +5,7 @@
       - {name: my-method, use: alone, class: my_module.MyMethod}
 
 With a row without `class`, a language model writes texts. The benchmark file says where the prompts are: `prompts:
-FOLDER`, which holds `<name>/default.txt`. A class is called with the arguments of `build.build_rewriter`, and fulfils
+FOLDER`, which holds `<name>/default.txt`. A class is called like `methods.BuildRewriter`, and fulfils
 `demands.QueryRewriter`. A class is imported because the file names it. Without a `class`, nothing is imported.
 """
 

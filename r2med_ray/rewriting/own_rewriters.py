@@ -25,7 +25,7 @@ class OwnRewriter:
     Args:
         own: the class.
         config: the rewriter's settings in the benchmark file.
-        about: the other arguments of `build.build_rewriter`, which the class is called with.
+        about: the other arguments that the class is called with, see `methods.RewriterArguments`.
 
     Raises:
         OwnCodeError: the class raised an error.
