@@ -4,6 +4,8 @@ PYTHON ?= python3.11
 VENV ?= .venv
 LLM_VENV ?= .venv-llm
 BIN := $(VENV)/bin
+# The tests of one file share what is slow to start, so that a file is never divided.
+PYTEST := pytest --numprocesses=2 --dist=loadfile
 export HF_HUB_OFFLINE ?= 1
 
 .PHONY: demo test test-llm check fuzz benchmarks clean
@@ -14,7 +16,7 @@ demo: $(VENV)/ready
 # The second run starts even if the first one fails.
 test: check $(LLM_VENV)/ready
 	failed=0; $(MAKE) test-llm || failed=1; \
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pytest -m 'not llm' || failed=1; exit $$failed
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/$(PYTEST) -m 'not llm' || failed=1; exit $$failed
 
 # vLLM needs versions of its own, so its tests run in an environment of their own.
 test-llm: $(LLM_VENV)/ready
