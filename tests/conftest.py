@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from r2med_ray.settings.pools import ClusterCapacity
@@ -24,6 +25,10 @@ os.environ.pop("RAY_ADDRESS", None)
 # Some tests interrupt what they run. A shell lets processes in the background ignore the interrupt, so it is set
 # again.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# No test depends on how busy the machine is.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 REPOSITORY = Path(__file__).parents[1]
 REAL_COLLECTIONS = REPOSITORY.parent / "shared" / "data" / "r2med_layout"

@@ -81,7 +81,7 @@ def test_vs05_batches_of_queries_change_nothing(documents_ND: Matrix, queries_QD
     assert [ranking for part in batches for ranking in index.search(part, 10)] == index.search(queries_QD, 10)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     seed=st.integers(0, 2**32 - 1),
     num_documents=st.integers(0, 120),

@@ -97,7 +97,7 @@ def test_nf01_what_cannot_be_scored_is_refused_with_its_document(texts: list[Hal
         token_table(range(2), ["d1", "d2"], texts)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10_000), cut=st.integers(1, 39), k=st.integers(1, 12), block=st.integers(1, 60))
 def test_bm05_no_shard_no_batch_and_no_block_changes_a_bit_of_a_score(
     seed: int, cut: int, k: int, block: int
