@@ -4,6 +4,8 @@ boom                      raises a RuntimeError whenever it is read
 nan                       gets a vector that is not finite
 (no words)                has no tokens
 once FOLDER               raises a RuntimeError the first time that any process reads it
+end                       ends the process that reads it, as a crash of native code does
+end-once FOLDER           ends the first process that reads it
 """
 
 import os
@@ -42,6 +44,8 @@ def letters(texts: Sequence[str]) -> FloatMatrix:
             raise DataError(f"the text has no tokens: {text!r}")
         if text.startswith("once "):
             fail_once(Path(text.split()[1]))
+        if text == "end" or (text.startswith("end-once ") and is_first_in(Path(text.split()[1]))):
+            os._exit(1)
     counts = np.array([[text.count(letter) for letter in LETTERS] for text in texts], np.float32)
     counts = counts.reshape(len(texts), len(LETTERS))
     counts[[row for row, text in enumerate(texts) if "nan" in text.split()]] = np.nan
@@ -50,10 +54,15 @@ def letters(texts: Sequence[str]) -> FloatMatrix:
 
 def fail_once(folder: Path) -> None:
     """Leave the number of this process in a folder, and raise an error if the folder was empty."""
+    if is_first_in(folder):
+        raise RuntimeError("only once")
+
+
+def is_first_in(folder: Path) -> bool:
+    """Leave the number of this process in a folder, and return whether the folder was empty."""
     is_first = not list(folder.iterdir())
     (folder / str(os.getpid())).touch()
-    if is_first:
-        raise RuntimeError("only once")
+    return is_first
 
 
 class LettersEncoder:

@@ -12,9 +12,11 @@ import pyarrow as pa
 import ray
 
 from r2med_ray.corpus.loading import rows_of_table
+from r2med_ray.distributed.attempts import ENDED
 from r2med_ray.distributed.failures import stage_error
 from r2med_ray.distributed.progress import StageReport, follow
 from r2med_ray.distributed.shard_stream import stream_shards
+from r2med_ray.errors import StageError
 from r2med_ray.first_stage import Computing, ShardedFirstStage
 from r2med_ray.first_stages.making import Made, each_tried_twice, make_all_queries, make_shard
 from r2med_ray.first_stages.preparation import (
@@ -114,14 +116,22 @@ def _queries(
     """Have queries prepared by a worker, and yield the numbers of each."""
     # A process that ends after its call: what is tried again isn't tried in the process in which it failed.
     make = ray.remote(max_calls=1)(make_all_queries)
-    make = make.options(num_cpus=pool.cpus, num_gpus=pool.gpus, max_retries=3)
+    make = make.options(num_cpus=pool.cpus, num_gpus=pool.gpus, max_retries=1)
+    arrow = STAGES[first_stage.work]
 
     def made(left: Sequence[QueryWork]) -> Made:
         try:
             return ray.get(make.remote(store, first_stage, computing, left))
+        except ray.exceptions.WorkerCrashedError as error:
+            if len(left) > 1:  # a process that ended doesn't say which of the sets it worked on
+                return made(left[:1])
+            queries = left[0].queries
+            ids = f"{queries[0].query_id!r} to {queries[-1].query_id!r}"
+            cause = f"the process that worked on the queries {ids} ended, {ENDED}"
+            raise StageError(arrow, left[0].unit, cause) from error
         except ray.exceptions.RayError as error:
             units = ", ".join(item.unit for item in left)
-            raise stage_error(STAGES[first_stage.work], units, error) from error
+            raise stage_error(arrow, units, error) from error
 
     yield from each_tried_twice(work, made)
 

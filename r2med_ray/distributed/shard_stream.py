@@ -4,24 +4,27 @@ Each Parquet file is one shard and becomes one row of the dataset, so a worker s
 whatever the size of the cluster. That is why the batches of an encoder, and the last bits of a vector, depend on the
 corpus alone. Reading runs ahead of the workers. The shards of all tasks go through one stream, so a model is loaded
 once per actor and not once per task. A shard that two artefacts are made of is read once.
+
+Shards are read by tasks of our own and not by `ray.data.read_parquet`, so that the shard has a name where reading
+it fails, or ends the process.
 """
 
 import json
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
-import pyarrow as pa
 import ray
 from ray.data import ActorPoolStrategy, DataContext, TaskPoolStrategy
 from ray.data.exceptions import ExecutionTimeoutError
 
 from r2med_ray.blame import note_first_failure
+from r2med_ray.distributed.attempts import Attempts
 from r2med_ray.distributed.failures import is_of_this_package, stage_error
+from r2med_ray.distributed.shard_rows import ReadShard, Trying, WorkOnRow, WorkOnShard
 from r2med_ray.distributed.stopping import until_stopped
 from r2med_ray.errors import StageError
-from r2med_ray.first_stages.making import failing_as, is_final
 from r2med_ray.first_stages.preparation import ShardWork
 from r2med_ray.settings.pools import Pool
 from r2med_ray.storage.artifacts import ArtifactStore
@@ -34,64 +37,13 @@ FAILURES = 4
 """So many failures, if they are more than half of what came back, end a pass: an actor whose device is broken would
 fail on all that it is given."""
 
-WorkOnShard: TypeAlias = Callable[[ShardWork, pa.Table], Mapping[str, float]]
-"""Stores what is made of one shard, a table with columns row, doc_id, title, text; returns numbers about it."""
 
-
-class _OneShardPerRow:
-    """Packs a block, which is one whole file, into one row; Arrow's nested lists keep the columns as they are."""
-
-    def __init__(self, work: Sequence[ShardWork]) -> None:
-        self._work = work
-        self._positions = _positions(work)
-
-    def __call__(self, block: pa.Table) -> pa.Table:
-        positions = self._positions[block.column("path")[0].as_py()]
-        item = self._work[positions[0]]
-        if item.shard.num_rows != block.num_rows:
-            cause = f"{block.num_rows} rows arrived, a whole shard has {item.shard.num_rows}"
-            raise StageError("read", item.unit, cause)
-        columns = {"positions": pa.array([positions], pa.list_(pa.int64()))}
-        for name in ("row", "doc_id", "title", "text"):
-            values = block.column(name).combine_chunks()
-            columns[name] = pa.LargeListArray.from_arrays(pa.array([0, len(values)], pa.int64()), values)
-        return pa.table(columns)
-
-
-class _WorkOnRow:
-    """Unpacks a row into the shard that it holds and gives it to the worker, which is built once per actor.
-
-    A failure comes back as a value: raised, it would end the work of all other actors, and Ray would put its own
-    words around it.
-    """
-
-    def __init__(self, stage: str, work: Sequence[ShardWork], build_worker: Callable[[], WorkOnShard]) -> None:
-        self._stage = stage
-        self._work = work
-        self._worker = build_worker()
-
-    def __call__(self, batch: pa.Table) -> Iterator[pa.Table]:
-        names = [name for name in batch.column_names if name != "positions"]
-        table = pa.table({name: batch.column(name).combine_chunks().flatten() for name in names})
-        for position in batch.column("positions")[0].as_py():
-            item = self._work[position]
-            numbers: Mapping[str, float] = {}
-            failure, ends_all = "", False
-            try:
-                with failing_as(self._stage, item.unit):
-                    numbers = self._worker(item, table)
-            except StageError as error:
-                failure, ends_all = error.cause, is_final(error)
-            row = {"position": position, "numbers": json.dumps(dict(numbers)), "failure": failure, "final": ends_all}
-            yield pa.Table.from_pylist([row])
-
-
-def _positions(work: Sequence[ShardWork]) -> dict[str, list[int]]:
-    """Return the path of each shard → the positions of its work. Several artefacts may be made of one shard."""
+def _positions(work: Sequence[ShardWork]) -> list[list[int]]:
+    """Return the positions of the work on each shard. Several artefacts may be made of one shard."""
     positions: dict[str, list[int]] = {}
     for position, item in enumerate(work):
         positions.setdefault(item.shard.path, []).append(position)
-    return positions
+    return list(positions.values())
 
 
 def stream_shards(
@@ -122,7 +74,6 @@ def stream_shards(
         StoppedError: `stop` was set.
     """
     context = DataContext.get_current().copy()
-    context.use_datasource_v2 = False  # V2 merges small files into one block; V1 keeps one file one block
     context.target_max_block_size = None  # a shard is never split
     context.execution_no_progress_timeout_s = no_progress_timeout_s
     context.enable_progress_bars = False  # progress is told in shards and documents
@@ -146,7 +97,7 @@ class _Pass:
         stage: name of the arrow, for errors.
         work: the shards.
         timeout_s: after so long without a finished shard Ray Data gives up.
-        may_lose_workers: whether the pass may end because actors don't start, or die, or can't read.
+        may_lose_workers: whether the pass may end because actors don't start, or are lost.
     """
 
     def __init__(self, stage: str, work: Sequence[ShardWork], timeout_s: int, *, may_lose_workers: bool) -> None:
@@ -174,14 +125,14 @@ class _Pass:
                     yield item, json.loads(row["numbers"])
                     continue
                 failure = StageError(self._stage, item.unit, row["failure"])
-                if row["final"] or item.is_last_attempt:
+                if row["is_final"]:
                     raise failure
                 note_first_failure(failure)
                 self._failed.append(position)
                 if len(self._failed) >= FAILURES and len(self._failed) > len(self._returned) / 2:
                     return
         except ray.exceptions.RayError as error:
-            failure = stage_error(self._stage, self._unit(str(error)), error)
+            failure = stage_error(self._stage, self._unit(), error)
             if not self._may_lose_workers or is_of_this_package(error):
                 raise failure from error
             note_first_failure(failure)
@@ -189,7 +140,7 @@ class _Pass:
             return
         except ExecutionTimeoutError as error:
             cause = f"no shard was finished for {self._timeout_s} s, the limit `resources.no_progress_timeout_s`"
-            raise StageError(self._stage, self._unit(""), cause) from error
+            raise StageError(self._stage, self._unit(), cause) from error
         missing = sorted(set(range(len(self._work))) - self._returned)
         if missing:
             cause = f"{len(missing)} of {len(self._work)} shards did not come back"
@@ -200,33 +151,33 @@ class _Pass:
         failed = [replace(self._work[position], is_last_attempt=True) for position in self._failed]
         return failed + [item for position, item in enumerate(self._work) if position not in self._returned]
 
-    def _unit(self, said: str) -> str:
-        """Return the shard that a message is about, or how many it may be about."""
-        left = [item for position, item in enumerate(self._work) if position not in self._returned]
-        return next((item.unit for item in left if item.shard.path in said), f"one of {len(left)} shards")
+    def _unit(self) -> str:
+        """Return how many shards a failure of their workers may be about."""
+        return f"one of {len(self._work) - len(self._returned)} shards"
 
 
 def _rows(
     stage: str, store: ArtifactStore, work: Sequence[ShardWork], build_worker: Callable[[], WorkOnShard], pool: Pool
 ) -> Generator[dict[str, Any], None, None]:
     """Yield what the workers return. The work begins when the first row is asked for, and ends with `close`."""
-    paths = list(_positions(work))
-    shards = ray.data.read_parquet(
-        paths, filesystem=store.filesystem, include_paths=True, override_num_blocks=len(paths), num_cpus=READ_CPUS
-    )
-    packed = shards.map_batches(
-        _OneShardPerRow(work).__call__,
+    attempts = Attempts()
+    trying = Trying(stage, attempts)
+    shards = [{"positions": positions} for positions in _positions(work)]
+    read = ray.data.from_items(shards, override_num_blocks=len(shards)).map_batches(
+        ReadShard(store, work, trying).__call__,
         batch_size=None,
         batch_format="pyarrow",
         compute=TaskPoolStrategy(),
         num_cpus=READ_CPUS,
     )
-    finished = packed.map_batches(
-        _WorkOnRow,
-        fn_constructor_args=(stage, work, build_worker),
+    finished = read.map_batches(
+        WorkOnRow,
+        fn_constructor_args=(work, build_worker, trying, attempts),
         batch_size=1,
         batch_format="pyarrow",
-        compute=ActorPoolStrategy(min_size=1, max_size=min(pool.actors, len(paths)), max_tasks_in_flight_per_actor=2),
+        compute=ActorPoolStrategy(
+            min_size=1, max_size=min(pool.actors, len(shards)), max_tasks_in_flight_per_actor=2
+        ),
         num_cpus=pool.cpus,
         num_gpus=pool.gpus or None,
     )

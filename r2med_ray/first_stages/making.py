@@ -118,7 +118,7 @@ def each_tried_twice(
 
     Args:
         work: the sets.
-        make: makes sets up to the first that fails. It is called again, by another worker, for that one and the rest.
+        make: makes the first sets, at most up to one that fails. It is called again, by another worker, for the rest.
 
     Raises:
         StageError: a set failed twice; the sets before it stay.
@@ -129,7 +129,7 @@ def each_tried_twice(
         yield from made.numbers
         left = left[len(made.numbers) :]
         if made.failure is None:
-            return
+            continue
         if left[0].is_last_attempt or made.is_final:
             raise made.failure
         note_first_failure(made.failure)

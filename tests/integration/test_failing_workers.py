@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,14 @@ import pytest
 import ray
 
 from r2med_ray.distributed.failures import stage_error
-from r2med_ray.distributed.preparing import prepare_queries, prepare_shards
+from r2med_ray.distributed.preparing import ShardWorker, prepare_queries, prepare_shards
 from r2med_ray.distributed.searching import ShardedRetriever, open_index
+from r2med_ray.distributed.shard_stream import stream_shards
 from r2med_ray.errors import DataError, StageError
 from r2med_ray.evaluation.trec import write_run
 from r2med_ray.first_stage import Computing, Maker, ShardedFirstStage
 from r2med_ray.first_stages.lexical import LexicalFirstStage
+from r2med_ray.first_stages.preparation import queries_left, shards_left
 from r2med_ray.indexing.bm25 import BM25_ROWS
 from r2med_ray.protocols import Index
 from r2med_ray.settings.compat import Rules
@@ -110,6 +113,81 @@ def test_a_cluster_leaves_out_what_one_process_leaves_out(cluster: object, tmp_p
 
     assert without_lines(there) == without_lines(here)
     assert prepare(there, task_of(there, texts, shards=2), first_stage).documents == 0
+
+
+def test_ry05_a_document_that_ends_its_process_each_time_ends_the_job_and_no_other_shard_is_lost(
+    cluster: object, store: ArtifactStore
+) -> None:
+    # Shard 2 of 3 has the seventh to the ninth document, and its process ends at the eighth.
+    task = task_of(store, [*TEXTS, "end", "bead"], shards=3)
+    with pytest.raises(StageError) as caught:
+        prepare(store, task, failing_stage("dense"))
+
+    said = str(caught.value)
+    assert said.startswith(
+        "encode failed on Mine, shard 2: the process that worked on the documents 'd6' to 'd8' ended"
+    )
+    assert not [word for word in RAYS_WORDS if word in said]
+    assert [work.shard.index for work in shards_left(store, [(task, failing_stage("dense"))], "cpu").work] == [2]
+
+
+def test_a_document_that_ends_the_first_process_is_encoded_by_the_next(
+    cluster: object, store: ArtifactStore, tried: Path
+) -> None:
+    task = task_of(store, [*TEXTS, f"end-once {tried}"], shards=4)
+
+    assert prepare(store, task, failing_stage("dense")).documents == len(TEXTS) + 1
+    assert len(list(tried.iterdir())) == 2
+
+
+def test_queries_that_end_their_process_each_time_are_named_and_the_sets_before_them_are_kept(
+    cluster: object, store: ArtifactStore
+) -> None:
+    task, first_stage = task_of(store, TEXTS, shards=1), failing_stage("dense")
+    sets = [(task, first_stage, [Query(query_id=text, text=text)]) for text in ("abc", "end", "hhh")]
+    with pytest.raises(StageError) as caught:
+        prepare_queries(store, sets, COMPUTING, ONE)
+
+    said = "encode failed on the queries of Mine: the process that worked on the queries 'end' to 'end' ended, "
+    assert str(caught.value).startswith(said)
+    left = queries_left(store, sets, "cpu")
+    assert left is not None
+    assert [query.query_id for work in left.work for query in work.queries] == ["end", "hhh"]
+
+
+class EndsItsProcess(SparseLettersFirstStage):
+    """A first stage whose model ends the process that loads it."""
+
+    __slots__ = ()
+
+    def load(self, store: ArtifactStore, computing: Computing) -> Maker:
+        os._exit(1)
+
+
+def test_a_model_that_ends_its_process_while_it_loads_is_not_loaded_without_end(
+    cluster: object, store: ArtifactStore
+) -> None:
+    row = failing_stage("sparse").row
+    with pytest.raises(StageError, match="the process of a worker ended while it was built"):
+        prepare(store, task_of(store, TEXTS, shards=2), EndsItsProcess(row=row, rules=Rules()))  # type: ignore[arg-type]
+
+
+class PathThatEndsItsReader(str):
+    """A path whose file can't be opened by a process: it ends."""
+
+    __slots__ = ()
+
+    def encode(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
+        os._exit(1)
+
+
+def test_a_shard_that_ends_the_process_that_reads_it_is_named(cluster: object, store: ArtifactStore) -> None:
+    task, first_stage = task_of(store, TEXTS, shards=3), failing_stage("dense")
+    work = shards_left(store, [(task, first_stage)], "cpu").work
+    work[1] = replace(work[1], shard=replace(work[1].shard, path=PathThatEndsItsReader(work[1].shard.path)))
+    worker = partial(ShardWorker, store, first_stage, COMPUTING)
+    with pytest.raises(StageError, match=r"^encode failed on Mine, shard 1: the process that read the shard ended, "):
+        list(stream_shards("encode", store, work, worker, pool=ONE, no_progress_timeout_s=120))
 
 
 class NeverBuilt(SparseLettersFirstStage):
