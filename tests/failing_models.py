@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from r2med_ray.cuts import SideCuts
+from r2med_ray.cuts import CutCounter, SideCuts
 from r2med_ray.errors import DataError
 from r2med_ray.first_stage import Computing, Maker, ShardedFirstStage
 from r2med_ray.first_stages.checkpoint_making import CheckpointMaker
@@ -79,6 +79,22 @@ class LettersEncoder:
 
     def encode_documents(self, documents: Sequence[Document]) -> FloatMatrix:
         return letters([document.content for document in documents])
+
+
+class CountingEncoder(LettersEncoder):
+    """Counts the words of documents, and cuts none off."""
+
+    def __init__(self, row: EncoderRow, *, device: str, token_budget: int) -> None:
+        self._counter = CutCounter()
+
+    def encode_documents(self, documents: Sequence[Document]) -> FloatMatrix:
+        vectors = super().encode_documents(documents)
+        words = [len(document.content.split()) for document in documents]
+        self._counter.note("document", words, [0] * len(words), 8)
+        return vectors
+
+    def take_cuts(self) -> SideCuts:
+        return self._counter.take()
 
 
 class SparseLetters:

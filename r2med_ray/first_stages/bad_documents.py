@@ -7,11 +7,11 @@ the run of these vectors.
 
 from collections.abc import Mapping, Sequence
 
-from r2med_ray.first_stage import FirstStage
+from r2med_ray.first_stage import FirstStage, ShardedFirstStage
 from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
 from r2med_ray.storage.places import at_once
-from r2med_ray.types import DocId, OnBadDocument, Task
+from r2med_ray.types import Corpus, CorpusShard, DocId, OnBadDocument, Task
 
 LEFT_OUT = "left_out"
 """The attribute of an artefact that lists the documents that it lacks."""
@@ -48,11 +48,16 @@ def key_of_stored(store: ArtifactStore, on_bad_document: OnBadDocument, key: Art
     return key
 
 
-def find_stored(
-    store: ArtifactStore, on_bad_document: OnBadDocument, keys: Sequence[ArtifactKey]
+def find_shards(
+    store: ArtifactStore, first_stage: ShardedFirstStage, task: str, corpus: Corpus, device: str
 ) -> list[Artifact | None]:
-    """Return the artefact that each key of a shard is found by, see `key_of_stored`, with many requests at once."""
-    return at_once(lambda key: store.find(key_of_stored(store, on_bad_document, key)), keys)
+    """Return the artefact of each shard of a corpus, see `key_of_stored`; None for those that aren't stored."""
+
+    def find(shard: CorpusShard) -> Artifact | None:
+        key = first_stage.shard_key(task, corpus, shard, device)
+        return store.find(key_of_stored(store, first_stage.on_bad_document, key))
+
+    return at_once(find, corpus.shards)
 
 
 def attributes_of(left_out: Mapping[DocId, str]) -> dict[str, Json]:

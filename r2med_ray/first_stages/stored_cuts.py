@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from r2med_ray.cuts import Cuts, PartCuts, from_json, sum_of, to_json
 from r2med_ray.first_stage import FirstStage, Maker, ShardedFirstStage
+from r2med_ray.first_stages.bad_documents import find_shards
 from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.storage.keys import Json
 from r2med_ray.types import Query, Task
@@ -57,8 +58,7 @@ def document_cuts(store: ArtifactStore, task: Task, first_stage: FirstStage, dev
     reader = _reader(first_stage)
     if reader is None:
         return None
-    keys = (reader.shard_key(task.name, task.corpus, shard, device) for shard in task.corpus.shards)
-    return sum_of(map(_noted, store.find_all(keys)))
+    return sum_of(map(_noted, find_shards(store, reader, task.name, task.corpus, device)))
 
 
 def search_cuts(
@@ -84,15 +84,7 @@ def search_cuts(
         return None
     key = reader.queries_key(task.name, queries, device)
     made = None if key is None else store.find(key)
-    return PartCuts(
-        part=first_stage.label,
-        of="texts",
-        query=_noted(made),
-        document=documents,
-        queries=len(queries),
-        same=made.attributes.get(SAME) if made else None,
-        encoder=_encoder(reader),
-    )
+    return _part(reader, queries, _noted(made), documents, made)
 
 
 def run_attributes(cuts: PartCuts | None) -> dict[str, Json]:
@@ -109,16 +101,7 @@ def run_cuts(first_stage: FirstStage, queries: Sequence[Query], run: Artifact) -
         return None
     noted = run.attributes.get(CUTS) or {}
     query, document = (from_json(noted.get(side)) for side in ("query", "document"))
-    same = run.attributes.get(SAME)
-    return PartCuts(
-        part=first_stage.label,
-        of="texts",
-        query=query,
-        document=document,
-        queries=len(queries),
-        same=same,
-        encoder=_encoder(reader),
-    )
+    return _part(reader, queries, query, document, run)
 
 
 def _reader(first_stage: FirstStage) -> ShardedFirstStage | None:
@@ -128,8 +111,23 @@ def _reader(first_stage: FirstStage) -> ShardedFirstStage | None:
     return None if first_stage.work == "tokenize" else first_stage
 
 
-def _encoder(reader: ShardedFirstStage) -> str:
-    return reader.exact.label if reader.exact else ""
+def _part(
+    reader: ShardedFirstStage,
+    queries: Sequence[Query],
+    query: Cuts | None,
+    document: Cuts | None,
+    made: Artifact | None,
+) -> PartCuts:
+    """Return counts of one search; `made` is the artefact that tells how many of its queries have the same vector."""
+    return PartCuts(
+        part=reader.label,
+        of="texts",
+        query=query,
+        document=document,
+        queries=len(queries),
+        same=made.attributes.get(SAME) if made else None,
+        encoder=reader.exact.label if reader.exact else "",
+    )
 
 
 def _noted(artifact: Artifact | None) -> Cuts | None:

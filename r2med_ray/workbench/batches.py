@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from r2med_ray.first_stage import ShardedFirstStage
-from r2med_ray.first_stages.bad_documents import find_stored
+from r2med_ray.first_stages.bad_documents import find_shards
 from r2med_ray.first_stages.preparation import QuerySet
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Task
@@ -127,10 +127,7 @@ class Batches:
 
     def _is_prepared(self, index: Place, task: Task, first_stage: ShardedFirstStage) -> bool:
         if index.name not in self._prepared:
-            keys = [
-                first_stage.shard_key(task.name, task.corpus, shard, self._device) for shard in task.corpus.shards
-            ]
-            found = find_stored(self._store, first_stage.on_bad_document, keys)
+            found = find_shards(self._store, first_stage, task.name, task.corpus, self._device)
             self._prepared[index.name] = all(artifact is not None for artifact in found)
         return self._prepared[index.name]
 

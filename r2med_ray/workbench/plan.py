@@ -16,7 +16,7 @@ from r2med_ray.corpus.loading import read_task_queries
 from r2med_ray.corpus.sources import TaskSource, data_folder, is_cached
 from r2med_ray.errors import DataError, NotAtHand
 from r2med_ray.first_stage import FirstStage
-from r2med_ray.first_stages.bad_documents import find_stored
+from r2med_ray.first_stages.bad_documents import find_shards
 from r2med_ray.models.at_hand import ModelsAtHand
 from r2med_ray.models.catalog.row import Row
 from r2med_ray.models.catalog.service_keys import find_key
@@ -165,11 +165,10 @@ def _shards(
                 what=f"{first_stage.artifact_label} for {first_stage.label}", task=task, stored=0, missing=0
             )
             continue
-        keys = [first_stage.shard_key(task, corpus, shard, device) for shard in corpus.shards]
-        found_of = find_stored(store, first_stage.on_bad_document, keys)
-        stored = sum(artifact is not None for artifact in found_of)
+        shards = find_shards(store, first_stage, task, corpus, device)
+        stored = sum(artifact is not None for artifact in shards)
         what = f"{first_stage.artifact_label} for {first_stage.label}"
-        yield ShardCount(what=what, task=task, stored=stored, missing=len(keys) - stored)
+        yield ShardCount(what=what, task=task, stored=stored, missing=len(shards) - stored)
 
 
 def _unwritten(parts: Mapping[str, tuple[ResolvedSystem, _Found]], counted: Mapping[str, Counted]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from r2med_ray.benchmark import run_benchmark
+from r2med_ray.cuts import Cuts
 from r2med_ray.errors import StageError
 from r2med_ray.reporting.notes import reading_notes, warnings
 from r2med_ray.reporting.record import BenchmarkRecord
@@ -16,7 +17,7 @@ from r2med_ray.reporting.write import load_results, write_report
 from r2med_ray.settings.config_files import parse_config
 from r2med_ray.systems import resolve
 from r2med_ray.workbench.bench import open_workbench
-from tests.failing_models import LettersEncoder
+from tests.failing_models import CountingEncoder, LettersEncoder
 from tests.unit.tasks import TEXTS, beir_folder
 
 # d1 has no tokens and d3 raises an error. d0, the relevant document, is fine.
@@ -75,6 +76,16 @@ def test_the_documents_that_are_left_out_are_in_no_ranking(values: dict[str, Any
     found = {hit.doc_id for ranking in run(values, tmp_path).results[0].run.rankings.values() for hit in ranking}
 
     assert found == {"d0", "d2", "d4", "d5", "d6"}
+
+
+def test_what_was_cut_off_the_documents_that_are_left_is_known(values: dict[str, Any], tmp_path: Path) -> None:
+    models = Path(values["models"])
+    models.write_text(models.read_text().replace(LettersEncoder.__name__, CountingEncoder.__name__))
+
+    [cuts] = run(values, tmp_path).results[0].cuts
+
+    # d0 to d6 without d1 and d3: abc fever, aab rash, fed, gag cough, cafe
+    assert cuts.document == Cuts(texts=5, tokens=8, lengths=(8,))
 
 
 def test_without_the_key_the_first_bad_document_ends_the_benchmark(values: dict[str, Any], tmp_path: Path) -> None:
