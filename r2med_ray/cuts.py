@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, TypeGuard, get_args
 
 Side: TypeAlias = Literal["query", "document"]
+Unit: TypeAlias = Literal["tokens", "words"]
 
 NO_LIMIT = 10**9
 """A limit from here on is none: transformers writes 10^30 for a tokenizer without one."""
@@ -30,7 +31,7 @@ class Cuts:
     """Most tokens that are read of a text, as tokenizer, positions and checkpoint allow: several if texts of one side
     were read with several limits, none if there is no limit."""
 
-    unit: Literal["tokens", "words"] = "tokens"
+    unit: Unit = "tokens"
     """What is counted: a language model is shown the first words of a passage."""
 
     def __add__(self, other: "Cuts") -> "Cuts":
@@ -60,13 +61,15 @@ SideCuts: TypeAlias = Mapping[Side, Cuts]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartCuts:
-    """What was cut for one part of a system: for a retriever or for a reranker. None is a count that nobody knows."""
+    """What was cut for one part of a system: for a retriever, for a reranker, or for a language model that is shown
+    passages before it rewrites. None is a count that nobody knows."""
 
     part: str
-    """The retriever's or the reranker's name."""
+    """The retriever's, the reranker's or the language model's name."""
 
-    of: Literal["texts", "pairs"]
-    """Whether texts were read one by one, or a query and a document together, so that each counts once per pair."""
+    of: Literal["texts", "pairs", "prompts"]
+    """Whether texts were read one by one, a query and a document together, so that each counts once per pair, or in
+    the prompts of a rewriter, so that each counts once per prompt that was answered."""
 
     query: Cuts | None = None
     """What was cut off the queries and off the texts that were generated for them."""
@@ -87,17 +90,18 @@ class PartCuts:
         return self.encoder or self.part
 
     @classmethod
-    def of_pairs(cls, part: str, cuts: SideCuts | None) -> Self:
-        """Return the counts of a reranker; `cuts` is None if they aren't known, and empty if no pair was read."""
+    def of_sides(cls, part: str, of: Literal["pairs", "prompts"], cuts: SideCuts | None) -> Self:
+        """Return counts of both sides; `cuts` is None if they aren't known, and empty if no text was read."""
         nothing: SideCuts = {"query": Cuts(), "document": Cuts()}
         known: SideCuts = {} if cuts is None else cuts or nothing
-        return cls(part=part, of="pairs", query=known.get("query"), document=known.get("document"))
+        return cls(part=part, of=of, query=known.get("query"), document=known.get("document"))
 
 
 class CutCounter:
-    """Counts what is cut while a model reads."""
+    """Counts what is cut while a model reads. `unit` is what is counted."""
 
-    def __init__(self) -> None:
+    def __init__(self, unit: Unit = "tokens") -> None:
+        self._unit: Unit = unit
         self._cuts: dict[Side, Cuts] = {}
 
     def note(
@@ -107,9 +111,9 @@ class CutCounter:
 
         Args:
             side: what the texts are.
-            kept: tokens that are read of each text.
-            lost: tokens that were cut off each text.
-            length: most tokens that are read of a text.
+            kept: tokens, or whatever the unit is, that are read of each text.
+            lost: those that were cut off each text.
+            length: most of them that are read of a text.
             times: how often each text counts; once if left out.
         """
         counted = [(*each, 1) for each in zip(kept, lost, strict=True)]
@@ -121,7 +125,15 @@ class CutCounter:
             tokens=sum((read + gone) * number for read, gone, number in counted),
             lost=sum(gone * number for _, gone, number in counted),
             lengths=(length,) if length < NO_LIMIT else (),
+            unit=self._unit,
         )
+
+    def note_first(
+        self, side: Side, sizes: Iterable[int], most: int = NO_LIMIT, times: Sequence[int] | None = None
+    ) -> None:
+        """Count texts of some sizes, of which no more than the first `most` tokens or words are read; see `note`."""
+        sizes = list(sizes)
+        self.note(side, [min(most, size) for size in sizes], [max(0, size - most) for size in sizes], most, times)
 
     def take(self) -> dict[Side, Cuts]:
         """Return what was counted since the last call."""
@@ -163,6 +175,13 @@ def together(parts: Iterable[PartCuts]) -> tuple[PartCuts, ...]:
         queries, query = before.queries + each.queries, sum_of([before.query, each.query])
         found[name] = replace(each, query=query, queries=queries, same=same)
     return tuple(found.values())
+
+
+def are_known_sides(cuts: object) -> TypeGuard[SideCuts]:
+    """Return whether a value that a user's class has made is counts of sides."""
+    return isinstance(cuts, Mapping) and all(
+        side in get_args(Side) and isinstance(each, Cuts) for side, each in cuts.items()
+    )
 
 
 def to_json(cuts: Cuts | None) -> dict[str, Any] | None:

@@ -45,7 +45,8 @@ class Ranked:
     """Label of a first stage → the queries that it ranks nothing for, though another one may."""
 
     cuts: tuple[PartCuts, ...] = ()
-    """What was cut off the pairs that a reranker read; empty for a system without a reranker."""
+    """What was cut off the passages that a language model was shown by a rewriter, and off the pairs that a reranker
+    read; empty for a system with neither."""
 
     approximations: tuple[Approximation, ...] = ()
     """What each approximate search of the system missed."""
@@ -72,11 +73,11 @@ def rank(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Steps[Ra
     found, approximations = yield from _search(task, system, rewriting.queries)
     run = fuse(found, system.config.fusion, tag=system.name, k=system.depth) if system.config.fusion else found[0]
     repairs = Repairs()
-    cuts: tuple[PartCuts, ...] = ()
+    cuts = _cuts_of_rewriting(system, rewriting)
     if system.config.reranker is not None:
         run, reranking = yield from _rerank(task, system, rewriting.queries, run)
         repairs = reranking.repairs
-        cuts = (PartCuts.of_pairs(system.config.reranker.model, reranking.cuts),)
+        cuts += (PartCuts.of_sides(system.config.reranker.model, "pairs", reranking.cuts),)
     return Ranked(
         run=Run(tag=system.name, rankings=run.rankings),
         rewriting=rewriting,
@@ -116,6 +117,12 @@ def rewriter_of(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Q
         can_fetch=fetcher(task) is not None,
         system=system.name,
     )
+
+
+def _cuts_of_rewriting(system: ResolvedSystem, rewriting: Rewriting) -> tuple[PartCuts, ...]:
+    if system.language_model is None or system.tool is None:  # no passage is shown
+        return ()
+    return (PartCuts.of_sides(system.language_model.name, "prompts", rewriting.cuts),)
 
 
 def _search(

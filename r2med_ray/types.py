@@ -109,6 +109,10 @@ class Rewriting:
     unchanged: tuple[QueryId, ...] = ()
     """Ids of the queries that got no usable text and are used as they are."""
 
+    cuts: SideCuts | None = field(default=None, compare=False)
+    """What was cut off the queries and passages that a language model was shown; None if that isn't known. A rewriter
+    that searches for no passages leaves it out."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repairs:

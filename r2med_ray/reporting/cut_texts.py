@@ -45,9 +45,8 @@ def cut_warnings(record: BenchmarkRecord) -> Iterator[str]:
         cuts, part = read.cuts, read.part
         if cuts is not None and max(cuts.share_cut, cuts.share_lost) >= WARN_FROM:
             begin = f"{part.reader} reads at most {_lengths(cuts)} {_of(read)}. Cut were"
-            of = f"{PLURAL[read.side]} in pairs" if part.of == "pairs" else PLURAL[read.side]
             share = f"{points(cuts.share_lost)}% of all {cuts.unit} lost"
-            grouped[begin].append((read, f"{count(cuts.cut)} of {count(cuts.texts)} {of} ({share})"))
+            grouped[begin].append((read, f"{count(cuts.cut)} of {count(cuts.texts)} {_what(read)} ({share})"))
     for read in _reads(record):
         if read.same is not None and read.same >= WARN_FROM * read.part.queries and read.same:
             begin = f"{read.part.reader} has the same vector for different queries:"
@@ -61,19 +60,20 @@ def cut_warnings(record: BenchmarkRecord) -> Iterator[str]:
 
 def cut_notes(record: BenchmarkRecord) -> Iterator[str]:
     """Yield a sentence per model that doesn't say what it cut."""
-    unknown: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    unknown: defaultdict[tuple[str, str], dict[str, None]] = defaultdict(dict)
     for read in _reads(record):
         if read.cuts is None:
-            unknown[f"{read.part.reader} has cut off {PLURAL[read.side]}"][read.task] = None
-    for what, tasks in unknown.items():
+            lacking = "`Rewriting.cuts`" if read.part.of == "prompts" else "`take_cuts`"
+            unknown[f"{read.part.reader} has cut off {_what(read)}", lacking][read.task] = None
+    for (what, lacking), tasks in unknown.items():
         yield (
             f"Unknown: what {what} on {', '.join(tasks)}. It was made before cuts were counted, or by a class "
-            "without `take_cuts`."
+            f"without {lacking}."
         )
 
 
 def cut_columns(record: BenchmarkRecord) -> list[Column]:
-    """Return one row per system, task, retriever or reranker that reads texts with a model, and side."""
+    """Return one row per system, task, part that reads texts with a model, and side."""
     reads = list(_reads(record))
     cuts = [read.cuts for read in reads]
     return [
@@ -108,7 +108,7 @@ def _of(read: _Read) -> str:
 
 
 def _what(read: _Read) -> str:
-    return f"{PLURAL[read.side]} in pairs" if read.part.of == "pairs" else PLURAL[read.side]
+    return PLURAL[read.side] if read.part.of == "texts" else f"{PLURAL[read.side]} in {read.part.of}"
 
 
 def _by_task(told: Iterable[tuple[_Read, str]], readers: Mapping[tuple[str, Side, str], set[str]]) -> str:

@@ -1,13 +1,13 @@
 """Prompts that ask a language model to rerank: settings, prompt files, and filling in the candidates."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from r2med_ray.chat import ChatPrompt
-from r2med_ray.cuts import NO_LIMIT, CutCounter, SideCuts
+from r2med_ray.cuts import CutCounter, SideCuts
 from r2med_ray.protocols import Candidates
 from r2med_ray.reranking.orderings import Ordering
 from r2med_ray.reranking.shown_ids import without_ids
@@ -86,13 +86,12 @@ def window_prompt(
 
 def passage_cuts(settings: LlmReranking, work: Sequence[Candidates]) -> SideCuts:
     """Return what is cut off the texts of all pairs, in words: off passages alone, as queries are shown whole."""
-    words = [len(document.content.split()) for _, documents, _ in work for document in documents]
-    most, counter = settings.passage_words, CutCounter()
-    counter.note("document", [min(most, each) for each in words], [max(0, each - most) for each in words], most)
-    queries = [len(query.text.split()) for query, _, _ in work]
-    pairs = [len(documents) for _, documents, _ in work]
-    counter.note("query", queries, [0] * len(queries), NO_LIMIT, pairs)
-    return {side: replace(cuts, unit="words") for side, cuts in counter.take().items()}
+    counter = CutCounter("words")
+    passages = (len(document.content.split()) for _, documents, _ in work for document in documents)
+    counter.note_first("document", passages, settings.passage_words)
+    queries = (len(query.text.split()) for query, _, _ in work)
+    counter.note_first("query", queries, times=[len(documents) for _, documents, _ in work])
+    return counter.take()
 
 
 def _passage(settings: LlmReranking, number: int, ordering: Ordering, position: int) -> str:

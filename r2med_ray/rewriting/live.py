@@ -1,8 +1,11 @@
 """Lets a language model write texts for queries, with or without the results of a first search."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
 
 from r2med_ray.chat import ChatPrompt, Completion, LanguageModel
+from r2med_ray.cuts import CutCounter, SideCuts
 from r2med_ray.demands import Ask, Steps
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.first_stage import FirstStage
@@ -13,9 +16,15 @@ from r2med_ray.rewriting.passages import find_passages
 from r2med_ray.rewriting.prompts import numbered
 from r2med_ray.rewriting.published_limits import require_one_text
 from r2med_ray.settings.compat import Rules
-from r2med_ray.settings.config import RewriterConfig
+from r2med_ray.settings.config import CandidatesConfig, RewriterConfig
 from r2med_ray.settings.templates import Template
 from r2med_ray.types import Query, QueryId, Rewriting, Task
+
+Found: TypeAlias = Mapping[QueryId, Sequence[str]]
+"""query_id → the passages that the model is shown, best first."""
+
+Written: TypeAlias = Mapping[QueryId, Sequence[Completion | None]]
+"""query_id → what the model wrote, one entry per sample; None if the prompt was too long."""
 
 SHORTENED = "candidates shortened"
 FEWEST_WORDS = 16
@@ -74,13 +83,14 @@ class LiveRewriter:
         Raises:
             DataError: too many queries have no usable text.
         """
-        written = yield from self.write(queries)
+        found = yield from self._candidates(queries)
+        written = yield from self._written(queries, found)
         shortened = [
             query_id
             for query_id, completions in written.items()
             if any(completion is not None and completion.shortened for completion in completions)
         ]
-        return expand(
+        rewriting = expand(
             queries,
             {query_id: [self._answer(item) for item in completions] for query_id, completions in written.items()},
             self.config,
@@ -91,18 +101,13 @@ class LiveRewriter:
             noted={SHORTENED: shortened},
             task=self._task.name,
         )
+        return replace(rewriting, cuts=self._cuts(queries, found, written))
 
-    def write(self, queries: Sequence[Query]) -> Steps[dict[QueryId, list[Completion | None]]]:
+    def write(self, queries: Sequence[Query]) -> Steps[Written]:
         """Return what the model writes for every query, one entry per sample; None if the prompt was too long."""
-        found = (yield from self._candidates(queries)) if self.config.candidates is not None else {}
-        completions = yield Ask(model=self._model, prompts=tuple(self.prompts(queries, found)))
-        samples = self.config.samples
-        return {
-            query.query_id: completions[place * samples : (place + 1) * samples]
-            for place, query in enumerate(queries)
-        }
+        return (yield from self._written(queries, (yield from self._candidates(queries))))
 
-    def prompts(self, queries: Sequence[Query], found: Mapping[QueryId, Sequence[str]]) -> list[ChatPrompt]:
+    def prompts(self, queries: Sequence[Query], found: Found) -> list[ChatPrompt]:
         """Return one prompt per query and sample. The samples of a query come one after the other.
 
         Args:
@@ -127,14 +132,23 @@ class LiveRewriter:
             ]
         return prompts
 
-    def _candidates(self, queries: Sequence[Query]) -> Steps[dict[QueryId, list[str]]]:
-        """Return the texts that the first search finds for each query, best first."""
+    def _written(self, queries: Sequence[Query], found: Found) -> Steps[Written]:
+        completions = yield Ask(model=self._model, prompts=tuple(self.prompts(queries, found)))
+        samples = self.config.samples
+        return {
+            query.query_id: completions[place * samples : (place + 1) * samples]
+            for place, query in enumerate(queries)
+        }
+
+    def _candidates(self, queries: Sequence[Query]) -> Steps[Found]:
+        """Return the texts that the first search finds for each query, best first; none if the method shows none."""
+        if self.config.candidates is None:
+            return {}
         assert self._tool is not None
-        assert self.config.candidates is not None
         found = yield from find_passages(self._task, self._tool, queries, self.config.candidates.depth)
         return {query_id: [text for _, text in passages] for query_id, passages in found.items()}
 
-    def _versions(self, query: Query, found: Mapping[QueryId, Sequence[str]]) -> list[str]:
+    def _versions(self, query: Query, found: Found) -> list[str]:
         """Return the text that the model is told, and shorter versions to try in turn if the text is too long."""
         candidates = self.config.candidates
         if candidates is None:
@@ -142,12 +156,32 @@ class LiveRewriter:
         if query.query_id not in found:
             raise DataError(f"rewriter {self.method}: the first search has no answer for query {query.query_id!r}")
         passages = found[query.query_id][: candidates.depth]
-        lengths = [candidates.words]
-        while candidates.too_long == "halve" and lengths[-1] >= 2 * FEWEST_WORDS:
-            lengths.append(lengths[-1] // 2)
-        return [self._prompt.fill(query=query.text, candidates=numbered(passages, words)) for words in lengths]
+        return [
+            self._prompt.fill(query=query.text, candidates=numbered(passages, words))
+            for words in _lengths(candidates)
+        ]
+
+    def _cuts(self, queries: Sequence[Query], found: Found, written: Written) -> SideCuts | None:
+        """Return what is cut off the texts of all prompts that were answered, in words: off passages alone."""
+        if self.config.candidates is None:
+            return None
+        counter, lengths = CutCounter("words"), _lengths(self.config.candidates)
+        for query in queries:
+            passages = [len(text.split()) for text in found[query.query_id]]
+            for completion in filter(None, written[query.query_id]):
+                counter.note_first("query", [len(query.text.split())])
+                counter.note_first("document", passages, lengths[completion.shortened])
+        return counter.take()
 
     def _answer(self, completion: Completion | None) -> Answer:
         if completion is None:
             return Answer(text="", reasoning_text="", flag=NO_ROOM)
         return read_completion(completion, self._format, self._rules)
+
+
+def _lengths(candidates: CandidatesConfig) -> list[int]:
+    """Return how many words of each candidate the versions of a prompt show, the longest version first."""
+    lengths = [candidates.words]
+    while candidates.too_long == "halve" and lengths[-1] >= 2 * FEWEST_WORDS:
+        lengths.append(lengths[-1] // 2)
+    return lengths

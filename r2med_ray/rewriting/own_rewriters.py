@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
+from r2med_ray.cuts import are_known_sides
 from r2med_ray.demands import Ask, Demand, QueryRewriter, Steps
 from r2med_ray.errors import OwnCodeError, R2MedError, named
 from r2med_ray.rewriting.answers import NO_ROOM
@@ -72,6 +73,8 @@ class OwnRewriter:
             wrong = [expansion for expansion in returned.expansions if not isinstance(expansion, Expansion)]
             if wrong:
                 raise self._refused(f"`Expansion`s for query {given.query_id!r}, got {wrong[0]!r:.80}")
+        if rewriting.cuts is not None and not are_known_sides(rewriting.cuts):
+            raise self._refused(f"`cuts` that are None, or `query` and `document` → Cuts, got {rewriting.cuts!r:.80}")
         return rewriting
 
     def _counted(self, rewriting: Rewriting, too_long: Sequence[str]) -> Rewriting:

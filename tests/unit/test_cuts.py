@@ -41,8 +41,8 @@ def test_a_sum_is_unknown_if_a_part_of_it_is() -> None:
 
 
 def test_a_reranker_that_read_no_pair_cut_nothing() -> None:
-    assert PartCuts.of_pairs("r", {}) == PartCuts(part="r", of="pairs", query=Cuts(), document=Cuts())
-    assert PartCuts.of_pairs("r", None) == PartCuts(part="r", of="pairs")
+    assert PartCuts.of_sides("r", "pairs", {}) == PartCuts(part="r", of="pairs", query=Cuts(), document=Cuts())
+    assert PartCuts.of_sides("r", "pairs", None) == PartCuts(part="r", of="pairs")
 
 
 def test_stored_counts_are_read_back() -> None:

@@ -95,12 +95,15 @@ def test_a_rerankers_texts_are_counted_in_pairs() -> None:
     passages = Cuts(texts=50, cut=5, tokens=900, lost=90, lengths=(300,), unit="words")
     pairs = part(asked, None, part="qwen", of="pairs")
     shown = part(None, passages, part="listwise", of="pairs")
+    prompts = part(None, replace(passages, lengths=(32, 64)), part="writer", of="prompts")
 
-    assert list(cut_warnings(with_cuts((pairs, shown)))) == [
+    assert list(cut_warnings(with_cuts((pairs, shown, prompts)))) == [
         "qwen reads at most 512 tokens at once. Cut were 98 of 103 queries in pairs (60.00% of all tokens lost) on "
         "Alpha.",
         "listwise reads at most 300 words of a document. Cut were 5 of 50 documents in pairs (10.00% of all words "
         "lost) on Alpha.",
+        "writer reads at most 32 or 64 words of a document. Cut were 5 of 50 documents in prompts (10.00% of all "
+        "words lost) on Alpha.",
     ]
 
 
@@ -110,6 +113,10 @@ def test_what_is_unknown_is_said() -> None:
         "class without `take_cuts`."
     ]
     assert not list(cut_notes(with_cuts((part(MANY),))))
+    assert list(cut_notes(with_cuts((part(MANY, None, part="writer", of="prompts"),)))) == [
+        "Unknown: what writer has cut off documents in prompts on Alpha. It was made before cuts were counted, or by "
+        "a class without `Rewriting.cuts`."
+    ]
 
 
 def test_warnings_and_notes_stand_in_the_leaderboard() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from r2med_ray.chat import Completion
+from r2med_ray.cuts import Cuts
 from r2med_ray.demands import Ask, Demand, Find, Read
 from r2med_ray.errors import ConfigError, DataError, StageError
 from r2med_ray.rewriting.answers import FORMATS
@@ -57,9 +58,9 @@ def rewritten(rewriter: LiveRewriter, *texts: str | Completion) -> Rewriting:
     return rewriting
 
 
-def lamer(**first_stage: Any) -> LiveRewriter:
+def lamer(max_unusable: float = 0.05, **first_stage: Any) -> LiveRewriter:
     candidates = {"retriever": "bm25", "depth": 2, "words": 64} | first_stage
-    return live(method="lamer", prompt=LAMER, candidates=candidates)
+    return live(method="lamer", prompt=LAMER, candidates=candidates, max_unusable=max_unusable)
 
 
 def corrected(
@@ -211,10 +212,25 @@ def test_candidates_are_halved_until_they_fit_where_that_is_allowed() -> None:
     assert rewriting.flagged == {"candidates shortened": ("7",)}
 
 
-def test_a_prompt_without_room_leaves_its_query_as_it_was_and_is_counted() -> None:
-    rewriter = live(method="lamer", prompt=LAMER, candidates={"retriever": "bm25", "words": 64}, max_unusable=0.5)
+def test_words_that_a_model_is_not_shown_of_a_candidate_are_counted_for_each_answered_prompt() -> None:
+    # The candidate of query 7 has 90 words, of which 16 fit; that of query 8 has 1. Both queries have 2 words.
+    halved, _ = corrected(lamer(too_long="halve"), LONG, room=25)
+    # Without room for query 7, only the prompt of query 8 is answered.
+    alone, _ = corrected(lamer(max_unusable=0.5), LONG, room=25)
 
-    rewriting, _ = corrected(rewriter, LONG, room=25)
+    assert halved.cuts == {
+        "query": Cuts(texts=2, tokens=4, unit="words"),
+        "document": Cuts(texts=2, cut=1, tokens=91, lost=74, lengths=(16, 64), unit="words"),
+    }
+    assert alone.cuts == {
+        "query": Cuts(texts=1, tokens=2, unit="words"),
+        "document": Cuts(texts=1, tokens=1, lengths=(64,), unit="words"),
+    }
+    assert rewritten(live()).cuts is None
+
+
+def test_a_prompt_without_room_leaves_its_query_as_it_was_and_is_counted() -> None:
+    rewriting, _ = corrected(lamer(max_unusable=0.5), LONG, room=25)
 
     assert rewriting.queries[0] == QUERIES[0]
     assert len(rewriting.queries[1].expansions) == 1

@@ -159,6 +159,10 @@ def test_a_class_can_go_on_after_an_error_of_a_demand() -> None:
             Rewriting(queries=(QUERIES[0], replace(QUERIES[1], expansions=("x",)))),  # type: ignore[arg-type]
             "`Expansion`s for query '2', got 'x'",
         ),
+        (
+            Rewriting(queries=QUERIES, cuts={"document": 7}),  # type: ignore[dict-item]
+            r"`query` and `document` → Cuts, got \{'document': 7\}",
+        ),
     ],
 )
 def test_another_result_is_refused_with_the_class_and_the_task(returned: object, message: str) -> None:

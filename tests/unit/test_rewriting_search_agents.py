@@ -1,15 +1,20 @@
+import json
 import pickle
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from r2med_ray.chat import ChatPrompt, Completion
+from r2med_ray.cuts import Cuts
 from r2med_ray.demands import Ask, Demand, Find, Keep, Read, Recall
 from r2med_ray.errors import ConfigError, ContextError, DataError, StageError
 from r2med_ray.models.services.chat import CONTINUED
+from r2med_ray.rewriting.agents.conversations import brief, words_shown
 from r2med_ray.rewriting.agents.search_agents import SearchAgent
+from r2med_ray.rewriting.agents.transcripts import Turn
 from r2med_ray.rewriting.methods import METHODS
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.config import RewriterConfig
@@ -602,6 +607,67 @@ def test_a_model_that_can_not_read_all_results_is_shown_little_of_them_and_asked
     assert rewriting.flagged == flagged
     assert [item.text for item in rewriting.queries[0].expansions] == texts
     assert len(library.calls) == 3
+    # The passage of the first two searches was shown whole, that of the last one behind its number.
+    assert rewriting.cuts is not None
+    assert rewriting.cuts["document"] == Cuts(texts=3, cut=1, tokens=300, lost=69, lengths=(100,), unit="words")
+
+
+@pytest.mark.parametrize(
+    ("words", "is_brief", "shown"),
+    [
+        ([10, 3, 5], False, [4, 3, 4]),
+        # The result is [1] with 4 words, [2] with 3, ... : 5 + 4 + 5 · 4 = 29 of 32 words; 2 are left behind [7].
+        ([10, 3, 5, 5, 5, 5, 5, 5], True, [4, 3, 4, 4, 4, 4, 2, 0]),
+    ],
+)
+def test_passages_are_cut_one_by_one_and_brief_results_as_a_whole(
+    words: list[int], is_brief: bool, shown: list[int]
+) -> None:
+    passages = [" ".join(["word"] * size) for size in words]
+    result = "\n".join(f"[{i}] {' '.join(text.split()[:4])}" for i, text in enumerate(passages, 1))
+    turns = [Turn(text="", finish_reason="stop", tokens=0, shown=result)]
+    [seen] = brief(turns) if is_brief else turns
+
+    assert words_shown(words, 4, is_brief=is_brief) == shown
+    assert (seen.shown or "").count("word") == sum(shown)
+
+
+@pytest.mark.parametrize("method", ["search-r1", "search-o1"])
+def test_words_that_an_agent_is_not_shown_of_a_passage_are_counted_for_every_search(desk: Desk, method: str) -> None:
+    search, end = {"search-r1": ("<search>", "<answer>a"), "search-o1": ("<|begin_search_query|>", "a")}[method]
+    said = {"why the rash": [f"{search}x", f"{search}y", end], "why the fever": [end]}
+
+    rewriting = desk.lead(agent(method=method), Agent(said), queries=QUERIES)
+    again = desk.lead(agent(method=method), Agent({}), queries=QUERIES)
+
+    # Each of 2 searches finds "about x" and "one two three four", and 3 words of a passage are shown.
+    assert (
+        again.cuts
+        == rewriting.cuts
+        == {
+            "query": Cuts(texts=2, tokens=6, unit="words"),
+            "document": Cuts(texts=4, cut=2, tokens=12, lost=2, lengths=(3,), unit="words"),
+        }
+    )
+
+
+def test_what_was_cut_in_conversations_from_before_it_was_counted_is_unknown(desk: Desk, tmp_path: Path) -> None:
+    said = {"why the rash": ["<search>x", "<answer>a"], "why the fever": ["<answer>a"]}
+    desk.lead(agent(), Agent(said), queries=QUERIES)
+    keep = kept_in(ArtifactStore(str(tmp_path / "before")))[Keep]
+    for kept in [demand for demand in desk.demands if isinstance(demand, Keep)]:
+        transcript = json.loads(kept.files["transcript.json"])
+        for turn in transcript["turns"]:
+            del turn["words"]
+        keep(replace(kept, files={"transcript.json": json.dumps(transcript).encode()}))
+    before = Desk(tmp_path / "before")
+
+    assert before.lead(agent(), Agent({}), queries=QUERIES).cuts is None
+    # The other conversation found nothing, so there was nothing to cut.
+    assert before.lead(agent(), Agent({}), queries=QUERIES[1:]).cuts == {
+        "query": Cuts(texts=1, tokens=3, unit="words"),
+        "document": Cuts(lengths=(3,), unit="words"),
+    }
 
 
 def test_a_conversation_whose_passages_can_not_be_condensed_ends_alone(desk: Desk) -> None:

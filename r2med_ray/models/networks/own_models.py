@@ -4,11 +4,11 @@ Shape letters: Q queries, B texts of a call, D embedding size.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
-from r2med_ray.cuts import Cuts, Side, SideCuts
+from r2med_ray.cuts import Side, SideCuts, are_known_sides
 from r2med_ray.errors import DataError, OwnCodeError
 from r2med_ray.models.catalog.encoders import EncoderRow, Prompts
 from r2med_ray.models.catalog.rerankers import RerankerRow
@@ -186,9 +186,6 @@ def _taken(row: EncoderRow | RerankerRow, model: object) -> SideCuts | None:
     where = f"{row.name}: `take_cuts` of class {row.class_}"
     with own_code(where):
         cuts = model.take_cuts()
-    known = isinstance(cuts, Mapping) and all(
-        side in get_args(Side) and isinstance(each, Cuts) for side, each in cuts.items()
-    )
-    if cuts is not None and not known:
+    if cuts is not None and not are_known_sides(cuts):
         raise OwnCodeError(f"{where} returned {cuts!r:.80}; it must be None, or `query` and `document` → Cuts")
     return cuts

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 from r2med_ray.chat import ChatPrompt, Completion, Message
+from r2med_ray.cuts import NO_LIMIT
 from r2med_ray.rewriting.agents.formats import AgentFormat
 from r2med_ray.rewriting.agents.transcripts import Transcript, Turn
 from r2med_ray.rewriting.answer_formats import AnswerFormat
@@ -110,6 +111,22 @@ def brief(turns: Sequence[Turn]) -> list[Turn]:
         replace(turn, shown=f"{text}\n{NO_MORE}" if turn is turns[-1] else text)
         for turn, text in zip(turns, shown, strict=True)
     ]
+
+
+def words_shown(words: Sequence[int], most: int, *, is_brief: bool) -> list[int]:
+    """Return how many words of each passage of one result are shown, behind its number.
+
+    Args:
+        words: the words of each passage.
+        most: the words that a passage is cut to.
+        is_brief: whether the whole result is cut as by `brief`, too.
+    """
+    room = BRIEF_WORDS if is_brief else NO_LIMIT
+    shown: list[int] = []
+    for size in words:
+        shown.append(max(0, min(size, most, room - 1)))
+        room -= 1 + shown[-1]
+    return shown
 
 
 def _one_text(group: Sequence[tuple[str, str]]) -> str:

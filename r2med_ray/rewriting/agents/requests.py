@@ -58,6 +58,7 @@ class Requests:
         for (_, transcript), hits, text in zip(sound, found, shown, strict=True):
             turn = transcript.turns[-1]
             turn.found = [doc_id for doc_id, _ in hits]
+            turn.words = [len(passage.split()) for _, passage in hits]
             turn.shown = text or "Nothing was found."
             if transcript.requests >= self._limits.max_turns:
                 turn.shown = f"{turn.shown}\n{NO_MORE}"

@@ -8,14 +8,17 @@ after the last turn that was answered. A conversation that its time limit ended 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
+from itertools import chain, pairwise
 
 from r2med_ray.chat import LanguageModel
+from r2med_ray.cuts import CutCounter, SideCuts
 from r2med_ray.demands import Recall, Steps
 from r2med_ray.errors import ConfigError
 from r2med_ray.first_stage import FirstStage
 from r2med_ray.rewriting.agents.condensing import Condenser
-from r2med_ray.rewriting.agents.conversations import Conversations
+from r2med_ray.rewriting.agents.conversations import Conversations, words_shown
 from r2med_ray.rewriting.agents.formats import AGENTS
 from r2med_ray.rewriting.agents.leading import Leader
 from r2med_ray.rewriting.agents.requests import Requests
@@ -135,7 +138,7 @@ class SearchAgent:
         noted = {
             reason: [query_id for query_id, item in transcripts.items() if item.has(reason)] for reason in REASONS
         }
-        return expand(
+        rewriting = expand(
             queries,
             answers,
             self.config,
@@ -146,6 +149,26 @@ class SearchAgent:
             noted=noted,
             task=self.name,
         )
+        return replace(rewriting, cuts=self._cuts(queries, transcripts))
+
+    def _cuts(self, queries: Sequence[Query], transcripts: Mapping[str, Transcript]) -> SideCuts | None:
+        """Return what is cut off queries and passages, in words; None if a conversation from before doesn't say it.
+
+        A passage counts once for each request that found it, if the conversation goes on after it.
+        """
+        words: list[int] = []
+        shown: list[int] = []
+        for turn, following in chain.from_iterable(pairwise(item.turns) for item in transcripts.values()):
+            if len(turn.words) < len(turn.found):
+                return None
+            is_brief = following.shortened and not self._talk.agent.condenses
+            words += turn.words
+            shown += words_shown(turn.words, self._limits.words, is_brief=is_brief)
+        counter = CutCounter("words")
+        counter.note_first("query", (len(query.text.split()) for query in queries))
+        lost = [size - kept for size, kept in zip(words, shown, strict=True)]
+        counter.note("document", shown, lost, self._limits.words)
+        return counter.take()
 
     def _recalled(self, artifact: Artifact | None) -> Transcript | None:
         """Return a stored conversation as it ends under the present time limit, or None if there is none.

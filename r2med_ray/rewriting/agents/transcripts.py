@@ -32,6 +32,9 @@ class Turn:
 
     request: str | None = None
     found: list[DocId] = field(default_factory=list)
+    words: list[int] = field(default_factory=list)
+    """Words of each document that was found, before it is cut; empty for a turn from before they were counted."""
+
     shown: str | None = None
     """The text that the model reads before it goes on; None if the conversation has ended."""
 
@@ -80,7 +83,9 @@ class Transcript:
             went_on = count < len(self.turns) or turn.request is not None or turn.shown is not None
             if went_on and seconds >= max_seconds:
                 is_malformed = turn.problem and turn.request is None
-                last = replace(turn, request=None, found=[], shown=None, problem=is_malformed, condensing_seconds=0.0)
+                last = replace(
+                    turn, request=None, found=[], words=[], shown=None, problem=is_malformed, condensing_seconds=0.0
+                )
                 turns = [*self.turns[: count - 1], last]
                 return replace(self, max_seconds=max_seconds, turns=turns, ended="time limit")
             seconds += turn.condensing_seconds
