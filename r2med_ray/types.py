@@ -20,6 +20,9 @@ QueryId: TypeAlias = str
 CANDIDATES = "candidates:"
 """What the label of ranked lists begins with that are given, not searched for."""
 
+CLOSE_TO_EXACT = 0.99
+"""Recall from which an approximate search counts as close to exact search."""
+
 FloatMatrix: TypeAlias = npt.NDArray[np.float32]
 FloatVector: TypeAlias = npt.NDArray[np.float32]
 
@@ -159,14 +162,6 @@ Ranking: TypeAlias = tuple[ScoredDoc, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """The ranked answers of one system for one task."""
-
-    tag: str
-    rankings: Mapping[QueryId, Ranking]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Approximation:
     """What an approximate search missed."""
 
@@ -187,6 +182,28 @@ class Approximation:
 
     num_short: int
     """Queries with fewer documents than exact search would find."""
+
+    @property
+    def is_close(self) -> bool:
+        """Whether next to nothing was missed. Reports and logs warn of other searches."""
+        return self.recall >= CLOSE_TO_EXACT and not self.num_short
+
+    def __str__(self) -> str:
+        return (
+            f"{self.search} finds {100 * self.recall:.2f} of the first {self.depth} documents of exact search "
+            f"(0-100, {self.num_sampled} queries); {self.num_short} of {self.num_queries} rankings are shorter than "
+            "those of exact search"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """The ranked answers of one system for one task."""
+
+    tag: str
+    rankings: Mapping[QueryId, Ranking]
+    approximation: Approximation | None = field(default=None, compare=False)
+    """What an approximate search missed, in a run of `Workbench.find`; None for other runs and for exact search."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

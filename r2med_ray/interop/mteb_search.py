@@ -12,8 +12,9 @@ from r2med_ray.first_stage import FirstStage
 from r2med_ray.interop.mteb_tasks import import_mteb, our_name, read_corpus, read_queries
 from r2med_ray.ranking import best
 from r2med_ray.reporting.mteb_results import ORGANISATION
+from r2med_ray.retrieval.approximate_search import checked
 from r2med_ray.storage.keys import fingerprint
-from r2med_ray.types import DocId, Query, QueryId, Ranking, Task
+from r2med_ray.types import Approximation, DocId, Query, QueryId, Ranking, Run, Task
 from r2med_ray.workbench.bench import Workbench
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ Such a search asks for rankings of the whole corpus.
 class MtebSearch:
     """Searches the corpus that mteb gave to `index` last.
 
+    mteb's results have no place for what an approximate search misses. `approximation` says it of the last search,
+    None if that was exact; and the log of each search says it, with a warning unless it is next to nothing.
+
     Args:
         bench: keeps and searches the corpora, in this process or on a cluster.
         retriever: the entry of a benchmark file for a retriever, or a first stage.
@@ -42,6 +46,7 @@ class MtebSearch:
         self.mteb_model_meta = first_stage_meta(self._first_stage)
         self._bench = bench
         self._task: Task | None = None
+        self.approximation: Approximation | None = None
 
     def index(self, corpus: Iterable[Mapping[str, Any]], *, task_metadata: Any, **_: Any) -> None:
         """Store a corpus, which replaces an earlier one. The first search analyses or encodes it.
@@ -74,7 +79,8 @@ class MtebSearch:
             raise ConfigError("mteb asked for a search before it gave a corpus to index")
         asked = read_queries(queries)
         if top_ranked is None:
-            rankings = self._bench.find(self._task, self._first_stage, asked, k=top_k).rankings
+            run = self._bench.find(self._task, self._first_stage, asked, k=top_k)
+            rankings, self.approximation = run.rankings, run.approximation
         else:
             rankings = self._among(self._task, asked, top_ranked, top_k)
         return {query_id: {hit.doc_id: hit.score for hit in ranking} for query_id, ranking in rankings.items()}
@@ -99,7 +105,13 @@ class MtebSearch:
         yield Expect(searches=((task, self._first_stage),))
         for start in range(0, len(queries), at_once):
             some = tuple(queries[start : start + at_once])
-            run = yield Find(task=task, first_stage=self._first_stage, queries=some, k=num_documents, keep=False)
+            find = Find(task=task, first_stage=self._first_stage, queries=some, k=num_documents, keep=False)
+            run: Run
+            if start:
+                run = yield find
+            else:  # what the index misses of some queries, it misses of the others
+                run = yield from checked(find)
+                self.approximation = run.approximation
             for query_id, ranking in run.rankings.items():
                 allowed = set(candidates[query_id])
                 found[query_id] = best((hit for hit in ranking if hit.doc_id in allowed), k)

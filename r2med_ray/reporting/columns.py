@@ -27,6 +27,9 @@ class Column:
     """One value per row; None if the row has no value. A sort goes by these values."""
 
     write: Callable[[Any], str] = str
+    second_lines: Sequence[str] = ()
+    """A second line of each cell, which Markdown shows; a row of text or of CSV has none."""
+
     is_number: bool = True
     highest_is_best: bool = False
 
@@ -87,7 +90,11 @@ def escape_markdown(text: str) -> str:
 
 def _markdown_cells(column: Column) -> list[str]:
     best = column.best
-    return [f"**{text}**" if text in best else escape_markdown(text) for text in column.texts]
+    cells = [f"**{text}**" if text in best else escape_markdown(text) for text in column.texts]
+    if not column.second_lines:
+        return cells
+    second = map(escape_markdown, column.second_lines)
+    return [f"{cell}<br>{line}" for cell, line in zip(cells, second, strict=True)]
 
 
 def _csv_cells(column: Column) -> list[str]:

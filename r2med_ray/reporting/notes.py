@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from r2med_ray.evaluation.measures import Measure, not_checked
 from r2med_ray.reporting.cut_texts import cut_notes, cut_warnings
-from r2med_ray.reporting.formats import points
 from r2med_ray.reporting.missing import needs
 from r2med_ray.reporting.published_rules import rule_notes
 from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord
@@ -14,9 +13,6 @@ from r2med_ray.types import CANDIDATES, QueryId
 
 DEMONSTRATIONS = "Demo"
 """The suite of the tasks inside the package."""
-
-CLOSE_TO_EXACT = 0.99
-"""Recall from which an approximate search is mentioned among the notes, not among the warnings."""
 
 
 def warnings(record: BenchmarkRecord) -> list[str]:
@@ -62,12 +58,8 @@ def _approximations(record: BenchmarkRecord, *, far: bool) -> Iterator[str]:
     """Yield what the approximate searches missed: those that are far from exact search, or those that are not."""
     for result in record.results:
         for found in result.approximations:
-            if (found.recall < CLOSE_TO_EXACT or found.num_short > 0) is far:
-                yield (
-                    f"{result.system} on {result.task}: {found.search} finds {points(found.recall)} of the first "
-                    f"{found.depth} documents of exact search (0-100, {found.num_sampled} queries); "
-                    f"{found.num_short} of {found.num_queries} rankings are shorter than those of exact search."
-                )
+            if found.is_close is not far:
+                yield f"{result.system} on {result.task}: {found}."
 
 
 def _missing(record: BenchmarkRecord) -> Iterator[str]:

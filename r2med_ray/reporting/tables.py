@@ -26,7 +26,7 @@ def leaderboard_markdown(summary: Summary) -> str:
         *(f"> {escape_markdown(warning)}\n" for warning in warnings(record)),
         f"{escape_markdown(record.main_measure)} {scale_of(record, record.main_measure).words}; "
         "the best of each column is bold.\n",
-        markdown_table([name_column(summary), *score_columns(summary), *side_columns(summary)]),
+        markdown_table([_described(name_column(summary), summary), *score_columns(summary), *side_columns(summary)]),
         "## All measures\n",
         markdown_table([name_column(summary), *measure_columns(summary)]),
         *(["## Against published figures\n", markdown_table(verdict_columns(judged))] if judged else []),
@@ -81,6 +81,16 @@ def leaderboard_csv(summary: Summary) -> str:
 
 def name_column(summary: Summary) -> Column:
     return Column(title="System", values=[row.system.name for row in summary.rows], is_number=False)
+
+
+def _described(names: Column, summary: Summary) -> Column:
+    """Return the names with a second line like that of the page: `baseline`, `compat r2med`, and the description."""
+    second_lines = []
+    for row in summary.rows:
+        tags = ["baseline"] if row.system.name == summary.record.baseline else []
+        tags += [f"compat {row.system.compat}"] if row.system.compat != "none" else []
+        second_lines.append(", ".join([*tags, row.system.description]))
+    return replace(names, second_lines=second_lines)
 
 
 def score_columns(summary: Summary) -> list[Column]:

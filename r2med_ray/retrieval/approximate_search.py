@@ -1,12 +1,15 @@
 """What an approximate search misses, measured on a sample of queries against exact search over the same vectors."""
 
+import logging
 import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from r2med_ray.demands import Find
+from r2med_ray.demands import Find, Steps
 from r2med_ray.retrieval.search import most_found
 from r2med_ray.types import Approximation, Query, Run
+
+logger = logging.getLogger(__name__)
 
 SAMPLE = 100
 """Most queries that are searched for exactly, too."""
@@ -20,6 +23,19 @@ def exact_find(find: Find) -> Find | None:
     if first_stage.work == "nothing" or first_stage.exact is None:
         return None
     return replace(find, first_stage=first_stage.exact, queries=sample_of(find.queries), is_check=True)
+
+
+def checked(find: Find) -> Steps[Run]:
+    """Search, and return a run that says what it missed if the search is approximate. The log says it, too."""
+    exact = exact_find(find)
+    found: Run
+    if exact is None:
+        found = yield find
+        return found
+    found, of_exact = yield find, exact
+    missed = approximation(find, found, of_exact)
+    logger.log(logging.INFO if missed.is_close else logging.WARNING, "%s: %s", find.task.name, missed)
+    return replace(found, approximation=missed)
 
 
 def sample_of(queries: Sequence[Query]) -> tuple[Query, ...]:

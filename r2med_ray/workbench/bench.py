@@ -25,6 +25,7 @@ from r2med_ray.first_stage import FirstStage
 from r2med_ray.pipeline import Ranked, measure, rank
 from r2med_ray.reranking.heads import head_ids, rerank
 from r2med_ray.reranking.pair_reranking import PairReranker
+from r2med_ray.retrieval.approximate_search import checked
 from r2med_ray.settings.config_files import parse_config
 from r2med_ray.settings.resources import ClusterConfig, ResourcesConfig
 from r2med_ray.storage.artifacts import ArtifactStore
@@ -156,6 +157,9 @@ class Workbench:
     ) -> Run:
         """Search a task's corpus.
 
+        Where the index is approximate, at most 100 of the queries are searched for exactly, too. The run's
+        `approximation` says what was missed, and so does the log: with a warning, unless it is next to nothing.
+
         Args:
             task: the corpus of this task is searched.
             retriever: see `first_stage`.
@@ -166,8 +170,7 @@ class Workbench:
         first_stage = self.first_stage(retriever) if isinstance(retriever, str | Mapping) else retriever
         asked = task.queries if queries is None else own_queries(queries, task.name)
         demand = Find(task=task, first_stage=first_stage, queries=asked, k=k, keep=keep)
-        run: Run = self.lead(f"search of {task.name}", _answer(demand))
-        return run
+        return self.lead(f"search of {task.name}", checked(demand))
 
     def ask(self, model: str, prompts: Sequence[str], *, seed: int = 42) -> list[Completion | None]:
         """Have a language model of the catalogue answer prompts, in their order; None where one is too long for it.

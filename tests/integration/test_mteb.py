@@ -94,6 +94,24 @@ def test_mteb_measures_our_run_as_we_do(bench: Workbench, first_stage: FirstStag
     assert theirs["main_score"] == theirs["ndcg_at_10"] > 0.5
 
 
+def test_an_adapter_over_an_approximate_index_says_what_it_missed(
+    bench: Workbench, caplog: pytest.LogCaptureFixture
+) -> None:
+    search = MtebSearch(bench, {"model": "all-MiniLM-L6-v2", "index": "IVF2,Flat;nprobe=1"})
+    scores(search, TinyRetrieval())
+    found = search.approximation
+    assert found is not None
+    # The documents of each of the 3 shards are in 2 cells, of which one is looked at for a query.
+    assert found.recall < 1
+    assert [str(found) in message for message in caplog.messages if "exact search" in message] == [True]
+
+    queries = TinyRetrieval().split()["queries"]
+    candidates = {query_id: [doc_id for doc_id, *_ in CORPUS] for query_id in queries["id"]}
+    search.search(queries, top_k=3, top_ranked=candidates)
+    assert search.approximation is not None
+    assert search.approximation.depth == len(CORPUS)
+
+
 def test_our_first_stage_is_what_mteb_calls_a_search_model(bench: Workbench) -> None:
     search = MtebSearch(bench, MINILM)
 

@@ -18,9 +18,9 @@ def test_markdown_holds_scores_on_a_scale_of_0_to_100_best_first():
     assert lines[start + 2 : start + 6] == [
         "| System | Mean | Alpha | Beta | Unanswered | Flagged |",
         "| :--- | ---: | ---: | ---: | ---: | ---: |",
-        "| first | **87.50** | **75.00** | **100.00** | 0 | 2 |",
+        "| first<br>bm25 → maxsim@20 | **87.50** | **75.00** | **100.00** | 0 | 2 |",
         # on Alpha, `second` has (1/2 + 0) / 2
-        "| second | 12.50 | 25.00 | 0.00 | 1 | 0 |",
+        "| second<br>bm25 | 12.50 | 25.00 | 0.00 | 1 | 0 |",
     ]
 
 
@@ -36,7 +36,7 @@ def test_a_comparison_stands_beside_the_scores():
 
     assert "| System | Mean | Alpha | Beta | Δ | 95% interval | p | Unanswered | Flagged |" in text
     # Beta has one query, which can't be resampled
-    assert "| first | **87.50** | **75.00** | **100.00** | +75.00 | – | 0.250 | 0 | 2 |" in text
+    assert "| first<br>bm25 → maxsim@20 | **87.50** | **75.00** | **100.00** | +75.00 | – | 0.250 | 0 | 2 |" in text
 
 
 def test_suites_of_several_tasks_get_a_mean_of_their_own():
@@ -47,13 +47,23 @@ def test_suites_of_several_tasks_get_a_mean_of_their_own():
     # the mean of Greek is (0.75 + 1) / 2; the mean of all is (0.75 + 1 + 0.75) / 3
     text = leaderboard_markdown(summarise(record(tasks=tasks, results=results)))
     assert "| System | Mean | Mean Greek (2) | Alpha | Beta | Gamma |" in text
-    assert "| first | **83.33** | **87.50** | **75.00** | **100.00** | **75.00** |" in text
+    assert "| first<br>bm25 → maxsim@20 | **83.33** | **87.50** | **75.00** | **100.00** | **75.00** |" in text
 
 
 def test_names_can_not_break_the_markdown():
     systems = (replace(FIRST, description="a|b <script>"), SECOND)
+    text = leaderboard_markdown(summarise(record(systems=systems)))
 
-    assert "- first: a\\|b \\<script\\>\n" in leaderboard_markdown(summarise(record(systems=systems)))
+    assert "- first: a\\|b \\<script\\>\n" in text
+    assert "| first<br>a\\|b \\<script\\> | **87.50** |" in text
+
+
+def test_the_second_line_of_a_name_says_what_the_page_says_there():
+    named = replace(SECOND, description="m[IVF64,Flat;nprobe=1]", compat="r2med")
+    text = leaderboard_markdown(summarise(record(systems=(FIRST, named), baseline="second")))
+
+    assert "| second<br>baseline, compat r2med, m\\[IVF64,Flat;nprobe=1\\] | 12.50 |" in text
+    assert "| second | 12.50 |" in text  # among all measures
 
 
 def test_csv_holds_every_figure_and_says_the_scale():
@@ -76,7 +86,7 @@ def test_queries_with_repaired_answers_have_a_column_where_there_are_any():
     # the repaired answers are those for q1 on Alpha and q3 on Beta
     text = leaderboard_markdown(summary)
     assert "| System | Mean | Alpha | Beta | Unanswered | Flagged | Repaired |" in text
-    assert "| first | **87.50** | **75.00** | **100.00** | 0 | 2 | 2 |" in text
+    assert "| first<br>bm25 → maxsim@20 | **87.50** | **75.00** | **100.00** | 0 | 2 | 2 |" in text
     (column,) = [column for column in result_columns(summary.record) if column.title == "Repaired"]
     assert list(column.values) == [1, 1, 0, 0]
 
@@ -90,8 +100,8 @@ def test_the_recall_of_an_approximate_index_stands_beside_its_system():
     # The lowest of 0.9, 0.8 and 0.85. The other system's search is exact.
     text = leaderboard_markdown(summary)
     assert "| System | Mean | Alpha | Beta | Index recall | Unanswered | Flagged |" in text
-    assert "| first | **87.50** | **75.00** | **100.00** | 80.00 | 0 | 2 |" in text
-    assert "| second | 12.50 | 25.00 | 0.00 | – | 1 | 0 |" in text
+    assert "| first<br>bm25 → maxsim@20 | **87.50** | **75.00** | **100.00** | 80.00 | 0 | 2 |" in text
+    assert "| second<br>bm25 | 12.50 | 25.00 | 0.00 | – | 1 | 0 |" in text
     rows = list(csv.DictReader(io.StringIO(leaderboard_csv(summary))))
     assert [row["Index recall (0-100)"] for row in rows] == ["80.00", ""]
     columns = {column.title: column.values for column in result_columns(summary.record)}

@@ -55,6 +55,32 @@ def test_without_parameters_the_search_looks_at_more_than_one_cell(bench: Workbe
     assert (missed.search, missed.recall, missed.num_short) == (f"{MINILM}[IVF8,Flat;nprobe=8]", 1.0, 0)
 
 
+def test_a_search_through_the_public_door_says_what_it_missed(
+    bench: Workbench, task: Task, caplog: pytest.LogCaptureFixture
+) -> None:
+    near = {"model": MINILM, "index": "IVF8,Flat;nprobe=1"}
+    ranked = bench.rank(task, {"retriever": near}, depth=40)
+
+    found = bench.find(task, near, k=40)
+
+    assert (found.approximation,) == ranked.approximations
+    assert f"mine: {found.approximation}" in caplog.messages
+    assert str(found.approximation).startswith(f"{MINILM}[IVF8,Flat;nprobe=1] finds ")
+    assert bench.find(task, MINILM, k=40).approximation is None
+
+
+def test_the_log_warns_of_a_search_unless_it_misses_next_to_nothing(
+    bench: Workbench, task: Task, caplog: pytest.LogCaptureFixture
+) -> None:
+    # 8 cells are all looked at, or 1 of them.
+    with caplog.at_level("WARNING"):
+        bench.find(task, {"model": MINILM, "index": "IVF8,Flat"}, k=30)
+        assert not caplog.messages
+
+        missed = bench.find(task, {"model": MINILM, "index": "IVF8,Flat;nprobe=1"}, k=30).approximation
+        assert caplog.messages == [f"mine: {missed}"]
+
+
 def test_a_second_run_finds_what_was_missed_in_the_store(bench: Workbench, task: Task) -> None:
     system = {"retriever": {"model": MINILM, "index": "IVF8,Flat;nprobe=2"}}
     first = bench.rank(task, system, depth=10)
