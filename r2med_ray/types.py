@@ -219,6 +219,9 @@ class CorpusShard:
     digest: str
     """Digest of the shard's rows, ids, titles and texts: unchanged text keeps its vectors."""
 
+    ids_digest: str = ""
+    """Digest of the shard's ids, for those who read no more; empty if the shard was stored without it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corpus:

@@ -19,7 +19,7 @@ from r2med_ray.cli.options import AddressOption, ConfigArgument, SetOption, Stor
 from r2med_ray.cli.showing import show
 from r2med_ray.errors import R2MedError
 from r2med_ray.storage.artifacts import ArtifactStore
-from r2med_ray.storage.garbage import collect_garbage
+from r2med_ray.storage.garbage import collect_garbage, find_damaged
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 artifacts_app = typer.Typer(help="The store: what is in it, whether it is whole, what can go.", no_args_is_help=True)
@@ -191,8 +191,10 @@ def artifacts_ls(store: StoreOption = None) -> None:
 
 @artifacts_app.command("verify")
 def artifacts_verify(store: StoreOption = None) -> None:
-    """Read every byte and name what has changed; the exit code is 1 if anything has."""
-    problems = list(_store(store).problems())
+    """Read every byte; name what has changed, and what was made from it. The exit code is 1 if anything has."""
+    from r2med_ray.corpus.convert import names_of
+
+    problems = list(find_damaged(_store(store), names_of))
     for name, problem in problems:
         typer.echo(f"{name}: {problem}")
     typer.echo(f"{len(problems)} damaged")
@@ -203,12 +205,21 @@ def artifacts_verify(store: StoreOption = None) -> None:
 def artifacts_gc(
     store: StoreOption = None,
     older_than_hours: Annotated[float, typer.Option(help="Leave half-made things younger than this.")] = 24.0,
-    damaged: Annotated[bool, typer.Option("--damaged", help="Also remove artefacts with changed bytes.")] = False,
+    damaged: Annotated[
+        bool, typer.Option("--damaged", help="Also remove what has changed bytes, or was made from it.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
 ) -> None:
     """Remove what killed jobs left half made."""
+    from r2med_ray.corpus.convert import names_of
+
     for path in collect_garbage(
-        _store(store), older_than_s=older_than_hours * 3600, now=time.time(), damaged=damaged, dry_run=dry_run
+        _store(store),
+        older_than_s=older_than_hours * 3600,
+        now=time.time(),
+        damaged=damaged,
+        names_of=names_of,
+        dry_run=dry_run,
     ):
         typer.echo(f"{'would remove' if dry_run else 'removed'} {path}")
 

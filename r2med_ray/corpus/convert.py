@@ -18,7 +18,7 @@ from r2med_ray.corpus.duplicates import OnConflict, Rows, find_duplicates
 from r2med_ray.corpus.layouts import LAYOUTS
 from r2med_ray.corpus.readers import read_documents
 from r2med_ray.corpus.records import count_records, file_digest, read_texts
-from r2med_ray.corpus.shards import from_table, table_digest, to_table
+from r2med_ray.corpus.shards import from_table, ids_digest, table_digest, to_table
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.errors import DataError
 from r2med_ray.storage.artifact_writer import ArtifactWriter
@@ -27,6 +27,7 @@ from r2med_ray.storage.ids import IdReader, encodable
 from r2med_ray.storage.keys import ArtifactKey, Json, fingerprint
 from r2med_ray.types import Corpus, CorpusShard, DocId, Document
 
+KIND = "corpus"
 CONVERTER_VERSION = 1
 """Counts up when the same file gives other shards than before."""
 
@@ -96,7 +97,7 @@ def convert_documents(
         digests.append(table_digest(to_table(batch, start_row=start)))
         start += len(batch)
     inputs = {"documents": fingerprint(digests), "converter": CONVERTER_VERSION}
-    key = ArtifactKey("corpus", inputs | {"documents_per_shard": documents_per_shard})
+    key = ArtifactKey(KIND, inputs | {"documents_per_shard": documents_per_shard})
     if store.find(key) is None:
         with store.create(key) as writer:
             stored, _ = _write_shards(iter(rows), writer, documents_per_shard)
@@ -115,7 +116,7 @@ def corpus_key(
     if shards is not None:
         documents_per_shard = -(-count_records(path) // shards)
     return ArtifactKey(
-        "corpus",
+        KIND,
         {
             "file": file_digest(path),
             "layout": source.layout,
@@ -141,10 +142,19 @@ def load_corpus(artifact: Artifact) -> Corpus:
         start_row += stored["num_rows"]
     return Corpus(
         key=artifact.name,
-        digest=fingerprint([shard.digest for shard in shards]),
+        digest=_corpus_digest(artifact),
         shards=tuple(shards),
         duplicate_rows=tuple(artifact.table(DUPLICATES_FILE)["row"].to_pylist()),
     )
+
+
+def names_of(artifact: Artifact) -> list[str]:
+    """Return the names by which keys of other artefacts call an artefact: for a corpus, the digest of its shards."""
+    return [_corpus_digest(artifact)] if artifact.name.startswith(f"{KIND}/") else []
+
+
+def _corpus_digest(artifact: Artifact) -> str:
+    return fingerprint([shard["digest"] for shard in artifact.attributes["shards"]])
 
 
 def _convert(
@@ -180,13 +190,14 @@ def _convert(
 def _write_shards(
     documents: Iterator[Document], writer: ArtifactWriter, documents_per_shard: int
 ) -> tuple[list[dict[str, Json]], "array[int]"]:
-    """Write documents as shards. Return row count and digest of each shard, and a 64-bit hash of each row's id."""
+    """Write documents as shards. Return row count and digests of each shard, and a 64-bit hash of each row's id."""
     id_hashes = array("q")
     shards: list[dict[str, Json]] = []
     for batch in shard_bounds.cut(documents, documents_per_shard):
         table = to_table(batch, start_row=len(id_hashes))
         writer.write_table(_shard_file(len(shards)), table)
-        shards.append({"num_rows": table.num_rows, "digest": table_digest(table)})
+        digests = {"digest": table_digest(table), "ids_digest": ids_digest(table["doc_id"])}
+        shards.append({"num_rows": table.num_rows, **digests})
         id_hashes.extend(hash(document.doc_id) for document in batch)
     return shards, id_hashes
 

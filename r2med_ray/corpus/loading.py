@@ -120,7 +120,7 @@ def read_shard(store: ArtifactStore, shard: CorpusShard, *, skip_rows: Collectio
     Raises:
         ArtifactError: the shard is missing or damaged, or its content is not what its digest says.
     """
-    return rows_of_table(read_table(store, shard), shard, skip_rows=skip_rows)
+    return _rows(read_table(store, shard), skip_rows)
 
 
 def rows_of_table(table: pa.Table, shard: CorpusShard, *, skip_rows: Collection[int] = ()) -> ShardRows:
@@ -130,9 +130,7 @@ def rows_of_table(table: pa.Table, shard: CorpusShard, *, skip_rows: Collection[
         ArtifactError: the table is not what the shard's digest says.
     """
     require_digest(table, shard)
-    if skip_rows:
-        table = table.filter(np.isin(table["row"].to_numpy(), list(skip_rows), invert=True))
-    return ShardRows(rows=table["row"].to_numpy(), documents=from_table(table))
+    return _rows(table, skip_rows)
 
 
 def fetch_documents(store: ArtifactStore, corpus: Corpus, doc_ids: Iterable[DocId]) -> dict[DocId, Document]:
@@ -148,13 +146,18 @@ def fetch_documents(store: ArtifactStore, corpus: Corpus, doc_ids: Iterable[DocI
     found: dict[DocId, Document] = {}
     for shard, ids in locate(store, corpus, wanted):
         table = read_table(store, shard)
-        require_digest(table, shard)
         table = table.filter(pc.is_in(table["doc_id"], value_set=pa.array(ids)))
         found |= {document.doc_id: document for document in from_table(table)}
     missing = Tally(sorted(wanted - found.keys()))
     if missing.count:
         raise DataError(missing.sentences(f"of {len(wanted)} documents are not in the corpus")[0])
     return found
+
+
+def _rows(table: pa.Table, skip_rows: Collection[int]) -> ShardRows:
+    if skip_rows:
+        table = table.filter(np.isin(table["row"].to_numpy(), list(skip_rows), invert=True))
+    return ShardRows(rows=table["row"].to_numpy(), documents=from_table(table))
 
 
 def _ids_in_corpus(store: ArtifactStore, corpus: Corpus, queries: Sequence[Query], qrels: Qrels) -> set[DocId]:

@@ -1,4 +1,4 @@
-"""Shards of a converted corpus: Parquet with one schema, and a digest that each shard is checked against."""
+"""Shards of a converted corpus: Parquet with one schema, and digests that whatever is read is checked against."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from r2med_ray.errors import ArtifactError
-from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.artifacts import REMEDY, ArtifactStore
 from r2med_ray.types import Corpus, CorpusShard, DocId, Document
 
 SCHEMA = pa.schema([("row", pa.int64()), ("doc_id", pa.string()), ("title", pa.string()), ("text", pa.string())])
@@ -39,26 +39,40 @@ def table_digest(table: pa.Table) -> str:
     """
     digest = hashlib.sha256(table["row"].to_numpy())
     for name in ("doc_id", "title", "text"):
-        column = table[name]
-        digest.update(pc.binary_length(column).to_numpy().astype(np.int64))
-        for chunk in column.chunks:
-            _, offsets, content = chunk.buffers()
-            first, last = np.frombuffer(offsets, np.int32)[[chunk.offset, chunk.offset + len(chunk)]]
-            digest.update(memoryview(content or b"")[first:last])
+        _add_texts(digest, table[name])
     return digest.hexdigest()
 
 
-def read_table(store: ArtifactStore, shard: CorpusShard, columns: Sequence[str] | None = None) -> pa.Table:
-    """Read a shard, or some of its columns, as they are stored.
+def ids_digest(doc_ids: pa.ChunkedArray) -> str:
+    """Return the SHA-256 of a column of ids: of all lengths, then of all bytes."""
+    digest = hashlib.sha256()
+    _add_texts(digest, doc_ids)
+    return digest.hexdigest()
+
+
+def read_table(store: ArtifactStore, shard: CorpusShard) -> pa.Table:
+    """Read a whole shard.
 
     Raises:
-        ArtifactError: the file is missing or can't be decoded.
+        ArtifactError: the file is missing or can't be decoded, or its content is not what its digest says.
     """
-    try:
-        with store.filesystem.open_input_file(shard.path) as stream:
-            return pq.ParquetFile(stream).read(columns=columns)
-    except (OSError, pa.ArrowException) as error:
-        raise ArtifactError(f"corpus shard {shard.index}, {shard.path}: can't be read: {error}") from error
+    table = _read(store, shard, SCHEMA.names)
+    require_digest(table, shard)
+    return table
+
+
+def read_ids(store: ArtifactStore, shard: CorpusShard) -> pa.ChunkedArray:
+    """Read the ids of a shard, in the order of its rows. No other column is read if the ids have a digest.
+
+    Raises:
+        ArtifactError: see `read_table`.
+    """
+    if not shard.ids_digest:
+        return read_table(store, shard)["doc_id"]
+    ids = _read(store, shard, ["doc_id"])["doc_id"]
+    if ids_digest(ids) != shard.ids_digest:
+        raise _damaged(shard, "its ids are not what their digest says")
+    return ids
 
 
 def require_digest(table: pa.Table, shard: CorpusShard) -> None:
@@ -68,10 +82,7 @@ def require_digest(table: pa.Table, shard: CorpusShard) -> None:
         ArtifactError: rows, ids, titles or texts are not those of the shard's digest.
     """
     if table_digest(table) != shard.digest:
-        raise ArtifactError(
-            f"corpus shard {shard.index}, {shard.path}: its content is not what its digest says; "
-            "remove it with `r2med artifacts gc --damaged` and run the job again"
-        )
+        raise _damaged(shard, "its content is not what its digest says")
 
 
 def locate(
@@ -80,7 +91,32 @@ def locate(
     """Yield the shards that hold any of the ids, each with the ids that it holds. Only the column of ids is read."""
     wanted = pa.array(sorted(set(doc_ids)), pa.string())
     for shard in corpus.shards:
-        column = read_table(store, shard, ["doc_id"])["doc_id"]
+        column = read_ids(store, shard)
         found = column.filter(pc.is_in(column, value_set=wanted)).to_pylist()
         if found:
             yield shard, found
+
+
+def _read(store: ArtifactStore, shard: CorpusShard, columns: Sequence[str]) -> pa.Table:
+    try:
+        with store.filesystem.open_input_file(shard.path) as stream:
+            table = pq.ParquetFile(stream).read(columns=columns)
+    except (OSError, ValueError, pa.ArrowException) as error:  # a name may be no UTF-8
+        raise _damaged(shard, f"can't be read: {error}") from error
+    expected = pa.schema([SCHEMA.field(name) for name in columns])
+    if not table.schema.equals(expected):
+        raise _damaged(shard, f"has the columns {table.schema.names}, expected {columns} as they were written")
+    return table
+
+
+def _damaged(shard: CorpusShard, problem: str) -> ArtifactError:
+    return ArtifactError(f"corpus shard {shard.index}, {shard.path}: {problem}. {REMEDY}")
+
+
+def _add_texts(digest: "hashlib._Hash", column: pa.ChunkedArray) -> None:
+    lengths = pc.binary_length(column).fill_null(-1)  # only a damaged file has a null
+    digest.update(lengths.to_numpy().astype(np.int64))
+    for chunk in column.chunks:
+        _, offsets, content = chunk.buffers()
+        first, last = np.frombuffer(offsets, np.int32)[[chunk.offset, chunk.offset + len(chunk)]]
+        digest.update(memoryview(content or b"")[first:last])

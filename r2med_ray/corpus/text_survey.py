@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from r2med_ray.corpus.checks import Finding
-from r2med_ray.corpus.shards import from_table, read_table
+from r2med_ray.corpus.shards import from_table, read_ids, read_table
 from r2med_ray.storage.artifact_writer import ArtifactWriter
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.ids import Tally
@@ -61,7 +61,7 @@ def survey_texts(store: ArtifactStore, corpus: Corpus) -> TextSurvey:
     """Return the survey of a corpus without its duplicate rows, and make it if the store doesn't have it.
 
     Raises:
-        ArtifactError: a shard is missing or can't be decoded.
+        ArtifactError: a shard is missing or damaged.
     """
     key = survey_key(corpus)
     if store.find(key) is None:
@@ -113,6 +113,5 @@ def _ids(store: ArtifactStore, corpus: Corpus, rows: npt.NDArray[np.int64]) -> p
     for shard in corpus.shards:
         first, last = np.searchsorted(rows, [shard.start_row, shard.start_row + shard.num_rows])
         if first < last:
-            column = read_table(store, shard, ["doc_id"])["doc_id"]
-            found += column.take(pa.array(rows[first:last] - shard.start_row)).to_pylist()
+            found += read_ids(store, shard).take(pa.array(rows[first:last] - shard.start_row)).to_pylist()
     return pa.array(found, pa.string())

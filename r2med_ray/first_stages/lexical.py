@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from r2med_ray.corpus.shards import read_table
+from r2med_ray.corpus.shards import read_ids
 from r2med_ray.first_stage import Computing, MadeBy, Maker, ModelFacts, Ties
 from r2med_ray.first_stages.common import CommonFirstStage, WantedRetriever
 from r2med_ray.first_stages.explaining import bags_of_words
@@ -106,12 +106,11 @@ class LexicalFirstStage(CommonFirstStage):
         scores, the index holds ids that begin with the row.
         """
         stored = store.get(self.shard_key(task.name, task.corpus, shard, device)).table(TERMS_FILE)
-        ids = read_table(store, shard, ["row", "doc_id"])
         skipped = set(self.skip_rows(task.corpus, shard))
         duplicates = set(task.corpus.duplicates_in(shard))
         kept = [
             (row, doc_id)
-            for row, doc_id in zip(ids["row"].to_pylist(), ids["doc_id"].to_pylist(), strict=True)
+            for row, doc_id in enumerate(read_ids(store, shard).to_pylist(), start=shard.start_row)
             if row not in skipped
         ]
         return BM25Index(

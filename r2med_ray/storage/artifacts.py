@@ -4,8 +4,8 @@
     <store>/<kind>/<digest>/<attempt>/<file>       the files of the attempt that the manifest names
 
 A killed writer leaves an attempt without a manifest. No reader sees such an attempt, and `gc` removes it. A manifest
-gets its place by one rename on a local disk, and by one copy inside an object store (`places`). Every file is checked
-against its SHA-256 when it is read. Nothing is ever unpickled.
+gets its place by one rename on a local disk, and by one copy inside an object store (`places`). Every file, and the
+manifest itself, is checked against its SHA-256 when it is read. Nothing is ever unpickled.
 """
 
 import contextlib
@@ -25,6 +25,11 @@ from r2med_ray.storage.keys import ArtifactKey, Json, canonical_json
 from r2med_ray.storage.places import at_once, open_place
 
 MANIFEST = "manifest.json"
+DIGEST = "sha256"
+"""Field of a manifest: the SHA-256 of its other fields."""
+
+REMEDY = "Remove it with `r2med artifacts gc --damaged` and run the job again."
+"""What helps against a damaged artefact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +53,7 @@ class Artifact:
             raise ArtifactError(f"artefact {self.name} has no file {file_name!r}: {', '.join(self.files)}")
         problem, content = self.store._load(stored)
         if problem is not None or content is None:
-            raise ArtifactError(
-                f"artefact {self.name}, file {file_name!r}: {problem}. "
-                f"Remove it with `r2med artifacts gc --damaged` and run the job again."
-            )
+            raise ArtifactError(f"artefact {self.name}, file {file_name!r}: {problem}. {REMEDY}")
         return content
 
     def table(self, file_name: str, columns: Sequence[str] | None = None) -> pa.Table:
@@ -158,7 +160,7 @@ class ArtifactStore:
                     for name, stored in writer.files.items()
                 },
             }
-            content = json.dumps(manifest, indent=1, sort_keys=True).encode()
+            content = _manifest_text(manifest | {DIGEST: _digest_of(manifest)}).encode()
             self.place.publish(f"{base}/{MANIFEST}", content, beside=writer.folder)
         except BaseException:
             with contextlib.suppress(OSError):  # a store that fails twice keeps the attempt, until `gc`
@@ -183,9 +185,29 @@ class ArtifactStore:
         names = self.names() if kind is None else self.names_of(kind)
         yield from (artifact for artifact in at_once(self._open, names) if artifact is not None)
 
+    def readable(self) -> Iterator[tuple[str, Artifact | ArtifactError]]:
+        """Yield the name of every artefact, and the artefact, or why its manifest can't be read.
+
+        Raises:
+            StoreError: the store can't be reached, which says nothing about the artefact.
+        """
+
+        def opened(name: str) -> Artifact | ArtifactError | None:
+            try:
+                return self._open(name)
+            except StoreError:
+                raise
+            except ArtifactError as error:
+                return error
+
+        names = self.names()
+        for name, artifact in zip(names, at_once(opened, names), strict=True):
+            if artifact is not None:
+                yield name, artifact
+
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield (artefact, what is wrong with it) for every damaged file or manifest."""
-        for name, artifact in self._readable():
+        for name, artifact in self.readable():
             if isinstance(artifact, ArtifactError):
                 yield name, str(artifact)
                 continue
@@ -215,7 +237,7 @@ class ArtifactStore:
             older_than_s: seconds without a change.
             now: the time in seconds since the epoch.
         """
-        whole = [item for _, item in self._readable() if isinstance(item, Artifact)]
+        whole = [item for _, item in self.readable() if isinstance(item, Artifact)]
         live = {stored.path.rpartition("/")[0] for item in whole for stored in item.files.values()}
         newest: dict[str, float] = {}
         for info in self.place.listed(self.root, recursive=True):
@@ -233,30 +255,12 @@ class ArtifactStore:
             if info.base_name == MANIFEST
         )
 
-    def _readable(self) -> Iterator[tuple[str, Artifact | ArtifactError]]:
-        """Yield the name of every artefact, and the artefact, or why its manifest can't be read.
-
-        Raises:
-            StoreError: the store can't be reached, which says nothing about the artefact.
-        """
-
-        def opened(name: str) -> Artifact | ArtifactError | None:
-            try:
-                return self._open(name)
-            except StoreError:
-                raise
-            except ArtifactError as error:
-                return error
-
-        names = self.names()
-        for name, artifact in zip(names, at_once(opened, names), strict=True):
-            if artifact is not None:
-                yield name, artifact
-
     def _open(self, name: str) -> Artifact | None:
         base = f"{self.root}/{name}"
         try:
             manifest = json.loads(self.place.read(f"{base}/{MANIFEST}").to_pybytes())
+            if manifest.pop(DIGEST, None) not in (None, _digest_of(manifest)):  # None: written without a digest
+                raise ArtifactError(f"artefact {name}: its manifest is not what its digest says. {REMEDY}")
             files = {
                 file_name: StoredFile(f"{base}/{stored['path']}", stored["num_bytes"], stored["sha256"])
                 for file_name, stored in manifest["files"].items()
@@ -264,8 +268,8 @@ class ArtifactStore:
             return Artifact(self, name, manifest["inputs"], manifest["attributes"], files)
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError) as error:
-            raise ArtifactError(f"artefact {name}: its manifest can't be read ({error!r})") from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ArtifactError(f"artefact {name}: its manifest can't be read ({error!r}). {REMEDY}") from error
 
     def _load(self, stored: StoredFile) -> tuple[str | None, pa.Buffer | None]:
         """Return (what is wrong, None) or (None, the bytes)."""
@@ -279,3 +283,12 @@ class ArtifactStore:
         if digest != stored.sha256:
             return f"{stored.path} has SHA-256 {digest}, its manifest says {stored.sha256}", None
         return None, content
+
+
+def _manifest_text(manifest: Mapping[str, Json]) -> str:
+    return json.dumps(manifest, indent=1, sort_keys=True)
+
+
+def _digest_of(manifest: Mapping[str, Json]) -> str:
+    """Return the digest of a manifest. It is that of what a reader gets: keys of JSON are texts."""
+    return hashlib.sha256(_manifest_text(json.loads(_manifest_text(manifest))).encode()).hexdigest()

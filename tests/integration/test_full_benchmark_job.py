@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,10 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
-from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.artifacts import REMEDY, Artifact, ArtifactStore
 from tests.http_services import Held, Service, embeddings
 from tests.integration.jobs import run_files, run_job, running_job, write_config
+from tests.unit.test_damaged_store import flip, flip_an_id
 
 pytestmark = [pytest.mark.ray, pytest.mark.serve]
 
@@ -80,14 +82,14 @@ def test_a_dry_run_shows_what_is_stored_and_makes_nothing(finished: Path, addres
     assert not fresh_store.exists()
 
 
-def test_a_changed_byte_in_the_store_stops_the_job_and_is_named(finished: Path, tmp_path: Path, address: str) -> None:
+@pytest.mark.parametrize(("kind", "change"), [("vectors", flip), ("corpus", flip_an_id)])
+def test_a_flipped_bit_in_the_store_stops_the_job_and_is_named(
+    finished: Path, tmp_path: Path, address: str, kind: str, change: Callable[[Artifact], str]
+) -> None:
     shutil.copytree(finished / "store", tmp_path / "store")
     store = ArtifactStore(str(tmp_path / "store"))
-    damaged = next(artifact for artifact in store.all() if artifact.name.startswith("vectors/"))
-    path = Path(damaged.path("vectors.parquet"))
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
+    damaged = next(store.all(kind))
+    file = change(damaged)
     for name in store.names_of("run"):
         store.remove(name)
 
@@ -95,7 +97,10 @@ def test_a_changed_byte_in_the_store_stops_the_job_and_is_named(finished: Path, 
     failed = run_job(*arguments, cwd=finished, check=False, address=address)
 
     assert failed.returncode == 2
-    assert damaged.name in failed.stderr
+    [error] = [line for line in failed.stderr.splitlines() if line.startswith("error: ")]
+    assert damaged.name in error
+    assert file in error
+    assert error.endswith(REMEDY)
     assert not (tmp_path / "2").exists()
 
 

@@ -142,10 +142,30 @@ def test_a_damaged_manifest_is_an_error_and_not_an_absence(store: ArtifactStore,
     assert len(list(store.problems())) == 1
 
 
+def test_a_flipped_bit_anywhere_in_a_manifest_is_noticed(store: ArtifactStore, tmp_path: Path) -> None:
+    write(store)
+    manifest = tmp_path / "store" / KEY.name / "manifest.json"
+    content = manifest.read_bytes()
+    there, errors = store.get(KEY), []
+    for position in range(len(content)):
+        changed = bytearray(content)
+        changed[position] ^= 1 << position % 8
+        manifest.write_bytes(changed)
+        try:  # a blank between two values may become another blank
+            assert store.get(KEY) == there, changed
+        except ArtifactError as error:
+            errors.append(str(error))
+
+    assert len(errors) > len(content) / 2
+    assert all(error.startswith(f"artefact {KEY.name}") for error in errors)
+
+
 def test_a_manifest_of_other_inputs_is_refused(store: ArtifactStore, tmp_path: Path) -> None:
     write(store)
     manifest = tmp_path / "store" / KEY.name / "manifest.json"
-    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"inputs": {"model": "other"}}))
+    values = json.loads(manifest.read_text())
+    del values["sha256"]
+    manifest.write_text(json.dumps(values | {"inputs": {"model": "other"}}))
 
     with pytest.raises(ArtifactError, match="made from other inputs"):
         store.find(KEY)

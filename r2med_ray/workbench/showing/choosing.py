@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from r2med_ray.corpus.catalog import TaskRow
 from r2med_ray.corpus.loading import fetch_documents, load_task
-from r2med_ray.corpus.shards import locate, read_table
+from r2med_ray.corpus.shards import locate, read_ids
 from r2med_ray.corpus.text_survey import survey_key
 from r2med_ray.errors import ConfigError
 from r2med_ray.settings.config import TaskConfig
@@ -90,7 +90,7 @@ def _document(home: ArtifactStore, task: Task, query: Query, wanted: str | None)
 
 def _ids(home: ArtifactStore, task: Task) -> Iterator[str]:
     for shard in task.corpus.shards:
-        yield from read_table(home, shard, ["doc_id"])["doc_id"].to_pylist()
+        yield from read_ids(home, shard).to_pylist()
 
 
 def _named(kind: str, name: str, known: dict[str, T]) -> T:

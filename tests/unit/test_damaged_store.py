@@ -1,0 +1,146 @@
+"""A flipped bit in anything that is stored ends the next work over it, is named, and nothing is stored."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from r2med_ray.cli.main import app
+from r2med_ray.errors import ArtifactError, R2MedError
+from r2med_ray.storage.artifacts import REMEDY, Artifact, ArtifactStore
+from r2med_ray.types import Run
+from r2med_ray.workbench.bench import open_workbench
+
+DOCUMENTS = {f"document-{number:02}": f"fever and rash number {number}" for number in range(40)}
+QUERIES = {"q1": "fever 7", "q2": "rash number 11"}
+SYSTEMS: dict[str, dict[str, object]] = {
+    "bm25": {"retriever": "bm25"},
+    "approximate": {"retriever": {"model": "all-MiniLM-L6-v2", "index": "IVF4,Flat;nprobe=4"}},
+}
+
+
+def work(store: Path, *systems: str) -> dict[str, Run]:
+    """Rank a corpus with some systems in this process, or with all of them."""
+    with open_workbench(store) as bench:
+        task = bench.task("mine", documents=DOCUMENTS, queries=QUERIES)
+        return {name: bench.rank(task, SYSTEMS[name]).run for name in systems or SYSTEMS}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Run]]:
+    """A store in which all work was done, and the runs."""
+    store = tmp_path_factory.mktemp("finished") / "store"
+    return store, work(store)
+
+
+@pytest.fixture
+def store(finished: tuple[Path, dict[str, Run]], tmp_path: Path) -> ArtifactStore:
+    """A copy of that store."""
+    shutil.copytree(finished[0], tmp_path / "store")
+    return ArtifactStore(str(tmp_path / "store"))
+
+
+def flip(artifact: Artifact, file: str = "", *, unnoticed: Callable[[Path], bool] = lambda path: True) -> str:
+    """Flip one bit of a file that its format doesn't notice. Without a name, it is the largest. Return its name."""
+    file = file or max(artifact.files, key=lambda name: artifact.files[name].num_bytes)
+    path = Path(artifact.path(file))
+    content = path.read_bytes()
+    for position in reversed(range(len(content) - 8)):  # the last 8 bytes of Parquet are a length and a mark
+        path.write_bytes(content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :])
+        if unnoticed(path):
+            return file
+    raise AssertionError(f"every flipped bit is noticed by the format of {path}")
+
+
+def flip_an_id(corpus: Artifact) -> str:
+    """Flip one bit of the first shard, so that Parquet reads other ids without a word. Return the file's name."""
+    file = "00000.parquet"
+    written = ids_in(Path(corpus.path(file)))
+
+    def reads_others(path: Path) -> bool:
+        try:
+            ids = ids_in(path)
+        except (OSError, ValueError, KeyError, pa.ArrowException):
+            return False
+        return len(ids) == len(written) and ids != written
+
+    flip(corpus, file, unnoticed=reads_others)
+    return file
+
+
+def ids_in(shard: Path) -> list[str]:
+    return list(pq.ParquetFile(shard).read(columns=["doc_id"])["doc_id"].to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("kind", "systems"),
+    [
+        ("corpus", ["bm25"]),
+        ("terms", ["bm25"]),
+        ("vectors", ["approximate"]),
+        ("query-vectors", ["approximate"]),
+        ("ann", ["approximate"]),
+        ("run", ["bm25", "approximate"]),
+    ],
+)
+def test_a_flipped_bit_ends_the_next_work_by_name_and_nothing_is_stored(
+    store: ArtifactStore, kind: str, systems: list[str]
+) -> None:
+    artifact = next(store.all(kind))
+    if kind != "run":
+        for name in store.names_of("run"):
+            store.remove(name)
+    before = store.names()
+    file = flip_an_id(artifact) if kind == "corpus" else flip(artifact)
+
+    with pytest.raises(R2MedError) as caught:  # the command line ends with exit code 2 for it
+        work(Path(store.root), *systems)
+
+    assert artifact.name in str(caught.value)
+    assert file in str(caught.value)
+    assert str(caught.value).endswith(REMEDY)
+    assert store.names() == before
+
+
+def test_what_was_made_from_a_damaged_corpus_is_named_and_goes_with_it_but_vectors_stay(
+    store: ArtifactStore, finished: tuple[Path, dict[str, Run]]
+) -> None:
+    [corpus] = store.names_of("corpus")
+    flip_an_id(next(store.all("corpus")))
+    made = store.names_of("run")
+    others = set(store.names()) - {corpus, *made}
+
+    verified = CliRunner().invoke(app, ["artifacts", "verify", "--store", store.root])
+    removed = CliRunner().invoke(app, ["artifacts", "gc", "--damaged", "--store", store.root])
+
+    assert len(made) == 3  # of two systems, and of the exact search that the approximate one is compared with
+    assert verified.exit_code == 1
+    assert all(f"{name}: made from {corpus}, which is damaged" in verified.stdout for name in made)
+    assert verified.stdout.endswith("4 damaged\n")
+    assert removed.exit_code == 0
+    assert set(store.names()) == others
+    assert work(Path(store.root)) == finished[1]
+    assert set(store.names()) >= others | {corpus, *made}
+
+
+def test_an_index_made_from_damaged_vectors_is_named_through_its_key(store: ArtifactStore) -> None:
+    [vectors], [index] = store.names_of("vectors"), store.names_of("ann")
+    flip(next(store.all("vectors")))
+
+    verified = CliRunner().invoke(app, ["artifacts", "verify", "--store", store.root])
+
+    assert f"{index}: made from {vectors}, which is damaged" in verified.stdout
+    assert verified.stdout.endswith("2 damaged\n")
+
+
+def test_a_corpus_whose_manifest_is_damaged_is_refused_by_name(store: ArtifactStore) -> None:
+    [corpus] = store.names_of("corpus")
+    manifest = Path(store.root) / corpus / "manifest.json"
+    manifest.write_bytes(manifest.read_bytes().replace(b'"num_rows": 40', b'"num_rows": 41'))
+
+    with pytest.raises(ArtifactError, match=f"artefact {corpus}: its manifest is not what its digest says"):
+        work(Path(store.root))
