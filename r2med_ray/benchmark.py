@@ -110,6 +110,7 @@ def run_benchmark(benchmark: ResolvedBenchmark, bench: Workbench) -> BenchmarkRe
         results=tuple(results),
         missing=tuple(missing.records),
         stages=(*loaded, *map(stage_record, bench.worklog.entries)),
+        cluster=bench.runner.describe(),
         versions=versions(),
         started=started.isoformat(timespec="seconds"),
         finished=datetime.now(UTC).isoformat(timespec="seconds"),

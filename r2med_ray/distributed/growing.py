@@ -1,4 +1,4 @@
-"""A cluster that grows: what it can become, and the wait for the nodes that a stage needs.
+"""A cluster that grows: the wait for the nodes that a stage needs.
 
 Ray's autoscaler starts nodes for actors that are pending. A stage asks for all of its actors at once before it
 begins, so that their nodes come together, and says what it waits for.
@@ -8,31 +8,23 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import ray
+from ray._raylet import GcsClient  # type: ignore[attr-defined]
 from ray.autoscaler.sdk import request_resources
+from ray.core.generated.autoscaler_pb2 import GetClusterStatusReply  # type: ignore[attr-defined]
 
 from r2med_ray.distributed.session import capacity_now
 from r2med_ray.errors import CapacityError, StoppedError
-from r2med_ray.settings.pools import ClusterCapacity, Node, Pool
-from r2med_ray.settings.resources import ClusterConfig
+from r2med_ray.settings.pools import ClusterCapacity, Pool
 
 logger = logging.getLogger(__name__)
 
 LOOKS_EVERY_S = 1.0
 TELLS_EVERY_S = 60.0
-
-
-def capacity_of(cluster: ClusterConfig) -> ClusterCapacity:
-    """Return what a cluster can become."""
-    nodes = (
-        Node(cpus=shape.cpus, gpus=shape.gpus, memory_gb=shape.memory_gb)
-        for shape in cluster.nodes
-        for _ in range(shape.max)
-    )
-    return ClusterCapacity(nodes=tuple(nodes), grows=True)
 
 
 def wait_for_nodes(what: str, pool: Pool, *, beside: float, wait_s: float, stop: threading.Event) -> None:
@@ -50,7 +42,7 @@ def wait_for_nodes(what: str, pool: Pool, *, beside: float, wait_s: float, stop:
         stop: ends the wait.
 
     Raises:
-        CapacityError: the nodes did not come in time.
+        CapacityError: the nodes did not come in time, or Ray's autoscaler says that it can't start them.
         StoppedError: `stop` was set.
     """
     each = {name: amount for name, amount in (("CPU", pool.cpus), ("GPU", pool.gpus)) if amount}
@@ -62,6 +54,11 @@ def wait_for_nodes(what: str, pool: Pool, *, beside: float, wait_s: float, stop:
             return
         waited = time.monotonic() - began
         needed = f"{what} needs {pool.describe()}, and the cluster has {now.describe()}"
+        if is_infeasible(bundles):
+            raise CapacityError(
+                f"{needed}; Ray's autoscaler says that {_in_words(bundles)} is infeasible with the kinds of nodes "
+                "and the limits that it was configured with. Lower `resources`, or raise the limits"
+            )
         if waited > wait_s:
             raise CapacityError(
                 f"{needed} after {waited / 60:.0f} min. Look at `ray status` for why no nodes come, or set a larger "
@@ -74,14 +71,43 @@ def wait_for_nodes(what: str, pool: Pool, *, beside: float, wait_s: float, stop:
             raise StoppedError(f"{what}: stopped while it waited for nodes")
 
 
+def is_infeasible(bundles: Sequence[Mapping[str, float]]) -> bool:
+    """Return whether Ray's autoscaler says that it can never have nodes for all these bundles at once.
+
+    Ray's second autoscaler alone says so, within a second or so of the request, and starts nothing then. What it says
+    of an earlier request is not taken for an answer to this one.
+    """
+    reply = GetClusterStatusReply.FromString(GcsClient(ray.get_runtime_context().gcs_address).get_cluster_status())
+    asked = _counted(bundles)
+    return any(
+        asked == {_shape(each.request.resources_bundle): each.count for each in constraint.resource_requests}
+        for constraint in reply.autoscaling_state.infeasible_cluster_resource_constraints
+    )
+
+
 @contextmanager
-def given_back(cluster: ClusterConfig | None) -> Iterator[None]:
+def given_back(capacity: ClusterCapacity) -> Iterator[None]:
     """Ask for no nodes any more when the block ends, so that a cluster that grows can shrink."""
     try:
         yield
     finally:
-        if cluster is not None and ray.is_initialized():
+        if capacity.grows and ray.is_initialized():
             request_resources(bundles=[])
+
+
+def _shape(bundle: Mapping[str, float]) -> frozenset[tuple[str, float]]:
+    return frozenset(bundle.items())
+
+
+def _counted(bundles: Sequence[Mapping[str, float]]) -> Counter[frozenset[tuple[str, float]]]:
+    return Counter(map(_shape, bundles))
+
+
+def _in_words(bundles: Sequence[Mapping[str, float]]) -> str:
+    return " + ".join(
+        f"{count} × ({', '.join(f'{amount:g} {name}' for name, amount in sorted(shape))})"
+        for shape, count in _counted(bundles).items()
+    )
 
 
 def _have_room(now: ClusterCapacity, pool: Pool, beside: float) -> bool:

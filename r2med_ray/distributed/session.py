@@ -14,8 +14,10 @@ from ray._private.resource_and_label_spec import ResourceAndLabelSpec
 from ray._private.services import canonicalize_bootstrap_address
 from ray.exceptions import AuthenticationError
 
+from r2med_ray.distributed.ceilings import can_become, named_by, node_of
 from r2med_ray.errors import CapacityError, ConfigError
-from r2med_ray.settings.pools import ClusterCapacity, Node
+from r2med_ray.settings.pools import ClusterCapacity
+from r2med_ray.settings.resources import ClusterConfig
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +34,11 @@ LISTENS_WITHIN_S = 10.0
 
 @contextlib.contextmanager
 def connect(
-    address: str = "auto", *, num_cpus: int | None = None, only_to_plan: bool = False
+    address: str = "auto",
+    *,
+    num_cpus: int | None = None,
+    only_to_plan: bool = False,
+    cluster: ClusterConfig | None = None,
 ) -> Iterator[ClusterCapacity]:
     """Connect to a cluster for the length of a `with` block.
 
@@ -42,12 +48,16 @@ def connect(
             A cluster that merely happens to run on this machine is never joined.
         num_cpus: logical CPUs of a cluster that is started here.
         only_to_plan: whether a cluster that would start here is only imagined. Its capacity is what Ray would count.
+        cluster: what the benchmark file says that the cluster can become.
+
+    Yields:
+        What the cluster can become, see `ceilings`. One that starts here grows only if the benchmark file says so.
 
     A connection that the process already has is used and left as it is. Ray's loggers are turned down to `SHOWN`.
 
     Raises:
         CapacityError: the cluster that was to start here did not.
-        ConfigError: there is no cluster at the address, or it can't be joined.
+        ConfigError: there is no cluster at the address, or it can't be joined, or see `can_become`.
     """
     for name, level in SHOWN.items():
         logging.getLogger(name).setLevel(level)
@@ -55,7 +65,8 @@ def connect(
     target = address if address != "auto" else os.environ.get("RAY_ADDRESS") or "local"
     started_here = not already_connected and target == "local"
     if started_here and only_to_plan:
-        yield _capacity_of([ResourceAndLabelSpec().resolve(is_head=True).to_resource_dict()])  # type: ignore[no-untyped-call]
+        here = ResourceAndLabelSpec().resolve(is_head=True).to_resource_dict()  # type: ignore[no-untyped-call]
+        yield named_by(cluster) if cluster else _capacity_of([here])
         return
     if started_here:
         # A token of its own: Ray would otherwise create or reuse the one that all clusters of this user share.
@@ -67,10 +78,13 @@ def connect(
         with said_plainly(target):
             _require_listener(target)
             ray.init(address=target)
-    capacity = capacity_now()
+    there = capacity_now()
     origin = "started for this job" if started_here else "joined"
-    logger.info("Ray %s, %s: %s", ray.__version__, origin, capacity.describe())
+    logger.info("Ray %s, %s: %s", ray.__version__, origin, there.describe())
     try:
+        alone = named_by(cluster) if cluster else there
+        capacity = alone if target == "local" else can_become(cluster, there)
+        logger.info("sized for %s, by %s", capacity.describe(), capacity.source)
         yield capacity
     finally:
         if not already_connected:
@@ -143,13 +157,4 @@ def capacity_now() -> ClusterCapacity:
 
 
 def _capacity_of(nodes: Sequence[Mapping[str, float]]) -> ClusterCapacity:
-    return ClusterCapacity(
-        nodes=tuple(
-            Node(cpus=node.get("CPU", 0.0), gpus=node.get("GPU", 0.0), memory_gb=_memory_gb(node)) for node in nodes
-        )
-    )
-
-
-def _memory_gb(node: Mapping[str, float]) -> float:
-    """Return what a node had free when it joined: Ray splits it into memory of workers and of its object store."""
-    return (node.get("memory", 0.0) + node.get("object_store_memory", 0.0)) / 2**30
+    return ClusterCapacity(nodes=tuple(map(node_of, nodes)))

@@ -182,6 +182,10 @@ class BenchmarkRecord:
     """The results that `when_missing: skip` left out. They never count as done."""
 
     stages: tuple[StageRecord, ...] = ()
+    cluster: str = ""
+    """What the job was sized for, and who says that there is as much. Reports from before it was recorded have
+    none."""
+
     versions: Mapping[str, str] = field(default_factory=dict)
     started: str
     """The time in ISO 8601 with a time zone. `finished` has the same form."""

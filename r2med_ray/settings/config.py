@@ -215,7 +215,8 @@ class BenchmarkConfig(Frozen):
     """Documents kept per query."""
 
     cluster: ClusterConfig | None = None
-    """The nodes that the cluster may have. If left out, a job is sized by the nodes that are there when it starts."""
+    """The nodes that the cluster may have. If left out, a job is sized by what Ray or `ray up` says of the cluster,
+    or else by the nodes that are there when it starts."""
 
     compat: Compat = "none"
     ignore_identical_ids: bool | None = None

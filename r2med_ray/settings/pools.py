@@ -31,8 +31,16 @@ class ClusterCapacity:
     """What a cluster has, or what it can become."""
 
     nodes: tuple[Node, ...]
-    grows: bool = False
-    """Whether these are the nodes that the cluster can have, and not those that it has."""
+    source: str = "the nodes that are there"
+    """Who says so."""
+
+    wait_s: float | None = None
+    """Seconds that a stage waits for these nodes to come. None if they are the nodes that are there."""
+
+    @property
+    def grows(self) -> bool:
+        """Whether these are the nodes that the cluster can have, and not those that it has."""
+        return self.wait_s is not None
 
     @property
     def num_nodes(self) -> int:

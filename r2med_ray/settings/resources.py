@@ -6,6 +6,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Auto = Literal["auto"]
 
+WAIT_S = 1800.0
+"""Seconds that a stage waits for nodes, unless a benchmark file says otherwise."""
+
 
 class Frozen(BaseModel):
     """A part of a benchmark file: unknown keys are refused."""
@@ -24,12 +27,12 @@ class NodeShape(Frozen):
 
 
 class ClusterConfig(Frozen):
-    """What a cluster that grows can become. Ray doesn't know it, so a job can't be sized by it unless it is said."""
+    """What a cluster that grows can become. It goes before what the cluster itself says (`distributed.ceilings`)."""
 
     nodes: tuple[NodeShape, ...] = Field(min_length=1)
-    """All machines that the cluster may have, the head included if it has CPUs."""
+    """All machines that the cluster may have. A machine that is there counts, even if it isn't named."""
 
-    wait_s: float = Field(default=1800.0, gt=0)
+    wait_s: float = Field(default=WAIT_S, gt=0)
     """Seconds that a stage waits for the machines that it needs."""
 
 

@@ -257,7 +257,8 @@ def open_workbench(
         ask_for_models: whether each model is checked before it has to work, so that a part that can't have it ends
             alone. Without that, a worker finds out what a model lacks, which ends all parts.
         only_to_plan: whether nothing will have to work; then no cluster is started.
-        cluster: what a cluster that grows can become; if left out, work is sized by the nodes that are there.
+        cluster: what a cluster that grows can become. If left out, the cluster may say so itself
+            (`distributed.ceilings`); if it doesn't, work is sized by the nodes that are there.
 
     Raises:
         CapacityError: a stage asks for more than the cluster has.
@@ -277,10 +278,8 @@ def open_workbench(
     from r2med_ray.distributed.session import connect
     from r2med_ray.workbench.on_cluster import ClusterRunner
 
-    with connect(address, only_to_plan=only_to_plan) as capacity, given_back(cluster):
-        runner = ClusterRunner(
-            name, names.catalog, kept, resources, capacity, worklog, ask_for_models=ask_for_models, cluster=cluster
-        )
+    with connect(address, only_to_plan=only_to_plan, cluster=cluster) as capacity, given_back(capacity):
+        runner = ClusterRunner(name, names.catalog, kept, resources, capacity, worklog, ask_for_models=ask_for_models)
         yield Workbench(kept, runner, names, worklog, resources)
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from r2med_ray.chat import LanguageModel, TextGenerator
-from r2med_ray.distributed.growing import capacity_of, wait_for_nodes
+from r2med_ray.distributed.growing import wait_for_nodes
 from r2med_ray.distributed.preparing import pool_for, prepare_queries, prepare_shards
 from r2med_ray.distributed.searching import ShardedRetriever, open_index
 from r2med_ray.errors import CapacityError, NotAtHand
@@ -30,7 +30,7 @@ from r2med_ray.serving.llm_app import Engine
 from r2med_ray.serving.reranker_app import serve_pair_scorer
 from r2med_ray.serving.serve_session import application_name, start_serve
 from r2med_ray.settings.pools import CPUS_FOR_READING, CPUS_OF_AN_INGRESS, ClusterCapacity, Pool
-from r2med_ray.settings.resources import ClusterConfig, ResourcesConfig
+from r2med_ray.settings.resources import ResourcesConfig
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import fingerprint
 from r2med_ray.types import Reranking, Task
@@ -48,10 +48,9 @@ class ClusterRunner:
         catalog: has the models.
         store: every worker must reach it.
         resources: what each stage may reserve.
-        capacity: what the cluster has.
+        capacity: what the cluster has, or can become.
         worklog: gets what was done.
         ask_for_models: whether each model is checked before it has to work. If not, a worker finds out what it lacks.
-        cluster: what a cluster that grows can become; it takes the place of `capacity`.
 
     Raises:
         CapacityError: a stage asks for more than the cluster has.
@@ -67,11 +66,8 @@ class ClusterRunner:
         worklog: Worklog,
         *,
         ask_for_models: bool = False,
-        cluster: ClusterConfig | None = None,
     ) -> None:
         self.stop = threading.Event()
-        self._grows = cluster
-        capacity = capacity_of(cluster) if cluster else capacity
         self.capacity = Need(cpus=capacity.cpus, gpus=capacity.gpus)
         self.pools = size_pools(resources, capacity)
         self._name = name
@@ -89,7 +85,7 @@ class ClusterRunner:
         return self.pools.encode.device
 
     def describe(self) -> str:
-        return self._cluster.describe()
+        return f"{self._cluster.describe()}, by {self._cluster.source}"
 
     def reservations(
         self, first_stages: Iterable[FirstStage], scorers: Iterable[Scorer], models: Iterable[LanguageModel]
@@ -202,8 +198,8 @@ class ClusterRunner:
         return Model(address, stack, self.stop)
 
     def _wait_for_nodes(self, what: str, pool: Pool, beside: float = 0.0) -> None:
-        if self._grows is not None:
-            wait_for_nodes(what, pool, beside=beside, wait_s=self._grows.wait_s, stop=self.stop)
+        if self._cluster.wait_s is not None:
+            wait_for_nodes(what, pool, beside=beside, wait_s=self._cluster.wait_s, stop=self.stop)
 
     def _models_at_hand(self) -> ModelsAtHand:
         """Return what checks models before they have to work, for `when_missing: skip`."""

@@ -8,13 +8,22 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from ray._private.ray_constants import AUTOSCALER_RESOURCE_REQUEST_CHANNEL
+from ray._raylet import GcsClient
 from ray.autoscaler.sdk import request_resources
+from ray.core.generated.autoscaler_pb2 import (
+    AutoscalingState,
+    ClusterConfig,
+    ClusterResourceConstraint,
+    NodeGroupConfig,
+    ResourceRequest,
+    ResourceRequestByCount,
+)
 from ray.experimental.internal_kv import _internal_kv_get
 
 from r2med_ray.distributed.growing import wait_for_nodes
@@ -74,6 +83,64 @@ def test_nodes_that_do_not_come_end_the_job_with_what_it_needed_and_what_there_i
     assert failed.returncode == 2, failed.stderr
     assert "error: preparing a corpus needs 1 × 1 CPU, and the cluster has 1 node(s), 0 CPUs, 0 GPUs" in failed.stderr
     assert "Traceback" not in failed.stderr
+
+
+def as_the_hosted_services_do(address: str, *groups: NodeGroupConfig) -> None:
+    """Tell Ray the configuration of its cluster."""
+    config = ClusterConfig(node_group_configs=groups, max_resources={"CPU": 20, "GPU": 100})
+    GcsClient(address).report_cluster_config(config.SerializeToString())
+
+
+def test_a_job_is_sized_by_the_first_of_benchmark_file_ray_and_the_file_of_ray_up(
+    head: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def planned(**changes: object) -> str:
+        config = write_config(tmp_path / "plan.yaml", systems=SYSTEMS, **changes)
+        command = ("--store", tmp_path / "s", "--dry-run")
+        return run_job(config, *command, cwd=tmp_path, address=head).stdout
+
+    (tmp_path / "ray_bootstrap_config.yaml").write_text(
+        "head_node_type: h\nmax_workers: 5\navailable_node_types: {h: {}, c: {resources: {CPU: 4}, max_workers: 9}}\n"
+    )
+    monkeypatch.setenv("HOME", str(tmp_path))
+    by_file = "up to 5 node(s), 20 CPUs, 0 GPUs, by ~/ray_bootstrap_config.yaml of `ray up`"
+    assert by_file in planned()
+
+    # 3 nodes of 4 CPUs and 2 GPUs come first. Of the groups with 8 CPUs, 20 - 12 CPUs have room for one more node.
+    gpu = NodeGroupConfig(name="gpu", resources={"CPU": 4, "GPU": 2}, max_count=3)
+    as_the_hosted_services_do(head, NodeGroupConfig(name="cpu", resources={"CPU": 8}, max_count=-1), gpu)
+    try:
+        assert "up to 4 node(s), 20 CPUs, 6 GPUs, by the cluster's configuration, as Ray reports it" in planned()
+        assert "up to 1 node(s), 2 CPUs, 0 GPUs, by `cluster:` of the benchmark file" in planned(cluster=ONE_NODE)
+    finally:
+        as_the_hosted_services_do(head)
+
+
+def test_what_rays_autoscaler_calls_infeasible_ends_the_wait_with_what_it_says(head: str, tmp_path: Path) -> None:
+    def reported(version: int, *bundles: tuple[Mapping[str, float], int]) -> None:
+        """Report as Ray's second autoscaler does after each of its rounds."""
+        asked = [
+            ResourceRequestByCount(request=ResourceRequest(resources_bundle=bundle), count=count)
+            for bundle, count in bundles
+        ]
+        state = AutoscalingState(
+            autoscaler_state_version=version,
+            infeasible_cluster_resource_constraints=[ClusterResourceConstraint(resource_requests=asked)],
+        )
+        GcsClient(head).report_autoscaling_state(state.SerializeToString())
+
+    reported(1, ({"CPU": 1}, 1), ({"CPU": 0.5}, 1))
+    config = write_config(tmp_path / "grow.yaml", systems=SYSTEMS, cluster=ONE_NODE)
+
+    failed = run_job(config, "--store", tmp_path / "s", cwd=tmp_path, check=False, address=head)
+
+    assert failed.returncode == 2, failed.stderr
+    assert "Ray's autoscaler says that 1 × (1 CPU) + 1 × (0.5 CPU) is infeasible" in failed.stderr
+    reported(2, ({"GPU": 8}, 1))  # another request, which says nothing about this one
+    config = write_config(tmp_path / "grow.yaml", systems=SYSTEMS, cluster={**ONE_NODE, "wait_s": 2})
+    failed = run_job(config, "--store", tmp_path / "s", cwd=tmp_path, check=False, address=head)
+    assert "infeasible" not in failed.stderr
+    assert "after 0 min. Look at `ray status`" in failed.stderr
 
 
 def test_a_job_waits_for_a_node_uses_it_and_ends_as_on_one_machine(

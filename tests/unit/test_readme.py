@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from r2med_ray import open_workbench
-from r2med_ray.distributed.growing import capacity_of
+from r2med_ray.distributed.ceilings import named_by
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.models.catalog.table import models_table
 from r2med_ray.settings.config_files import parse_config
@@ -185,7 +185,7 @@ def test_the_nodes_of_a_cluster_that_the_readme_shows_are_understood() -> None:
     [block] = re.findall(r"```yaml\n(cluster:.*?)```", README, re.DOTALL)
     values = {"name": "readme", "tasks": ["Demo-*"], "systems": [{"name": "bm25", "retriever": "bm25"}]}
 
-    assert capacity_of(parse_config(values | yaml.safe_load(block)).cluster).describe() == (
+    assert named_by(parse_config(values | yaml.safe_load(block)).cluster).describe() == (
         "up to 10 node(s), 144 CPUs, 8 GPUs"
     )
 
