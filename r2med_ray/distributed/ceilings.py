@@ -25,6 +25,9 @@ REPORTED = "the cluster's configuration, as Ray reports it"
 LAUNCHER = Path("~/ray_bootstrap_config.yaml")
 """The file that `ray up` puts on the head (ray/autoscaler/_private/commands.py)."""
 
+ACCELERATOR = "accelerator_type:"
+"""What Ray puts before the kind of a node's GPUs, as the name of a resource."""
+
 NO_LIMIT = 1000
 """Nodes that a group without a limit counts as. No stage takes more actors than it has shards."""
 
@@ -63,7 +66,7 @@ def can_become(cluster: ClusterConfig | None, there: ClusterCapacity) -> Cluster
 def named_by(cluster: ClusterConfig) -> ClusterCapacity:
     """Return the nodes that a benchmark file names."""
     nodes = (
-        Node(cpus=shape.cpus, gpus=shape.gpus, memory_gb=shape.memory_gb)
+        Node(cpus=shape.cpus, gpus=shape.gpus, memory_gb=shape.memory_gb, accelerator=shape.accelerator)
         for shape in cluster.nodes
         for _ in range(shape.max)
     )
@@ -121,7 +124,13 @@ def with_nodes_there(named: ClusterCapacity, there: ClusterCapacity) -> ClusterC
 def node_of(resources: Mapping[str, float]) -> Node:
     """Return what Ray's resources say of a node. Ray splits memory into that of workers and that of objects."""
     memory = resources.get("memory", 0.0) + resources.get("object_store_memory", 0.0)
-    return Node(cpus=resources.get("CPU", 0.0), gpus=resources.get("GPU", 0.0), memory_gb=memory / 2**30 or None)
+    kinds = [name.removeprefix(ACCELERATOR) for name in resources if name.startswith(ACCELERATOR)]
+    return Node(
+        cpus=resources.get("CPU", 0.0),
+        gpus=resources.get("GPU", 0.0),
+        memory_gb=memory / 2**30 or None,
+        accelerator=kinds[0] if kinds else None,
+    )
 
 
 def _within(

@@ -38,10 +38,12 @@ class ShardWorker:
     def __init__(self, store: ArtifactStore, first_stage: ShardedFirstStage, computing: Computing) -> None:
         self._store = store
         self._maker = first_stage.load(store, computing)
+        self._computing = computing
 
     def __call__(self, work: ShardWork, table: pa.Table) -> Mapping[str, float]:
         """Store what is made of a shard that was read whole; return `documents`, and what a service counted."""
-        return make_shard(self._store, self._maker, work, rows_of_table(table, work.shard, skip_rows=work.skip_rows))
+        shard = rows_of_table(table, work.shard, skip_rows=work.skip_rows)
+        return make_shard(self._store, self._maker, work, shard, self._computing)
 
 
 def prepare_shards(

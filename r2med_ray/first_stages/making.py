@@ -4,6 +4,7 @@ Workers of a cluster and a single process call the same functions, so they store
 tried again once, by another worker. If it fails again, what is to blame for it is looked for.
 """
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,6 +22,7 @@ from r2med_ray.first_stages.bad_documents import attributes_of, key_without_bad,
 from r2med_ray.first_stages.preparation import STAGES, QueryWork, ShardWork
 from r2med_ray.first_stages.stored_cuts import CUTS, SAME, cuts_made, same_vectors
 from r2med_ray.first_stages.stored_examples import EXAMPLE, example_of
+from r2med_ray.first_stages.stored_speed import SPEED, Speed
 from r2med_ray.readings import Listener, listening
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
@@ -29,11 +31,20 @@ from r2med_ray.types import DocId
 Tables: TypeAlias = Mapping[str, pa.Table]
 
 
-def make_shard(store: ArtifactStore, maker: Maker, work: ShardWork, shard: ShardRows) -> dict[str, int]:
+def make_shard(
+    store: ArtifactStore, maker: Maker, work: ShardWork, shard: ShardRows, computing: Computing
+) -> dict[str, int]:
     """Make and store the artefact of one shard.
 
     At the last attempt, documents that can't be encoded are left out if the work says so; the artefact then has the
     key of `bad_documents` and lists them.
+
+    Args:
+        store: gets the artefact.
+        maker: makes it.
+        work: names it.
+        shard: the documents.
+        computing: what the maker was loaded with.
 
     Returns:
         `documents`, and what a service counted.
@@ -48,9 +59,11 @@ def make_shard(store: ArtifactStore, maker: Maker, work: ShardWork, shard: Shard
         rows = shard.rows[np.asarray(positions, np.int64)]
         return maker.make_shard(work.task, [documents[position] for position in positions], rows)
 
+    began = time.monotonic()
     whole = _tried(maker, lambda: maker.make_shard(work.task, documents, shard.rows), work.is_last_attempt)
     if isinstance(whole, _Heard):
-        _store(store, work.key, whole.tables, whole.counted(maker))
+        speed = Speed.measured(len(documents), time.monotonic() - began, computing)
+        _store(store, work.key, whole.tables, whole.counted(maker) | {SPEED: speed.to_json()})
         return {"documents": len(documents), **maker.take_usage()}
     most = most_left_out(len(documents)) if work.on_bad_document == "skip" else 0
     left_out = _left_out([document.doc_id for document in documents], failing(make), whole, most)

@@ -20,6 +20,9 @@ class Node:
     memory_gb: float | None = None
     """GB; None if it is not known."""
 
+    accelerator: str | None = None
+    """Kind of its GPUs, as Ray names it, e.g. H100; None if it is not known."""
+
     def places(self, cpus: float, gpus: float) -> int:
         """Return how many actors fit that reserve so much each. At least one of the two numbers is above 0."""
         of_each = [(self.cpus, cpus), (self.gpus, gpus)]
@@ -62,6 +65,12 @@ class ClusterCapacity:
     def most_cpus(self, gpus: float = 0.0) -> float:
         """Return the CPUs of the largest node among those with at least so many GPUs; 0 if there is none."""
         return max((node.cpus for node in self.nodes if node.gpus >= gpus), default=0.0)
+
+    @property
+    def accelerator(self) -> str | None:
+        """Kind of the GPUs of the largest node with GPUs of a known kind; None if there is none."""
+        known = [node for node in self.nodes if node.gpus and node.accelerator]
+        return max(known, key=lambda node: node.gpus).accelerator if known else None
 
     def most_gpus(self) -> float:
         """Return the GPUs of the node with the most."""

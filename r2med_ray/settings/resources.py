@@ -22,6 +22,9 @@ class NodeShape(Frozen):
     cpus: float = Field(ge=0)
     gpus: float = Field(default=0.0, ge=0)
     memory_gb: float | None = Field(default=None, gt=0)
+    accelerator: str | None = None
+    """Kind of their GPUs, as Ray names it (`H100`, `L40S`). A plan estimates hours for it, or else for an H100."""
+
     max: int = Field(default=1, ge=1)
     """The most machines of this kind."""
 

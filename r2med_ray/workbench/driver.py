@@ -35,6 +35,11 @@ class Counted:
     error: DataError | None = None
     """Why the part can't begin, or can't go on."""
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether the store answers all of it."""
+        return not self.waits_for and self.error is None
+
 
 class Driver:
     """Answers the demands of parts.

@@ -129,7 +129,7 @@ class InProcess:
     def _make_shard(self, first_stage: ShardedFirstStage, maker: Maker, work: ShardWork) -> Mapping[str, int]:
         with failing_as(STAGES[first_stage.work], work.unit):
             shard = read_shard(self._store, work.shard, skip_rows=work.skip_rows)
-            return make_shard(self._store, maker, work, shard)
+            return make_shard(self._store, maker, work, shard, self._computing)
 
     def _make_queries(self, first_stage: ShardedFirstStage, work: Sequence[QueryWork]) -> Iterator[Mapping[str, int]]:
         return each_tried_twice(work, partial(make_all_queries, self._store, first_stage, self._computing))

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from r2med_ray.blame import made_or_blamed
 from r2med_ray.chat import LanguageModel, TextGenerator
@@ -19,6 +19,7 @@ from r2med_ray.models.networks.pair_scorers import build_pair_scorer, scoring_in
 from r2med_ray.models.services.chat import ChatModel
 from r2med_ray.protocols import Candidates, PairScorer, Scorer
 from r2med_ray.reranking.pair_reranking import Scored, score_counted
+from r2med_ray.settings.pools import Pool
 from r2med_ray.settings.resources import ResourcesConfig
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Reranking, Task
@@ -65,6 +66,13 @@ class LocalRunner:
     @cached_property
     def device(self) -> str:
         return self._device or best_device()
+
+    @property
+    def gpu(self) -> str | None:
+        return None
+
+    def workers(self, stage: Literal["encode", "tokenize", "rerank"]) -> Pool:
+        return Pool(actors=1, cpus=os.cpu_count() or 1, gpus=float(self.device == "cuda"))
 
     def describe(self) -> str:
         return "this process, which does one thing after the other"

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from r2med_ray.chat import LanguageModel, TextGenerator
 from r2med_ray.distributed.growing import wait_for_nodes
@@ -83,6 +83,14 @@ class ClusterRunner:
     @property
     def device(self) -> str:
         return self.pools.encode.device
+
+    @property
+    def gpu(self) -> str | None:
+        return self._cluster.accelerator
+
+    def workers(self, stage: Literal["encode", "tokenize", "rerank"]) -> Pool:
+        pool: Pool = getattr(self.pools, stage)
+        return pool
 
     def describe(self) -> str:
         return f"{self._cluster.describe()}, by {self._cluster.source}"

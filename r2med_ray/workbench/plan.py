@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from r2med_ray.chat import LanguageModel
-from r2med_ray.corpus.catalog import TASKS, TaskRow, fetcher, resolve_tasks
+from r2med_ray.corpus.catalog import TASKS, TaskCounts, TaskRow, fetcher, resolve_tasks
 from r2med_ray.corpus.convert import corpus_key, load_corpus
 from r2med_ray.corpus.loading import read_task_queries
 from r2med_ray.corpus.sources import TaskSource, data_folder, is_cached
@@ -18,6 +18,8 @@ from r2med_ray.errors import DataError, NotAtHand
 from r2med_ray.first_stage import FirstStage
 from r2med_ray.first_stages.bad_documents import find_shards
 from r2med_ray.models.at_hand import ModelsAtHand
+from r2med_ray.models.catalog.language_models import LanguageModelRow
+from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.catalog.row import Row
 from r2med_ray.models.catalog.service_keys import find_key
 from r2med_ray.pipeline import rank
@@ -29,7 +31,9 @@ from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem
 from r2med_ray.types import Corpus, Task
 from r2med_ray.workbench.answers import TextsAnswer
+from r2med_ray.workbench.catalog_rows import language_model_row
 from r2med_ray.workbench.driver import Counted, Driver
+from r2med_ray.workbench.forecast import LookedUp, preparation, reranking, writing
 from r2med_ray.workbench.plan_text import Plan, ShardCount
 from r2med_ray.workbench.runner import Runner
 from r2med_ray.workbench.worklog import Worklog
@@ -49,6 +53,13 @@ class _Found:
     state: str
     """What the plan says about its corpus."""
 
+    counts: TaskCounts | None
+    """What the catalogue says of its size; None for a task of the user's."""
+
+    @property
+    def num_queries(self) -> int:
+        return len(self.task.queries) or (self.counts.queries if self.counts else 0)
+
 
 def make_plan(benchmark: ResolvedBenchmark, store: ArtifactStore, runner: Runner) -> Plan:
     """Look at task files and store.
@@ -63,10 +74,11 @@ def make_plan(benchmark: ResolvedBenchmark, store: ArtifactStore, runner: Runner
     driver = Driver(store, runner, Worklog(), published_here)
     steps = {name: rank(item.task, system, device=runner.device) for name, (system, item) in parts.items()}
     counted = driver.count(steps)
+    looked_up = list(_look_up(benchmark, store, found, runner.device))
     return Plan(
         benchmark=benchmark,
         tasks=tuple((item.task.name, item.state) for item in found),
-        shards=tuple(_shards(benchmark, store, found, runner.device)),
+        shards=tuple(_shards(looked_up)),
         unwritten=tuple(_unwritten(parts, counted)),
         needs=tuple(needs([*_data(found, benchmark), *_texts(parts, counted), *_models(benchmark)])),
         keys=tuple(_keys(benchmark)),
@@ -78,10 +90,18 @@ def make_plan(benchmark: ResolvedBenchmark, store: ArtifactStore, runner: Runner
                 _language_models(benchmark),
             )
         ),
+        estimates=(
+            *preparation(
+                store, runner, looked_up, documents_per_shard=benchmark.config.resources.documents_per_shard
+            ),
+            *reranking(runner, _pairs(parts, counted)),
+            *writing(_texts_to_write(counted)),
+        ),
     )
 
 
 def _find(entry: TaskRow | TaskConfig, benchmark: ResolvedBenchmark, store: ArtifactStore) -> _Found:
+    counts = entry.counts if isinstance(entry, TaskRow) else None
     try:
         source = find_task(entry, download=False)
         corpus = stored_corpus(source, benchmark, store)
@@ -93,13 +113,15 @@ def _find(entry: TaskRow | TaskConfig, benchmark: ResolvedBenchmark, store: Arti
             task=_task(entry, NOT_CONVERTED, (), folder),
             is_here=not isinstance(error, NotAtHand),
             state=f"not here yet: {what}",
+            counts=counts,
         )
     state = (
         f"{corpus.num_documents} documents in {len(corpus.shards)} shards, converted"
         if corpus
         else "corpus to be converted; its shards are known afterwards"
     )
-    return _Found(task=_task(entry, corpus or NOT_CONVERTED, queries, source.folder), is_here=True, state=state)
+    task = _task(entry, corpus or NOT_CONVERTED, queries, source.folder)
+    return _Found(task=task, is_here=True, state=state, counts=counts)
 
 
 def _task(entry: TaskRow | TaskConfig, corpus: Corpus, queries: tuple[Any, ...], folder: Path) -> Task:
@@ -148,27 +170,56 @@ def published_here(task: Task, file: str) -> Path:
     raise NotAtHand(f"{PUBLISHED} {file}")
 
 
-def _shards(
+def _look_up(
     benchmark: ResolvedBenchmark, store: ArtifactStore, found: Sequence[_Found], device: str
-) -> Iterator[ShardCount]:
-    """Count what is stored of each corpus, once per group of first stages that share it."""
+) -> Iterator[LookedUp]:
+    """Look up what is stored of each corpus, once per group of first stages that share it."""
     first_stages: dict[tuple[type[FirstStage], str], FirstStage] = {}
     for system in benchmark.systems:
         for first_stage in system.searched_with:
             first_stages.setdefault((type(first_stage), first_stage.artifact_group), first_stage)
     for item, first_stage in product(found, first_stages.values()):
-        corpus, task = item.task.corpus, item.task.name
-        if corpus is NOT_CONVERTED:
-            continue
-        if first_stage.work == "nothing":
-            yield ShardCount(
-                what=f"{first_stage.artifact_label} for {first_stage.label}", task=task, stored=0, missing=0
-            )
-            continue
-        shards = find_shards(store, first_stage, task, corpus, device)
-        stored = sum(artifact is not None for artifact in shards)
-        what = f"{first_stage.artifact_label} for {first_stage.label}"
-        yield ShardCount(what=what, task=task, stored=stored, missing=len(shards) - stored)
+        corpus, shards = item.task.corpus, None
+        if corpus is not NOT_CONVERTED:
+            shards = []
+        if corpus is not NOT_CONVERTED and first_stage.work != "nothing":
+            keys = [first_stage.shard_key(item.task.name, corpus, shard, device) for shard in corpus.shards]
+            stored = find_shards(store, first_stage, item.task.name, corpus, device)
+            rows = [shard.num_rows for shard in corpus.shards]
+            shards = list(zip(keys, rows, stored, strict=True))
+        yield LookedUp(
+            task=item.task.name,
+            first_stage=first_stage,
+            documents=item.counts.documents if item.counts else None,
+            queries=item.num_queries,
+            shards=shards,
+        )
+
+
+def _shards(looked_up: Sequence[LookedUp]) -> Iterator[ShardCount]:
+    """Count what is stored of each corpus that is converted."""
+    for each in looked_up:
+        if each.shards is not None:
+            what = f"{each.first_stage.artifact_label} for {each.first_stage.label}"
+            stored = len(each.stored)
+            yield ShardCount(what=what, task=each.task, stored=stored, missing=len(each.shards) - stored)
+
+
+def _pairs(
+    parts: Mapping[str, tuple[ResolvedSystem, _Found]], counted: Mapping[str, Counted]
+) -> Iterator[tuple[RerankerRow, int]]:
+    """Yield the pairs that a reranker may have to score, for each part that is not finished."""
+    for name, (system, item) in parts.items():
+        if system.scorer and system.config.reranker and not counted[name].is_finished:
+            yield system.scorer, item.num_queries * min(system.depth, system.config.reranker.depth)
+
+
+def _texts_to_write(counted: Mapping[str, Counted]) -> Iterator[tuple[LanguageModelRow, int]]:
+    """Yield how many texts of a language model are known to be missing, for each demand."""
+    for count in counted.values():
+        for answer in count.waits_for:
+            if isinstance(answer, TextsAnswer):
+                yield language_model_row(answer.ask.model), len(answer.missing)
 
 
 def _unwritten(parts: Mapping[str, tuple[ResolvedSystem, _Found]], counted: Mapping[str, Counted]) -> Iterator[str]:

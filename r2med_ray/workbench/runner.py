@@ -2,12 +2,13 @@
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from r2med_ray.chat import LanguageModel, TextGenerator
 from r2med_ray.first_stage import FirstStage, ShardedFirstStage
 from r2med_ray.first_stages.preparation import Corpora, Questions
 from r2med_ray.protocols import Candidates, Retriever, Scorer
+from r2med_ray.settings.pools import Pool
 from r2med_ray.types import Reranking, Task
 from r2med_ray.workbench.ledger import Need
 
@@ -56,6 +57,15 @@ class Runner(Protocol):
     @property
     def capacity(self) -> Need:
         """All that can be reserved."""
+        ...
+
+    @property
+    def gpu(self) -> str | None:
+        """Kind of the GPUs, as Ray names it; None if it isn't known, or there are none."""
+        ...
+
+    def workers(self, stage: Literal["encode", "tokenize", "rerank"]) -> Pool:
+        """Return who does a stage."""
         ...
 
     def describe(self) -> str:

@@ -22,6 +22,7 @@ from r2med_ray.evaluation.trec import write_run
 from r2med_ray.first_stage import Computing, Maker, ShardedFirstStage
 from r2med_ray.first_stages.lexical import LexicalFirstStage
 from r2med_ray.first_stages.preparation import queries_left, shards_left
+from r2med_ray.first_stages.stored_speed import SPEED
 from r2med_ray.indexing.bm25 import BM25_ROWS
 from r2med_ray.protocols import Index
 from r2med_ray.settings.compat import Rules
@@ -52,8 +53,12 @@ def tried(tmp_path: Path) -> Path:
 
 
 def digests(store: ArtifactStore) -> dict[str, Any]:
+    """All that is stored, except how fast it was made."""
     return {
-        artifact.name: ({name: file.sha256 for name, file in artifact.files.items()}, artifact.attributes)
+        artifact.name: (
+            {name: file.sha256 for name, file in artifact.files.items()},
+            {name: value for name, value in artifact.attributes.items() if name != SPEED},
+        )
         for artifact in store.all()
     }
 

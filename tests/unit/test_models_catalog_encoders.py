@@ -172,6 +172,7 @@ CHANGES: Mapping[str, Any] = {
 }
 HARMLESS = {
     "allow_pickle": True,
+    "billions": 1.0,
     "name": "n",
     "license": "mit",
     "memory_gb": 9.0,

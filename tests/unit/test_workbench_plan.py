@@ -1,5 +1,6 @@
 """A plan only reads. It fetches, converts and starts nothing, and shows what is missing."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ from r2med_ray.first_stages.preparation import Corpora, QuerySet
 from r2med_ray.protocols import Scorer
 from r2med_ray.settings.config_files import parse_config
 from r2med_ray.settings.pools import ClusterCapacity, Node
+from r2med_ray.settings.resources import ResourcesConfig
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import resolve
 from r2med_ray.types import Task
+from r2med_ray.workbench.bench import open_workbench
 from r2med_ray.workbench.on_cluster import ClusterRunner
 from r2med_ray.workbench.plan import make_plan
 from r2med_ray.workbench.worklog import Worklog
@@ -81,6 +84,25 @@ def test_shards_are_counted_by_what_is_stored_and_what_is_missing(tmp_path: Path
     assert "terms for bm25, Demo-Posts: 0 + 2" in text
     assert "vectors for all-MiniLM-L6-v2, Demo-Posts: 0 + 2" in text
     assert "encode    1 × 1.5 CPU" in text
+
+
+def test_hours_are_estimated_by_arithmetic_and_by_what_the_store_has_measured(tmp_path: Path) -> None:
+    retriever = "all-MiniLM-L6-v2"
+    reranked = {"name": "r", "retriever": "bm25", "reranker": {"model": "bge-reranker-v2-m3", "depth": 10}}
+    written = {"name": "w", "retriever": "bm25", "rewriter": {"method": "hyde", "llm": "qwen3-8b", "samples": 2}}
+    systems = [{"name": "m", "retriever": retriever}, reranked, written]
+    store = ArtifactStore(str(tmp_path))
+
+    text = plan(store, "Demo-Posts", systems=systems)
+
+    assert re.search(rf"encode {retriever}: 80 documents × 231 tokens \(assumed\): .* \(arithmetic: ", text)
+    # 15 queries with 10 candidates each; a document of 231 tokens and a query of 300 are more than the 512 that fit.
+    assert "rerank bge-reranker-v2-m3: 150 pairs × 512 tokens (assumed): " in text
+    assert "write qwen3-8b: 30 texts: not estimated, because their lengths aren't known; at most " in text
+    with open_workbench(store.uri, resources=ResourcesConfig(documents_per_shard=40)) as bench:
+        bench.rank(bench.task("Demo-Posts"), {"retriever": retriever})
+    text = plan(store, "Demo-Posts", "Demo-Cases", systems=systems)
+    assert re.search(rf"encode {retriever}: 80 documents × \d+ tokens \(as in stored shards\): .* \(measured: ", text)
 
 
 def test_what_is_not_on_this_machine_is_listed_with_what_waits_for_it(

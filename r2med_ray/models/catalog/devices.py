@@ -34,6 +34,15 @@ def best_device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
+def device_name(device: str) -> str:
+    """Return what the driver of this machine's GPU calls it, for `cuda`; else the device's own name."""
+    if not device.startswith("cuda"):
+        return device
+    import torch
+
+    return torch.cuda.get_device_name()
+
+
 def best_dtype(device: str) -> Dtype:
     """Return the fastest dtype that keeps the ranking.
 

@@ -45,6 +45,9 @@ class Row(BaseModel):
     memory_gb: float = Field(default=2.0, gt=0)
     """Memory that the weights and one batch take, roughly, in GB."""
 
+    billions: float | None = Field(default=None, gt=0, exclude=True)
+    """Billions of parameters outside the embeddings, from which a plan estimates hours. They are part of no key."""
+
     published: str | None = None
     """The model's key in R2MED's published results; None if it has no published results."""
 
@@ -60,7 +63,8 @@ class Row(BaseModel):
     def under(self, compat: Compat) -> Self:
         """Return the row as a system of that `compat` uses it. The result's `r2med` is empty."""
         changes = self.r2med if compat == "r2med" else {}
-        return self.model_validate(self.model_dump() | dict(changes) | {"r2med": {}})
+        kept = self.model_dump() | {"billions": self.billions}
+        return self.model_validate(kept | dict(changes) | {"r2med": {}})
 
     def resolved_dtype(self, device: str = "auto") -> Dtype:
         """Return the row's dtype. For `auto`, return the dtype that suits the device."""
