@@ -3,7 +3,7 @@
 Ray workers can import them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,6 +13,8 @@ from r2med_ray.demands import Demand, Keep, Recall, Steps
 from r2med_ray.errors import R2MedError
 from r2med_ray.protocols import Candidates, Encoder
 from r2med_ray.ranking import best_of_scores
+from r2med_ray.reranking.pair_requests import PairRequest, gathered, packed
+from r2med_ray.reranking.pair_reranking import Scored
 from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.types import Document, FloatMatrix, Ranking, Reranking
 
@@ -80,14 +82,13 @@ class WordCountIndex:
 class SharedWords:
     """A reranker that counts the different words that are in both query and document."""
 
+    def score(self, requests: Sequence[PairRequest]) -> Iterator[Scored]:
+        for request in requests:
+            yield Scored([float(len({*query.split()} & {*text.split()})) for query, text in request.pairs], None)
+
     def score_all(self, work: Sequence[Candidates]) -> Reranking:
-        scores = {
-            query.query_id: [
-                float(len({*query.text.split()} & {*document.content.split()})) for document in documents
-            ]
-            for query, documents, _ in work
-        }
-        return Reranking(scores=scores)
+        requests = packed(work, token_budget=1000)
+        return gathered(work, zip(requests, self.score(requests), strict=True))
 
 
 class ScriptedGenerator:

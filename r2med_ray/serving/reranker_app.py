@@ -1,9 +1,9 @@
 """Serves a pair scorer with Ray Serve.
 
 A request holds pairs of many queries. On a GPU its pairs share the scorer's forward passes, and the last bits of a
-score depend on the other pairs of its forward pass. But two runs of a benchmark must give the same file. So the
-client packs the requests by token budget in one fixed order (see `clients`). Serve itself would pack pairs as they
-arrive.
+score depend on the other pairs of its forward pass. But two runs of a benchmark must give the same file. So
+requests are packed by token budget in one fixed order (`reranking.pair_requests`). Serve itself would pack pairs as
+they arrive.
 
 The scorer is a plain class from `models` and is tested without Serve. The deployment gives it one request at a time.
 """
@@ -11,7 +11,7 @@ The scorer is a plain class from `models` and is tested without Serve. The deplo
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ray import serve
 from ray.serve.handle import DeploymentHandle
@@ -24,6 +24,10 @@ from r2med_ray.serving.start_failures import run_application
 from r2med_ray.settings.resources import RerankResources
 
 Pair: TypeAlias = tuple[str, str]
+
+IN_FLIGHT_PER_REPLICA = 4
+"""Requests that are open for each replica. One is scored and one waits at the replica. Scores are taken in the order
+of the requests, and the other two keep it busy while one elsewhere takes long."""
 
 
 class PairScorerDeployment:
@@ -50,7 +54,13 @@ class PairScorerDeployment:
 
 @contextlib.contextmanager
 def serve_pair_scorer(
-    name: str, build_scorer: Callable[[], PairScorer], resources: RerankResources, *, cpus: float, gpus: float
+    name: str,
+    build_scorer: Callable[[], PairScorer],
+    resources: RerankResources,
+    *,
+    cpus: float,
+    gpus: float,
+    replicas: int = 1,
 ) -> Iterator[DeploymentHandle[PairScorerDeployment]]:
     """Run a scorer's application during a `with` block, without an HTTP port.
 
@@ -60,6 +70,8 @@ def serve_pair_scorer(
         resources: replicas, queue and deadline.
         cpus: CPUs that a replica reserves.
         gpus: GPUs that a replica reserves.
+        replicas: how many there are. Under `replicas: auto` there may be as many: the first one begins alone, so
+            that no scoring waits for a replica that has no place yet.
 
     Yields:
         The handle that `clients.ServedReranker` sends its requests to.
@@ -69,10 +81,10 @@ def serve_pair_scorer(
     """
     deployment = serve.deployment(
         name="pair-scorer",
-        num_replicas=resources.replicas,
+        **_number_of(replicas, is_fixed=resources.replicas != "auto"),
         ray_actor_options={"num_cpus": cpus, "num_gpus": gpus},
         max_ongoing_requests=2,  # one is scored and one waits; other requests are free for another replica
-        max_queued_requests=2 * resources.max_in_flight,
+        max_queued_requests=2 * in_flight(resources, replicas),
         max_constructor_retry_count=2,
         health_check_timeout_s=resources.timeout_s,
         logging_config={"enable_access_log": False},
@@ -82,3 +94,16 @@ def serve_pair_scorer(
         yield run_application(deployment.bind(build_scorer), what=f"reranker {name!r}", name=name, route_prefix=None)
     finally:
         serve.delete(name)
+
+
+def in_flight(resources: RerankResources, replicas: int) -> int:
+    """Return how many requests a client keeps open at once."""
+    return max(resources.max_in_flight, IN_FLIGHT_PER_REPLICA * replicas)
+
+
+def _number_of(replicas: int, *, is_fixed: bool) -> dict[str, Any]:
+    """Return the options that say how many replicas a deployment has."""
+    if is_fixed or replicas == 1:
+        return {"num_replicas": replicas}
+    # The requests that are open ask for twice as many replicas as there may be, so Serve adds all of them at once.
+    return {"autoscaling_config": {"min_replicas": 1, "max_replicas": replicas, "upscale_delay_s": 0}}

@@ -70,14 +70,19 @@ class SearchResources(Frozen):
 class RerankResources(Frozen):
     """The Ray Serve deployment of a reranker."""
 
-    replicas: int = Field(default=1, ge=1)
+    replicas: Annotated[int, Field(ge=1)] | Auto = "auto"
+    """Copies of the reranker. `auto` is at most one for each GPU that it can have beside the open indexes, or one for
+    each node on a cluster without GPUs; and at most as many as there are requests. The first begins alone, and the
+    others join it when they have a place."""
+
     cpus: Annotated[float, Field(ge=0)] | Auto = "auto"
     """CPUs that a replica reserves. `auto` is 1, or half of a smaller machine."""
 
     gpus: float | Auto = "auto"
     token_budget: int = Field(default=16_384, ge=1)
     max_in_flight: int = Field(default=16, ge=1)
-    """Requests that a job keeps open at once. Further requests wait in the driver."""
+    """Requests that a job keeps open at once, or four for each replica if that is more. Further requests wait in the
+    driver."""
 
     timeout_s: float = Field(default=600.0, gt=0)
     """Seconds that one request may take, the wait in the queue included."""

@@ -17,12 +17,13 @@ from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.catalog.load import Catalog
 from r2med_ray.models.networks.pair_scorers import build_pair_scorer, scoring_inputs
 from r2med_ray.models.services.chat import ChatModel
-from r2med_ray.protocols import Candidates, PairScorer, Scorer
+from r2med_ray.protocols import PairScorer, Scorer
+from r2med_ray.reranking.pair_requests import PairRequest
 from r2med_ray.reranking.pair_reranking import Scored, score_counted
 from r2med_ray.settings.pools import Pool
 from r2med_ray.settings.resources import ResourcesConfig
 from r2med_ray.storage.artifacts import ArtifactStore
-from r2med_ray.types import Reranking, Task
+from r2med_ray.types import Task
 from r2med_ray.workbench.catalog_rows import language_model_row, reranker_row
 from r2med_ray.workbench.in_process import InProcess, PlainIndex
 from r2med_ray.workbench.ledger import Need
@@ -130,10 +131,13 @@ class LocalRunner:
     def open_index(self, task: Task, first_stage: ShardedFirstStage) -> PlainIndex:
         return self._work.open_index(task, first_stage)
 
-    def start_scorer(self, scorer: Scorer) -> "LocalScorer":
-        budget = self._resources.rerank.token_budget
+    @property
+    def pair_budget(self) -> int:
+        return self._resources.rerank.token_budget
+
+    def start_scorer(self, scorer: Scorer, requests: int) -> "LocalScorer":
         return LocalScorer(
-            build_pair_scorer(reranker_row(scorer), self._catalog, device=self.device, token_budget=budget)
+            build_pair_scorer(reranker_row(scorer), self._catalog, device=self.device, token_budget=self.pair_budget)
         )
 
     def start_model(self, model: LanguageModel) -> "LocalModel":
@@ -158,26 +162,23 @@ class LocalScorer:
 
     scorer: PairScorer
 
-    def score_all(self, work: Sequence[Candidates]) -> Reranking:
-        """Score the candidates of every query, all pairs in one call.
+    def score(self, requests: Sequence[PairRequest]) -> Iterator[Scored]:
+        """Yield the scores of each request, in the order of the requests.
 
         Raises:
             StageError: the scorer failed twice; names the pair that is to blame.
         """
-        asked = [(query, document) for query, documents, _ in work for document in documents]
+        for request in requests:
+            yield made_or_blamed(
+                partial(self._score, request),
+                request.names,
+                what="query and document",
+                stage="rerank",
+                unit=request.unit,
+            )
 
-        def score(positions: Sequence[int]) -> Scored:
-            chosen = [asked[position] for position in positions]
-            return score_counted(self.scorer, [(query.text, document.content) for query, document in chosen])
-
-        names = [f"{query.query_id} {document.doc_id}" for query, document in asked]
-        unit = f"{len(names)} pairs of query and document"
-        scored = made_or_blamed(score, names, what="query and document", stage="rerank", unit=unit)
-        scores = iter(scored.scores)
-        return Reranking(
-            scores={query.query_id: [next(scores) for _ in documents] for query, documents, _ in work},
-            cuts=scored.cuts,
-        )
+    def _score(self, request: PairRequest, positions: Sequence[int]) -> Scored:
+        return score_counted(self.scorer, request.of(positions).pairs)
 
     def close(self) -> None:
         """Hold nothing that would have to be freed."""

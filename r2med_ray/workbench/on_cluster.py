@@ -23,7 +23,9 @@ from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.catalog.sources import hub_answers
 from r2med_ray.models.networks.pair_scorers import build_pair_scorer, scoring_inputs
 from r2med_ray.models.services.chat import ChatModel
-from r2med_ray.protocols import Candidates, PairScorer, Scorer
+from r2med_ray.protocols import PairScorer, Scorer
+from r2med_ray.reranking.pair_requests import PairRequest
+from r2med_ray.reranking.pair_reranking import Scored
 from r2med_ray.serving.clients import ServedReranker
 from r2med_ray.serving.engines import engine_digest, engine_of, served_engine
 from r2med_ray.serving.llm_app import Engine
@@ -33,7 +35,7 @@ from r2med_ray.settings.pools import CPUS_FOR_READING, CPUS_OF_AN_INGRESS, Clust
 from r2med_ray.settings.resources import ResourcesConfig
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import fingerprint
-from r2med_ray.types import Reranking, Task
+from r2med_ray.types import Task
 from r2med_ray.workbench.catalog_rows import language_model_row, reranker_row
 from r2med_ray.workbench.ledger import Need
 from r2med_ray.workbench.sizing import require_language_model, require_reranker, size_pools
@@ -182,15 +184,24 @@ class ClusterRunner:
         self._wait_for_nodes(f"the index of {task.name}", pool)
         return open_index(self._store, task, first_stage, self.device, pool)
 
-    def start_scorer(self, scorer: Scorer) -> "ServedScorer":
+    @property
+    def pair_budget(self) -> int:
+        return self._resources.rerank.token_budget
+
+    def start_scorer(self, scorer: Scorer, requests: int) -> "ServedScorer":
         row, resources, pool = reranker_row(scorer), self._resources.rerank, self.pools.rerank
-        self._wait_for_nodes(f"reranker {row.name}", pool)
+        replicas, first = pool.actors, pool
+        if resources.replicas == "auto":
+            replicas, first = min(pool.actors, requests), replace(pool, actors=1)
+        self._wait_for_nodes(f"reranker {row.name}", first)
         name = application_name(self._name, row.name, fingerprint(row.model_dump(mode="json")))
         build = partial(_build_scorer, row, self._catalog, pool.device, resources.token_budget, pool.threads)
         start_serve(http=self._serves_models, host=self._host, port=self._port)
         stack = ExitStack()
-        handle = stack.enter_context(serve_pair_scorer(name, build, resources, cpus=pool.cpus, gpus=pool.gpus))
-        return ServedScorer(ServedReranker(handle, resources), stack)
+        handle = stack.enter_context(
+            serve_pair_scorer(name, build, resources, cpus=pool.cpus, gpus=pool.gpus, replicas=replicas)
+        )
+        return ServedScorer(ServedReranker(handle, resources, replicas), stack)
 
     def start_model(self, model: LanguageModel) -> "Model":
         row, stack = language_model_row(model), ExitStack()
@@ -260,9 +271,9 @@ class ServedScorer:
     client: ServedReranker
     stack: ExitStack
 
-    def score_all(self, work: Sequence[Candidates]) -> Reranking:
-        """Score the candidates of every query."""
-        return self.client.score_all(work)
+    def score(self, requests: Sequence[PairRequest]) -> Iterator[Scored]:
+        """Yield the scores of each request, in the order of the requests."""
+        return self.client.score(requests)
 
     def close(self) -> None:
         """End the application."""

@@ -7,9 +7,11 @@ from typing import Any, Literal, Protocol
 from r2med_ray.chat import LanguageModel, TextGenerator
 from r2med_ray.first_stage import FirstStage, ShardedFirstStage
 from r2med_ray.first_stages.preparation import Corpora, Questions
-from r2med_ray.protocols import Candidates, Retriever, Scorer
+from r2med_ray.protocols import Retriever, Scorer
+from r2med_ray.reranking.pair_requests import PairRequest
+from r2med_ray.reranking.pair_reranking import Scored
 from r2med_ray.settings.pools import Pool
-from r2med_ray.types import Reranking, Task
+from r2med_ray.types import Task
 from r2med_ray.workbench.ledger import Need
 
 
@@ -24,8 +26,8 @@ class OpenIndex(Retriever, Protocol):
 class RunningScorer(Protocol):
     """A scorer of pairs that runs until it is closed."""
 
-    def score_all(self, work: Sequence[Candidates]) -> Reranking:
-        """Score the candidates of every query."""
+    def score(self, requests: Sequence[PairRequest]) -> Iterator[Scored]:
+        """Yield the scores of each request, in the order of the requests."""
         ...
 
     def close(self) -> None: ...
@@ -133,6 +135,13 @@ class Runner(Protocol):
         """INDEX: load the index of a corpus that is prepared."""
         ...
 
-    def start_scorer(self, scorer: Scorer) -> RunningScorer: ...
+    @property
+    def pair_budget(self) -> int:
+        """Tokens of one forward pass of a scorer, which decide how many pairs are scored together."""
+        ...
+
+    def start_scorer(self, scorer: Scorer, requests: int) -> RunningScorer:
+        """Start a scorer that so many requests wait for."""
+        ...
 
     def start_model(self, model: LanguageModel) -> RunningModel: ...

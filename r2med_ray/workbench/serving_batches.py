@@ -13,11 +13,12 @@ from r2med_ray.reranking.stored_scores import reranking_files
 from r2med_ray.retrieval.stored_runs import RUN_FILE, run_from_table, run_table
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import fingerprint
-from r2med_ray.types import Reranking, Run
+from r2med_ray.types import Run
 from r2med_ray.workbench.answers import Answer, RunAnswer, ScoresAnswer, TextsAnswer
 from r2med_ray.workbench.batches import Batch
 from r2med_ray.workbench.holders import Holders
-from r2med_ray.workbench.runner import Runner
+from r2med_ray.workbench.pair_scores import score_demands
+from r2med_ray.workbench.runner import Runner, RunningScorer
 from r2med_ray.workbench.texts import Texts
 from r2med_ray.workbench.worklog import Worklog
 
@@ -52,21 +53,32 @@ def find_runs(store: ArtifactStore, runner: Runner, holders: Holders, batch: Bat
 
 def score_pairs(store: ArtifactStore, runner: Runner, holders: Holders, worklog: Worklog, batch: Batch) -> None:
     """RERANK: have each distinct set of candidates scored once, and store the scores."""
-    scored: dict[str, Reranking] = {}
-    for answer in _of(ScoresAnswer, batch.answers):
-        scorer, candidates = answer.score.scorer, answer.score.candidates
-        if answer.key.digest not in scored:
-            running = holders.hold(batch.place, partial(runner.start_scorer, scorer))
-            began = time.monotonic()
-            reranking = running.score_all(candidates)
-            with store.create(answer.key) as writer:
-                for name, content in reranking_files(reranking).items():
-                    writer.write(name, content)
-            scored[answer.key.digest] = reranking
-            seconds = answer.seconds["rerank"] = time.monotonic() - began
-            pairs = sum(len(item.documents) for item in candidates)
-            worklog.note("rerank", scorer.name, StageReport(documents=pairs, seconds=seconds, stored_before=0))
-        answer.reranking = scored[answer.key.digest]
+    answers = list(_of(ScoresAnswer, batch.answers))
+    first: dict[str, ScoresAnswer] = {}
+    for answer in answers:
+        first.setdefault(answer.key.digest, answer)
+    scorer = answers[0].score.scorer  # all scorers of one place give the same scores
+
+    began = time.monotonic()
+
+    def start(requests: int) -> RunningScorer:
+        nonlocal began
+        running = holders.hold(batch.place, partial(runner.start_scorer, scorer, requests))
+        began = time.monotonic()
+        return running
+
+    inputs = runner.scoring_inputs(scorer)
+    for demand in score_demands(store, list(first.values()), inputs, runner.pair_budget, start):
+        with store.create(demand.answer.key) as writer:
+            for name, content in reranking_files(demand.reranking).items():
+                writer.write(name, content)
+        demand.answer.reranking = demand.reranking
+        seconds = demand.answer.seconds["rerank"] = time.monotonic() - began
+        began += seconds
+        report = StageReport(documents=demand.scored, seconds=seconds, stored_before=demand.stored_before)
+        worklog.note("rerank", scorer.name, report)
+    for answer in answers:
+        answer.reranking = first[answer.key.digest].reranking
 
 
 def write_texts(store: ArtifactStore, runner: Runner, holders: Holders, worklog: Worklog, batch: Batch) -> None:

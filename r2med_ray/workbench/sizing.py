@@ -28,16 +28,23 @@ def size_pools(resources: ResourcesConfig, capacity: ClusterCapacity) -> Pools:
     rerank_cpus = min(1.0, capacity.cpus / 2, _most(capacity, rerank_gpus)) if rerank.cpus == "auto" else rerank.cpus
     encode_cpus = _cpus_of_a_model(capacity, encode_gpus) if encode.cpus == "auto" else encode.cpus
     encode_actors = _fitting(capacity, encode_cpus, encode_gpus) if encode.actors == "auto" else encode.actors
+    search_pool = Pool(
+        actors=max(1, int(capacity.cpus)) if search.actors == "auto" else search.actors,
+        cpus=search.cpus,
+        gpus=search.gpus,
+    )
     tokenize_cpus = min(1.0, capacity.cpus - CPUS_FOR_READING, capacity.most_cpus())
     pools = Pools(
         encode=Pool(actors=encode_actors, cpus=encode_cpus, gpus=encode_gpus),
         tokenize=Pool(actors=_fitting(capacity, tokenize_cpus, 0.0), cpus=tokenize_cpus),
-        search=Pool(
-            actors=max(1, int(capacity.cpus)) if search.actors == "auto" else search.actors,
-            cpus=search.cpus,
-            gpus=search.gpus,
+        search=search_pool,
+        rerank=Pool(
+            actors=_replicas(capacity, search_pool, rerank_cpus, rerank_gpus)
+            if rerank.replicas == "auto"
+            else rerank.replicas,
+            cpus=rerank_cpus,
+            gpus=rerank_gpus,
         ),
-        rerank=Pool(actors=rerank.replicas, cpus=rerank_cpus, gpus=rerank_gpus),
         language_model=Pool(
             actors=1,
             cpus=resources.language_model.cpus,
@@ -83,6 +90,21 @@ def _cpus_of_a_model(capacity: ClusterCapacity, gpus: float) -> float:
 def _fitting(capacity: ClusterCapacity, cpus: float, gpus: float) -> int:
     beside_reading = math.floor((capacity.cpus - CPUS_FOR_READING) / cpus)
     return max(1, min(beside_reading, capacity.places(cpus, gpus)))
+
+
+def _replicas(capacity: ClusterCapacity, search: Pool, cpus: float, gpus: float) -> int:
+    """Return how many replicas of a reranker fit beside the actors that search, at least 1.
+
+    Without a GPU there is at most one on a node: each holds the model in the node's memory.
+    """
+    if not gpus:
+        nodes = [node for node in capacity.nodes if node.cpus >= cpus]
+        most = [len(nodes)]
+    else:
+        most = [capacity.places(cpus, gpus), math.floor((capacity.gpus - search.actors * search.gpus) / gpus)]
+    if cpus:
+        most.append(math.floor((capacity.cpus - search.actors * search.cpus) / cpus))
+    return max(1, min(most))
 
 
 def _require(

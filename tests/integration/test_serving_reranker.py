@@ -19,13 +19,15 @@ from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.networks.pair_scorers import build_pair_scorer
 from r2med_ray.protocols import Candidates
+from r2med_ray.reranking.pair_requests import gathered, packed
 from r2med_ray.reranking.pair_reranking import score_counted
+from r2med_ray.reranking.stored_scores import reranking_files
 from r2med_ray.serving.clients import ServedReranker
 from r2med_ray.serving.reranker_app import serve_pair_scorer
 from r2med_ray.serving.serve_session import application_name, start_serve
 from r2med_ray.settings.pools import ClusterCapacity
 from r2med_ray.settings.resources import RerankResources
-from r2med_ray.types import Document, Query
+from r2med_ray.types import Document, Query, Reranking
 from tests.integration.jobs import REPOSITORY, environment
 from tests.unit.tiny_checkpoints import classifier
 
@@ -114,6 +116,11 @@ def directly(work: Sequence[Candidates], scratch: Path) -> dict[str, list[float]
     }
 
 
+def scored(reranker: ServedReranker, work: Sequence[Candidates] = WORK) -> Reranking:
+    requests = packed(work, SMALL.token_budget)
+    return gathered(work, zip(requests, reranker.score(requests), strict=True))
+
+
 @pytest.fixture(scope="module")
 def served(
     cluster: ClusterCapacity, tmp_path_factory: pytest.TempPathFactory
@@ -125,7 +132,7 @@ def served(
 
 def test_served_scores_equal_direct_ones_for_every_query(served: tuple[ServedReranker, Path], tmp_path: Path) -> None:
     reranker, _ = served
-    assert reranker.score_all(WORK).scores == directly(WORK, tmp_path)
+    assert scored(reranker).scores == directly(WORK, tmp_path)
 
 
 def test_pairs_of_several_queries_share_a_request(served: tuple[ServedReranker, Path]) -> None:
@@ -133,7 +140,7 @@ def test_pairs_of_several_queries_share_a_request(served: tuple[ServedReranker, 
     calls.write_text("")
     short = [candidates(Query(query_id=f"q{n}", text="rash"), Document(doc_id="d", text="rash")) for n in range(40)]
 
-    assert reranker.score_all(short).scores == {f"q{n}": [1.0] for n in range(40)}
+    assert scored(reranker, short).scores == {f"q{n}": [1.0] for n in range(40)}
     # A request holds 4 × 64 tokens. A pair of 8 characters is estimated at 8 // 4 + 1 = 3 tokens. So 85 pairs fit,
     # and all 40 are one request.
     assert calls.read_text().split() == ["40"]
@@ -142,24 +149,24 @@ def test_pairs_of_several_queries_share_a_request(served: tuple[ServedReranker, 
 def test_the_same_pairs_always_share_a_request(served: tuple[ServedReranker, Path]) -> None:
     reranker, calls = served
     calls.write_text("")
-    reranker.score_all(WORK)
+    scored(reranker)
     first = sorted(calls.read_text().split())
     calls.write_text("")
-    reranker.score_all(list(reversed(WORK)))
+    scored(reranker, WORK[::-1])
 
     assert sorted(calls.read_text().split()) == first
     assert len(first) > 1
 
 
 def test_no_candidates_get_no_scores(served: tuple[ServedReranker, Path]) -> None:
-    assert served[0].score_all([candidates(Query(query_id="q", text="rash"))]).scores == {"q": []}
+    assert scored(served[0], [candidates(Query(query_id="q", text="rash"))]).scores == {"q": []}
 
 
 def test_a_document_longer_than_a_request_is_scored_alone(served: tuple[ServedReranker, Path]) -> None:
     # 40,000 characters are about 10,000 tokens. A request holds 4 × 64 tokens.
     long = Document(doc_id="long", text="rash " * 8000)
     asked = candidates(Query(query_id="q", text="rash"), long, long)
-    assert served[0].score_all([asked]).scores == {"q": [1.0, 1.0]}
+    assert scored(served[0], [asked]).scores == {"q": [1.0, 1.0]}
 
 
 def test_a_served_cross_encoder_scores_as_sentence_transformers_does(
@@ -169,7 +176,7 @@ def test_a_served_cross_encoder_scores_as_sentence_transformers_does(
     row = RerankerRow(name="tiny", kind="cross-encoder", model=str(folder), max_length=64, dtype="float32")
     build = partial(build_pair_scorer, row, load_catalog(), device="cpu", token_budget=256)
     with serve_pair_scorer("cross-encoder", build, SMALL, cpus=0.5, gpus=0) as handle:
-        reranking = ServedReranker(handle, SMALL).score_all(WORK)
+        reranking = scored(ServedReranker(handle, SMALL))
     ours = reranking.scores
 
     alone = score_counted(build(), [(query.text, each.content) for query, documents, _ in WORK for each in documents])
@@ -184,7 +191,7 @@ def test_a_served_cross_encoder_scores_as_sentence_transformers_does(
 
 def test_a_replica_that_dies_loses_no_query(cluster: ClusterCapacity, tmp_path: Path) -> None:
     with serve_pair_scorer("dies-once", partial(DiesOnce, tmp_path / "calls"), SMALL, cpus=0.5, gpus=0) as handle:
-        assert ServedReranker(handle, SMALL).score_all(WORK).scores == directly(WORK, tmp_path)
+        assert scored(ServedReranker(handle, SMALL)).scores == directly(WORK, tmp_path)
     assert (tmp_path / "calls.died").exists()
 
 
@@ -202,12 +209,12 @@ def test_ry07_a_scorer_that_loses_a_score_fails_every_caller_and_the_server_live
     with serve_pair_scorer("loses-one", partial(LosesOne, tmp_path / "calls"), SMALL, cpus=0.5, gpus=0) as handle:
         for _ in range(2):
             with pytest.raises(StageError, match=r"rerank failed on query 'q\d+'.*one score per pair"):
-                ServedReranker(handle, SMALL).score_all(WORK)
+                scored(ServedReranker(handle, SMALL))
 
 
 def test_a_scorer_that_fails_once_is_asked_again(cluster: ClusterCapacity, tmp_path: Path) -> None:
     with serve_pair_scorer("fails-once", partial(FailsOnce, tmp_path / "calls"), SMALL, cpus=0.5, gpus=0) as handle:
-        assert ServedReranker(handle, SMALL).score_all(WORK).scores == directly(WORK, tmp_path)
+        assert scored(ServedReranker(handle, SMALL)).scores == directly(WORK, tmp_path)
     assert (tmp_path / "calls.failed").exists()
 
 
@@ -218,7 +225,7 @@ def test_the_pair_that_a_scorer_fails_on_is_named(cluster: ClusterCapacity, tmp_
             StageError, match=r"rerank failed on query .*: query and document 'q9 d1': RuntimeError: no score"
         ),
     ):
-        ServedReranker(handle, SMALL).score_all(WORK)
+        scored(ServedReranker(handle, SMALL))
 
 
 def test_a_request_past_its_deadline_names_the_query(cluster: ClusterCapacity, tmp_path: Path) -> None:
@@ -227,7 +234,7 @@ def test_a_request_past_its_deadline_names_the_query(cluster: ClusterCapacity, t
         serve_pair_scorer("sleeps", partial(Sleeps, tmp_path / "calls"), SMALL, cpus=0.5, gpus=0) as handle,
         pytest.raises(StageError, match=r"query 'q\d+' and \d+ others, after 1 attempts"),
     ):
-        ServedReranker(handle, impatient).score_all(WORK)
+        scored(ServedReranker(handle, impatient))
 
 
 KILLED_JOB = """
@@ -268,3 +275,29 @@ def test_what_a_killed_job_left_on_the_cluster_is_ended_by_the_next_one_and_noth
 
         assert left not in serve.status().applications
         assert ours in serve.status().applications
+
+
+class WaitsForAnother(SharedWords):
+    """A scorer that answers only once two replicas have been asked."""
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        folder = self.calls.parent / "replicas"
+        folder.mkdir(exist_ok=True)
+        (folder / str(os.getpid())).touch()
+        deadline = time.monotonic() + 100
+        while len(list(folder.iterdir())) < 2 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return super().score_pairs(pairs)
+
+
+@pytest.mark.parametrize("number", [2, "auto"])
+def test_two_replicas_share_the_requests_and_give_the_same_artefacts_as_one(
+    served: tuple[ServedReranker, Path], cluster: ClusterCapacity, tmp_path: Path, number: int | str
+) -> None:
+    resources = SMALL.model_copy(update={"replicas": number, "timeout_s": 200})
+    build = partial(WaitsForAnother, tmp_path / "calls")
+    with serve_pair_scorer("two", build, resources, cpus=0.25, gpus=0, replicas=2) as handle:
+        shared = scored(ServedReranker(handle, resources, 2))
+
+    assert len(list((tmp_path / "replicas").iterdir())) == 2
+    assert reranking_files(shared) == reranking_files(scored(served[0]))

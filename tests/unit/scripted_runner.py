@@ -126,7 +126,7 @@ class ScriptedRunner(LocalRunner):
         index.close = partial(self.closed.append, f"open {task.name}")  # type: ignore[method-assign]
         return index
 
-    def start_scorer(self, scorer: Scorer) -> Any:
+    def start_scorer(self, scorer: Scorer, requests: int) -> Any:
         self._note("start scorer")
         return Closing(partial(self.closed.append, "start scorer"))
 

@@ -1,11 +1,12 @@
 """Pairs scored in this process: a failure is tried again once, and then its pair is named."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
 from r2med_ray.errors import StageError
 from r2med_ray.protocols import Candidates
+from r2med_ray.reranking.pair_requests import gathered, packed
 from r2med_ray.types import Document, Query
 from r2med_ray.workbench.local_runner import LocalScorer
 
@@ -32,17 +33,22 @@ class Lengths:
         return [float(len(query) + len(text)) for query, text in pairs]
 
 
+def scores(scorer: Lengths, work: Sequence[Candidates] = WORK) -> Mapping[str, Sequence[float]]:
+    requests = packed(work, token_budget=1000)
+    return gathered(work, zip(requests, LocalScorer(scorer).score(requests), strict=True)).scores
+
+
 def test_a_scorer_that_fails_once_is_asked_again() -> None:
     # "fever 0" has 7 characters, and "rash " has 5.
-    assert LocalScorer(Lengths(times=1)).score_all(WORK).scores == {f"q{n}": [7.0, 12.0, 17.0] for n in range(3)}
+    assert scores(Lengths(times=1)) == {f"q{n}": [7.0, 12.0, 17.0] for n in range(3)}
 
 
 def test_the_pair_that_a_scorer_fails_on_is_named() -> None:
     with pytest.raises(
-        StageError, match=r"^rerank failed on 9 pairs .*: query and document 'q1 d2': RuntimeError: no"
+        StageError, match=r"^rerank failed on query 'q0' and 2 others: query and document 'q1 d2': RuntimeError: no"
     ):
-        LocalScorer(Lengths(times=100)).score_all(WORK)
+        scores(Lengths(times=100))
 
 
 def test_no_pairs_have_no_scores() -> None:
-    assert LocalScorer(Lengths(times=0)).score_all([]).scores == {}
+    assert scores(Lengths(times=0), []) == {}

@@ -52,7 +52,7 @@ class OnlyCounts(ClusterRunner):
     def open_index(self, task: Task, first_stage: ShardedFirstStage) -> Any:
         raise AssertionError("a plan searches nothing")
 
-    def start_scorer(self, scorer: Scorer) -> Any:
+    def start_scorer(self, scorer: Scorer, requests: int) -> Any:
         raise AssertionError("a plan scores nothing")
 
     def start_model(self, model: LanguageModel) -> Any:

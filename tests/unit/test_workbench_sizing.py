@@ -60,6 +60,35 @@ def test_room_for_a_reranker_is_only_asked_for_where_there_is_one() -> None:
     assert size_pools(resources(rerank={"replicas": 2}), LAPTOP).rerank.actors == 2
 
 
+@pytest.mark.parametrize(
+    ("stages", "nodes", "replicas"),
+    [
+        pytest.param({}, [(2, 0)], 1, id="laptop"),
+        pytest.param({}, [(16, 0)], 1, id="large-machine"),
+        # Without GPUs there is one per node; the head has no room for a replica of 1 CPU.
+        pytest.param({}, [(0.5, 0), (8, 0), (8, 0)], 2, id="nodes"),
+        pytest.param({}, [(16, 3), (16, 3), (16, 2)], 8, id="one-per-gpu"),
+        # Each node with GPUs has CPUs for one replica of 3 CPUs, although 16 - 16 × 0.25 = 12 CPUs would do for four.
+        pytest.param({"rerank": {"cpus": 3}}, [(4, 2), (4, 2), (8, 0)], 2, id="nodes-not-sums"),
+        # 4 CPUs, of which searching takes 4 × 0.25 = 1: three replicas of 1 CPU beside it.
+        pytest.param({}, [(1, 1)] * 4, 3, id="beside-search"),
+        # 4 actors that search with half a GPU take 2 of the 4 GPUs.
+        pytest.param({"search": {"actors": 4, "gpus": 0.5}}, [(16, 4)], 2, id="beside-search-on-gpus"),
+        pytest.param({"rerank": {"gpus": 0.5}}, [(16, 2)], 4, id="half-a-gpu"),
+        pytest.param({"rerank": {"cpus": 0, "gpus": 0}}, [(4, 0)], 1, id="nothing-reserved"),
+        pytest.param({"rerank": {"cpus": 0}}, [(4, 2)], 2, id="gpus-alone"),
+        pytest.param({"rerank": {"replicas": 3}}, [(16, 8)], 3, id="as-it-was-set"),
+    ],
+)
+def test_a_reranker_has_as_many_replicas_as_the_nodes_hold_beside_what_searches(
+    stages: dict[str, dict[str, object]], nodes: list[tuple[float, float]], replicas: int
+) -> None:
+    pools = size_pools(resources(**stages), cluster(*nodes))
+
+    assert pools.rerank.actors == replicas
+    require_reranker(pools, cluster(*nodes))
+
+
 def test_an_actor_is_never_larger_than_a_node() -> None:
     pools = size_pools(ResourcesConfig(), cluster((1, 0), (1, 0)))
     # One node encodes, and the tasks that read are on the other.

@@ -1,0 +1,130 @@
+"""Requests for scores: pairs that are scored together. Which are, the pairs alone decide.
+
+On a GPU the last bits of a score depend on the pairs beside it. So pairs are packed in one fixed order, whoever
+scores them. The scores of each request are kept, and a job that goes on after it was killed makes the same requests.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from r2med_ray.cuts import sum_of_sides
+from r2med_ray.protocols import Candidates
+from r2med_ray.reranking.pair_reranking import Scored
+from r2med_ray.reranking.stored_scores import read_reranking, reranking_files
+from r2med_ray.storage.artifacts import Artifact
+from r2med_ray.storage.keys import ArtifactKey, Json, fingerprint
+from r2med_ray.types import DocId, QueryId, Reranking
+
+KIND = "pair_scores"
+
+CHARACTERS_PER_TOKEN = 4
+"""Rough length of an English token. It limits the size of a request before anything is tokenised."""
+
+FORWARD_PASSES_PER_REQUEST = 4
+"""Size of a request in token budgets. With more pairs a scorer can sort more pairs by length; with fewer pairs it
+answers sooner, and a job that is killed loses less."""
+
+_NO_QUERY = ""
+"""Stands for the query in the artefact of a request, which holds pairs of several queries."""
+
+
+class Candidate(NamedTuple):
+    """A pair, and the place of its score among the scores of its query."""
+
+    doc_id: DocId
+    query_id: QueryId
+    place: int
+    pair: tuple[str, str]
+
+    @property
+    def tokens(self) -> int:
+        return (len(self.pair[0]) + len(self.pair[1])) // CHARACTERS_PER_TOKEN + 1
+
+
+@dataclass(frozen=True, slots=True)
+class PairRequest:
+    """Pairs that are scored together."""
+
+    candidates: Sequence[Candidate]
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        return [candidate.pair for candidate in self.candidates]
+
+    @property
+    def names(self) -> list[str]:
+        """The ids of each pair, for errors."""
+        return [f"{candidate.query_id} {candidate.doc_id}" for candidate in self.candidates]
+
+    @property
+    def unit(self) -> str:
+        """The queries of the request, in words, for errors."""
+        others = len({candidate.query_id for candidate in self.candidates}) - 1
+        return f"query {self.candidates[0].query_id!r}" + (f" and {others} others" if others else "")
+
+    def of(self, positions: Sequence[int]) -> "PairRequest":
+        """Return a request for some of the pairs."""
+        return PairRequest([self.candidates[position] for position in positions])
+
+    def key(self, inputs: Mapping[str, Json]) -> ArtifactKey:
+        """Return the key of the request's scores.
+
+        Args:
+            inputs: everything about the scorer that changes a score.
+        """
+        return ArtifactKey(KIND, {**inputs, "pairs": fingerprint([list(pair) for pair in self.pairs])})
+
+
+def packed(work: Sequence[Candidates], token_budget: int) -> list[PairRequest]:
+    """Pack the pairs into requests, in the order of their documents.
+
+    The pairs of one document are together, so a scorer that embeds texts embeds each document about once. A request
+    is longer than the limit only if its single pair is longer.
+    """
+    candidates = [
+        Candidate(document.doc_id, query.query_id, place, (query.text, document.content))
+        for query, documents, _ in work
+        for place, document in enumerate(documents)
+    ]
+    limit = FORWARD_PASSES_PER_REQUEST * token_budget
+    requests: list[list[Candidate]] = []
+    tokens = 0
+    for candidate in sorted(candidates):
+        tokens += candidate.tokens
+        if not requests or tokens > limit:
+            requests.append([])
+            tokens = candidate.tokens
+        requests[-1].append(candidate)
+    return [PairRequest(request) for request in requests]
+
+
+def gathered(work: Sequence[Candidates], answers: Iterable[tuple[PairRequest, Scored]]) -> Reranking:
+    """Return the scores of all candidates, given those of all requests."""
+    by_place: dict[QueryId, dict[int, float]] = defaultdict(dict)
+    cuts = []
+    for request, scored in answers:
+        cuts.append(scored.cuts)
+        for candidate, score in zip(request.candidates, scored.scores, strict=True):
+            by_place[candidate.query_id][candidate.place] = score
+    scores = {
+        query.query_id: [by_place[query.query_id][place] for place in range(len(documents))]
+        for query, documents, _ in work
+    }
+    return Reranking(scores=scores, cuts=sum_of_sides(cuts))
+
+
+def scored_files(scored: Scored) -> dict[str, bytes]:
+    """Return file name → content for the scores of one request, in the order of its pairs."""
+    return reranking_files(Reranking(scores={_NO_QUERY: scored.scores}, cuts=scored.cuts))
+
+
+def read_scored(artifact: Artifact) -> Scored:
+    """Return the scores that an artefact with the files of `scored_files` holds.
+
+    Raises:
+        ArtifactError: a file is missing or damaged.
+    """
+    reranking = read_reranking(artifact)
+    return Scored(list(reranking.scores[_NO_QUERY]), reranking.cuts)
