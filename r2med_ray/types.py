@@ -29,6 +29,20 @@ FloatVector: TypeAlias = npt.NDArray[np.float32]
 Qrels: TypeAlias = Mapping[QueryId, Mapping[DocId, int]]
 """query_id → doc_id → grade. Grade 0 or below means judged and not relevant."""
 
+
+class HardNegative(NamedTuple):
+    """What is known of a passage that looks right for a query and isn't."""
+
+    kind: str = ""
+    """What makes it look right, e.g. `mimic`; empty if nobody said."""
+
+    positives: tuple[DocId, ...] = ()
+    """The positives of the query that it was made from."""
+
+
+HardNegatives: TypeAlias = Mapping[QueryId, Mapping[DocId, HardNegative]]
+"""query_id → doc_id → what is known of this hard negative of the query. Labels of this kind never are qrels."""
+
 Compat: TypeAlias = Literal["none", "r2med"]
 """`r2med` reproduces the published protocol of R2MED, oddities included; `none` is the right way."""
 
