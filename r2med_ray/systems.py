@@ -27,7 +27,7 @@ from r2med_ray.settings.config import BenchmarkConfig, RerankerConfig, RewriterC
 from r2med_ray.settings.registry import Registry
 from r2med_ray.settings.retriever import RetrieverConfig
 from r2med_ray.storage.keys import Json
-from r2med_ray.types import Combine, Compat, OnBadDocument
+from r2med_ray.types import Combine, Compat, OnBadDocument, without_condition
 
 _PARTS: Mapping[str, set[Part]] = {"terms": {"bm25"}, "vectors": {"dense"}}
 """What a first stage's artefacts hold → its part in the table of differences; other kinds were never published."""
@@ -190,6 +190,7 @@ def resolve(config: BenchmarkConfig) -> ResolvedBenchmark:
 
 def prompt_task(name: str) -> PromptTask:
     """Return what the choice of a prompt needs to know of a task; one outside the catalogue has but its name."""
+    name = without_condition(name)
     if name not in TASKS:
         return PromptTask(names=(name,))
     row = TASKS[name]

@@ -98,6 +98,15 @@ class Expansion:
             object.__setattr__(self, "use", implied_use(self.method))
 
 
+CONDITION = "+hn-"
+"""What comes between the name of a task and the name of a condition with hard negatives, as in `Biology+hn-all`."""
+
+
+def without_condition(name: str) -> str:
+    """Return the name of the task that a condition was made from; the name of any other task or suite unchanged."""
+    return name.partition(CONDITION)[0]
+
+
 def implied_use(method: str) -> Use:
     """Return how a published method uses its text: `query2doc` joins it to the query, all others average vectors."""
     return "joined" if method == "query2doc" else "averaged"
@@ -249,9 +258,17 @@ class Corpus:
 
     digest: str
     shards: tuple[CorpusShard, ...]
+    counted: tuple[CorpusShard, ...] | None = None
+    """The shards that BM25's statistics are taken from; None if they are the corpus' own."""
+
     duplicate_rows: tuple[int, ...] = ()
     """Rows whose id another row has too: of each id, all rows but one. Duplicate rows are skipped, unless a published
     protocol indexes them."""
+
+    @property
+    def prepared(self) -> tuple[CorpusShard, ...]:
+        """The shards that a search needs something of: its own, and those that are only counted."""
+        return tuple(dict.fromkeys((*self.shards, *(self.counted or ()))))
 
     @property
     def num_rows(self) -> int:
@@ -259,7 +276,8 @@ class Corpus:
 
     @property
     def num_documents(self) -> int:
-        return self.num_rows - len(self.duplicate_rows)
+        # A duplicate row may be in a shard that is counted and not searched; such shards come first.
+        return self.num_rows - sum(row >= self.shards[0].start_row for row in self.duplicate_rows)
 
     def duplicates_in(self, shard: CorpusShard) -> tuple[int, ...]:
         """Return the duplicate rows that lie in one shard."""
@@ -296,6 +314,9 @@ class Task:
 
     unknown_excluded: frozenset[DocId] = frozenset()
     """Documents that queries exclude and the corpus lacks."""
+
+    hard_negatives: HardNegatives = field(default_factory=dict)
+    """The labels of a pack; empty if none was given for the task."""
 
     same_texts: tuple[tuple[DocId, ...], ...] = ()
     """Groups of documents that have the same title and text under several ids, if one of them is judged."""

@@ -16,7 +16,7 @@ from r2med_ray.corpus.sources import HubFiles, TaskSource, hub_commit, hub_file,
 from r2med_ray.errors import ConfigError, NotAtHand
 from r2med_ray.settings.config import TaskConfig
 from r2med_ray.settings.registry import Registry, nearest
-from r2med_ray.types import Task
+from r2med_ray.types import Task, without_condition
 
 _COMMIT = re.compile("[0-9a-f]{40}")
 
@@ -146,7 +146,8 @@ def fetcher(task: Task) -> Callable[[str], Path] | None:
     Return None for a task that has no repository to itself: a task of the user's own (whatever its name), a demo
     task, or a Nano set.
     """
-    row = next((row for row in _ROWS if (row.name, row.suite) == (task.name, task.suite)), None)
+    known = (without_condition(task.name), without_condition(task.suite))
+    row = next((row for row in _ROWS if (row.name, row.suite) == known), None)
     if row is None or row.repository is None:
         return None
     revision = task.revision if _COMMIT.fullmatch(task.revision) else row.revision

@@ -73,6 +73,7 @@ def convert_documents(
     name: str,
     documents_per_shard: int,
     shards: int | None = None,
+    start_row: int = 0,
 ) -> Artifact:
     """Return the artefact of a corpus in memory, and make it if the store doesn't have it.
 
@@ -84,6 +85,7 @@ def convert_documents(
         name: the name of the corpus in errors.
         documents_per_shard: rows of every shard but the last.
         shards: replaces `documents_per_shard`: equal shards, at most this many.
+        start_row: number of the first row; the rows of a corpus that these documents are added to.
 
     Raises:
         DataError: there is no document, an id is empty, holds white space or comes twice, or a text has no UTF-8
@@ -92,7 +94,7 @@ def convert_documents(
     rows = _checked(documents, name)
     if shards is not None:
         documents_per_shard = -(-len(rows) // shards)
-    digests, start = [], 0
+    digests, start = [], start_row
     for batch in shard_bounds.cut(rows, documents_per_shard):
         digests.append(table_digest(to_table(batch, start_row=start)))
         start += len(batch)
@@ -100,7 +102,7 @@ def convert_documents(
     key = ArtifactKey(KIND, inputs | {"documents_per_shard": documents_per_shard})
     if store.find(key) is None:
         with store.create(key) as writer:
-            stored, _ = _write_shards(iter(rows), writer, documents_per_shard)
+            stored, _ = _write_shards(iter(rows), writer, documents_per_shard, start_row)
             _note(writer, stored, duplicate_rows=(), warnings=())
     return store.get(key)
 
@@ -132,10 +134,9 @@ def corpus_key(
     )
 
 
-def load_corpus(artifact: Artifact) -> Corpus:
-    """Return the corpus that an artefact of `convert_corpus` holds."""
+def load_corpus(artifact: Artifact, *, start_row: int = 0) -> Corpus:
+    """Return the corpus that an artefact of `convert_corpus` or `convert_documents` holds."""
     shards: list[CorpusShard] = []
-    start_row = 0
     for index, stored in enumerate(artifact.attributes["shards"]):
         path = artifact.path(_shard_file(index))
         shards.append(CorpusShard(index=index, path=path, start_row=start_row, **stored))
@@ -188,13 +189,13 @@ def _convert(
 
 
 def _write_shards(
-    documents: Iterator[Document], writer: ArtifactWriter, documents_per_shard: int
+    documents: Iterator[Document], writer: ArtifactWriter, documents_per_shard: int, start_row: int = 0
 ) -> tuple[list[dict[str, Json]], "array[int]"]:
     """Write documents as shards. Return row count and digests of each shard, and a 64-bit hash of each row's id."""
     id_hashes = array("q")
     shards: list[dict[str, Json]] = []
     for batch in shard_bounds.cut(documents, documents_per_shard):
-        table = to_table(batch, start_row=len(id_hashes))
+        table = to_table(batch, start_row=start_row + len(id_hashes))
         writer.write_table(_shard_file(len(shards)), table)
         digests = {"digest": table_digest(table), "ids_digest": ids_digest(table["doc_id"])}
         shards.append({"num_rows": table.num_rows, **digests})

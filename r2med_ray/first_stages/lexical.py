@@ -93,8 +93,9 @@ class LexicalFirstStage(CommonFirstStage):
         return TermsMaker(self.row.analyzer)
 
     def gather(self, store: ArtifactStore, task: Task, device: str) -> CorpusStatistics:
-        """Return the statistics of the whole corpus."""
-        keys = [self.shard_key(task.name, task.corpus, shard, device) for shard in task.corpus.shards]
+        """Return the statistics of the whole corpus, or of the part of it that is counted."""
+        counted = task.corpus.shards if task.corpus.counted is None else task.corpus.counted
+        keys = [self.shard_key(task.name, task.corpus, shard, device) for shard in counted]
         return CorpusStatistics.merge(CorpusStatistics.from_table(store.get(key).table(COUNTS_FILE)) for key in keys)
 
     def load_index(
@@ -120,6 +121,7 @@ class LexicalFirstStage(CommonFirstStage):
             self.row,
             hidden=[position for position, (row, _) in enumerate(kept) if row in duplicates],
             keep_zero_scores=self.rules.bm25_zero_scores,
+            is_counted=task.corpus.counted is None or shard in task.corpus.counted,
         )
 
     def text_asked(self, query: Query) -> str:

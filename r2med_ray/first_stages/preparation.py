@@ -121,7 +121,7 @@ def shards_left(store: ArtifactStore, corpora: Corpora, device: str) -> Left[Sha
             on_bad_document=first_stage.on_bad_document,
         )
 
-    shards = [(task, first_stage, shard) for task, first_stage in corpora for shard in task.corpus.shards]
+    shards = [(task, first_stage, shard) for task, first_stage in corpora for shard in task.corpus.prepared]
     return _left(store, at_once(work_on, shards))
 
 

@@ -113,11 +113,13 @@ class BM25Index:
     Args:
         terms: the analysed documents of the shard.
         doc_ids: N ids. If an id comes twice, its last document is the one that is ranked, as in R2MED's results.
-        statistics: counts of the whole corpus, this shard included.
+        statistics: counts of the whole corpus.
         row: the variant.
         hidden: positions of documents that count in the statistics but are never hits. R2MED indexed every row of a
             corpus, but an id has one place in a ranking, and the id's other row may be in another shard.
         keep_zero_scores: also rank documents that share no term with the query, as R2MED's script does.
+        is_counted: whether the statistics count this shard. A term of another shard that the counted corpus lacks has
+            the idf of a term in none of its documents.
 
     Raises:
         DataError: there are not as many ids as documents, the statistics were not made from this shard, or the terms
@@ -133,6 +135,7 @@ class BM25Index:
         *,
         hidden: Collection[int] = (),
         keep_zero_scores: bool = False,
+        is_counted: bool = True,
     ) -> None:
         from scipy.sparse import csc_array
 
@@ -146,7 +149,7 @@ class BM25Index:
         self._corpus_terms = statistics.document_frequencies
         self._average_length = _average_length(statistics)
         self._position_of_term = {term: position for position, term in enumerate(terms.terms)}
-        self._idf_V = _idf(row, _in_corpus(terms, statistics), statistics)
+        self._idf_V = _idf(row, _in_corpus(terms, statistics, is_counted=is_counted), statistics)
         sizes_V = np.diff(terms.offsets)
         lengths_P = terms.lengths[terms.rows]
         counts_P = terms.counts.astype(np.float64)
@@ -226,12 +229,12 @@ def _idf(row: BM25Row, in_corpus_V: npt.NDArray[np.int64], statistics: CorpusSta
     return _IDF[row.idf].of_odds(odds_V)
 
 
-def _in_corpus(terms: ShardTerms, statistics: CorpusStatistics) -> npt.NDArray[np.int64]:
+def _in_corpus(terms: ShardTerms, statistics: CorpusStatistics, *, is_counted: bool) -> npt.NDArray[np.int64]:
     """Return how many documents of the corpus have each term: int64, shape (V,)."""
     in_shard_V = np.diff(terms.offsets)
     in_corpus_V = np.array([statistics.document_frequencies.get(term, 0) for term in terms.terms], np.int64)
     unknown = np.flatnonzero(in_corpus_V < in_shard_V)
-    if len(unknown):
+    if is_counted and len(unknown):
         first = unknown[0]
         raise DataError(
             f"term {terms.terms[first]!r} is in {in_shard_V[first]} documents of the shard and in "

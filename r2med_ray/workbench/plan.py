@@ -29,7 +29,7 @@ from r2med_ray.rewriting.published_generations import FILE_NAME
 from r2med_ray.settings.config import TaskConfig
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem
-from r2med_ray.types import Corpus, Task
+from r2med_ray.types import Corpus, Task, without_condition
 from r2med_ray.workbench.answers import TextsAnswer
 from r2med_ray.workbench.catalog_rows import language_model_row
 from r2med_ray.workbench.driver import Counted, Driver
@@ -164,7 +164,7 @@ def published_here(task: Task, file: str) -> Path:
     """
     fetch = fetcher(task)
     if fetch is not None:
-        row = TASKS[task.name]
+        row = TASKS[without_condition(task.name)]
         if row.repository and is_cached(row.repository, task.revision or row.revision, file):
             return fetch(file)
     raise NotAtHand(f"{PUBLISHED} {file}")

@@ -11,6 +11,7 @@ from r2med_ray.models.catalog.devices import pass_inputs
 from r2med_ray.models.catalog.needs import Needs, Source
 from r2med_ray.models.catalog.own_class import OwnClassRow
 from r2med_ray.models.catalog.row import length_cell, library_versions, prompts_cell, revision_cell
+from r2med_ray.types import without_condition
 
 _OWN_POOLINGS = ("mean", "cls", "last")
 _POOLINGS_OF: Mapping[str, tuple[str, ...]] = {
@@ -202,6 +203,7 @@ class Prompts(NamedTuple):
 
 def prompts_for(row: EncoderRow, task: str) -> Prompts:
     """Return a model's prompts for one task, with its instruction filled in."""
+    task = without_condition(task)
     query, document = (
         instructions.get(task, instructions.get("default", ""))
         for instructions in (row.instructions, row.document_instructions or row.instructions)

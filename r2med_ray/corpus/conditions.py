@@ -1,0 +1,143 @@
+"""The conditions of a task with hard negatives, each a task of its own with the same queries and judgements.
+
+| condition          | what is searched                                                                             |
+|--------------------|----------------------------------------------------------------------------------------------|
+| `base`             | the corpus: the task as it is                                                                |
+| `NAME+hn-own`      | for each query, the corpus and the query's own hard negatives                                |
+| `NAME+hn-all`      | the corpus and the hard negatives of all queries                                             |
+| `..-all-reindexed` | the same, with BM25's statistics over both; in all others they are the corpus' alone         |
+| `NAME+hn-pairs`    | for each query, its positives and its own hard negatives alone, so that nothing is cut off   |
+
+The shards of the corpus are the same in all conditions, so what was made of them is used again; only the passages of
+the pack are new, and for `pairs` the positives. No score depends on the other documents that are searched, so `own`
+is `all` in which every query excludes the hard negatives that are foreign to it. The search goes so much deeper that
+its ranking is the one of a search without them.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from r2med_ray.corpus.convert import convert_documents, load_corpus
+from r2med_ray.corpus.loading import fetch_documents
+from r2med_ray.corpus.packs import Pack
+from r2med_ray.corpus.shards import locate
+from r2med_ray.errors import DataError
+from r2med_ray.settings.hard_negatives import Condition
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.keys import fingerprint
+from r2med_ray.types import CONDITION, Corpus, CorpusShard, DocId, Document, Query, Task
+
+
+def with_hard_negatives(
+    task: Task, pack: Pack, store: ArtifactStore, conditions: Sequence[Condition], *, documents_per_shard: int
+) -> list[Task]:
+    """Return the task with its labels, and then its conditions.
+
+    Args:
+        task: the task as it is loaded.
+        pack: its hard negatives.
+        store: has the corpus, and gets the passages of the pack.
+        conditions: which ones, apart from `base`.
+        documents_per_shard: of the shards that are added.
+
+    Raises:
+        DataError: a passage has an id of the corpus, or the text of a positive of its query; names both.
+    """
+    positives = _positives(task, store)
+    _require_new(task, pack, positives, store)
+    start = task.corpus.num_rows
+    added = _added(task, pack.documents, store, start, documents_per_shard)
+    labelled = replace(
+        task,
+        hard_negatives=pack.negatives,
+        counts={**task.counts, **pack.counts},
+        warnings=(*task.warnings, *pack.warnings),
+    )
+    made: dict[Condition, Task] = {}
+    for condition in conditions:
+        reindexed = condition == "all-reindexed"
+        shards = (*task.corpus.shards, *added.shards)
+        if condition == "pairs":
+            again = _added(task, list(positives.values()), store, start + added.num_rows, documents_per_shard)
+            shards = (*added.shards, *again.shards)
+        corpus = _corpus(task.corpus, added.key, shards, counted=None if reindexed else task.corpus.shards)
+        made[condition] = _condition(task, condition, corpus, pack, positives)
+    return [labelled, *made.values()]
+
+
+def _condition(task: Task, condition: Condition, corpus: Corpus, pack: Pack, positives: Iterable[DocId]) -> Task:
+    passages = frozenset(document.doc_id for document in pack.documents)
+    searched = passages | frozenset(positives) if condition == "pairs" else passages
+
+    def asked(query: Query) -> Query:
+        if condition in ("all", "all-reindexed"):
+            return query
+        kept = set(pack.negatives.get(query.query_id, ()))
+        if condition == "pairs":
+            kept |= {doc_id for doc_id, grade in task.qrels.get(query.query_id, {}).items() if grade > 0}
+        return replace(query, excluded=query.excluded | (searched - kept))
+
+    return replace(
+        task,
+        name=f"{task.name}{CONDITION}{condition}",
+        suite=f"{task.suite}{CONDITION}{condition}",
+        corpus=corpus,
+        queries=tuple(map(asked, task.queries)),
+        ranked_lists={},
+        warnings=(),
+        counts={"rows": corpus.num_rows, "documents": corpus.num_documents, "queries": len(task.queries)},
+        identical_ids=task.identical_ids | {query.query_id for query in task.queries if query.query_id in passages},
+        same_texts=() if condition == "pairs" else task.same_texts,
+    )
+
+
+def _corpus(
+    base: Corpus, key: str, shards: Sequence[CorpusShard], *, counted: tuple[CorpusShard, ...] | None
+) -> Corpus:
+    """Return the corpus of some shards, whose digest also says what BM25 counts."""
+    digests = [[shard.digest for shard in part] for part in ([shards] if counted is None else [shards, counted])]
+    return Corpus(
+        key=key,
+        digest=fingerprint(digests),
+        shards=tuple(
+            shard if shard in base.shards else replace(shard, index=index) for index, shard in enumerate(shards)
+        ),
+        counted=counted,
+        duplicate_rows=base.duplicate_rows,
+    )
+
+
+def _added(
+    task: Task, documents: Sequence[Document], store: ArtifactStore, start_row: int, documents_per_shard: int
+) -> Corpus:
+    """Return documents as shards, whose rows come after those of the task's corpus."""
+    name = f"hard negatives of {task.name}"
+    artifact = convert_documents(
+        documents, store, name=name, documents_per_shard=documents_per_shard, start_row=start_row
+    )
+    return load_corpus(artifact, start_row=start_row)
+
+
+def _positives(task: Task, store: ArtifactStore) -> dict[DocId, Document]:
+    """Return the positives of all queries that the corpus has, by id."""
+    relevant = {doc_id for grades in task.qrels.values() for doc_id, grade in grades.items() if grade > 0}
+    there = {doc_id for _, doc_ids in locate(store, task.corpus, relevant) for doc_id in doc_ids}
+    return dict(sorted(fetch_documents(store, task.corpus, there).items()))
+
+
+def _require_new(task: Task, pack: Pack, positives: dict[DocId, Document], store: ArtifactStore) -> None:
+    passages = {document.doc_id: document for document in pack.documents}
+    for shard, doc_ids in locate(store, task.corpus, passages):
+        raise DataError(
+            f"hard negatives of {task.name}: passage {doc_ids[0]!r} has the id of a document of the corpus "
+            f"(shard {shard.index}); a pack brings passages of its own"
+        )
+    for query_id, negatives in pack.negatives.items():
+        grades = task.qrels.get(query_id, {})
+        texts = {positives[name].content: name for name, grade in grades.items() if grade > 0 and name in positives}
+        for doc_id in negatives:
+            if (positive := texts.get(passages[doc_id].content)) is not None:
+                raise DataError(
+                    f"hard negatives of {task.name}: query {query_id!r}: passage {doc_id!r} has the text of "
+                    f"{positive!r}, which is a positive of the query"
+                )

@@ -1,0 +1,127 @@
+"""A pack of hard negatives for one task: passages that look right for a query and aren't, labelled with the query.
+
+The folders of a pack are put together in any order. A label is never a judgement, and no hard negative is a positive.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from r2med_ray.corpus.pack_files import Label, PackFiles, Passage, read_files
+from r2med_ray.errors import DataError
+from r2med_ray.storage.ids import Tally
+from r2med_ray.types import DocId, Document, HardNegative, HardNegatives, Qrels, QueryId, Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pack:
+    """The hard negatives of one task."""
+
+    documents: tuple[Document, ...]
+    """The passages, by id."""
+
+    negatives: HardNegatives
+    """The labels, by query and passage."""
+
+    writers: Mapping[str, int]
+    """Who or what wrote passages → how many."""
+
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {
+            "hard_negatives": sum(map(len, self.negatives.values())),
+            "hard_negative_passages": len(self.documents),
+            "queries_with_hard_negatives": len(self.negatives),
+        }
+
+
+def read_pack(folders: Sequence[Path], task: Task) -> Pack:
+    """Read the pack of a task.
+
+    Args:
+        folders: each holds a part of the pack, in a layout of `pack_files`.
+        task: its queries and judgements are what the labels are checked against.
+
+    Raises:
+        DataError: a record is wrong (file and line), or: an id has two texts, a label is for a query that the task
+            lacks or a passage that the pack lacks, a hard negative is a positive of its query, a positive that it was
+            made from is none, a label has two kinds (names both lines), or there is no passage or no label.
+    """
+    files = [read_files(folder, task.name, task.qrels) for folder in folders]
+    where = ", ".join(map(str, folders))
+    passages = _passages(files)
+    negatives = _negatives(files, passages, task)
+    for found, what in ((passages, "passage"), (negatives, "label")):
+        if not found:
+            raise DataError(f"{where}: the pack of {task.name} holds no {what}")
+    labelled = {doc_id for of_query in negatives.values() for doc_id in of_query}
+    lacking = [
+        query_id for query_id, grades in task.qrels.items() if _positives(grades) and query_id not in negatives
+    ]
+    return Pack(
+        documents=tuple(passage.document for _, passage in sorted(passages.items())),
+        negatives=negatives,
+        writers=Counter(passage.writer for passage in passages.values()),
+        warnings=(
+            *Tally(sorted(passages.keys() - labelled)).sentences("passages of the pack are no query's hard negative"),
+            *Tally(lacking).sentences("queries with a positive have no hard negative"),
+        ),
+    )
+
+
+def _passages(files: Iterable[PackFiles]) -> dict[DocId, Passage]:
+    found: dict[DocId, Passage] = {}
+    for passage in (passage for part in files for passage in part.passages):
+        first = found.setdefault(passage.document.doc_id, passage)
+        if first.document != passage.document:
+            raise DataError(
+                f"{passage.where}: passage {passage.document.doc_id!r} has another text than at {first.where}"
+            )
+    return found
+
+
+def _negatives(files: Iterable[PackFiles], passages: Mapping[DocId, Passage], task: Task) -> HardNegatives:
+    """Return the labels by query and passage, both in the order of their ids, after checks."""
+    known = {query.query_id for query in task.queries}
+    found: dict[QueryId, dict[DocId, Label]] = {}
+    for label in (label for part in files for label in part.labels):
+        _check(label, known, passages, task.qrels)
+        of_query = found.setdefault(label.query_id, {})
+        of_query[label.doc_id] = _both(of_query.get(label.doc_id, label), label)
+    return {
+        query_id: {doc_id: label.negative for doc_id, label in sorted(labels.items())}
+        for query_id, labels in sorted(found.items())
+    }
+
+
+def _check(label: Label, known: set[QueryId], passages: Mapping[DocId, Passage], qrels: Qrels) -> None:
+    said = f"{label.where}: query {label.query_id!r}, passage {label.doc_id!r}"
+    if label.query_id not in known:
+        raise DataError(f"{said}: the task has no such query, e.g. it has {min(known)!r}")
+    if label.doc_id not in passages:
+        raise DataError(f"{said}: the pack has no such passage")
+    positives = _positives(qrels.get(label.query_id, {}))
+    if label.doc_id in positives:
+        raise DataError(f"{said}: a hard negative can't be a positive of its query")
+    for positive in label.negative.positives:
+        if positive not in positives:
+            raise DataError(f"{said}: it was made from {positive!r}, which is no positive of the query")
+
+
+def _both(first: Label, second: Label) -> Label:
+    """Return one label for two that say the same of a query and a passage."""
+    kinds = {label.negative.kind for label in (first, second)} - {""}
+    if len(kinds) > 1:
+        raise DataError(
+            f"{second.where}: query {second.query_id!r}, passage {second.doc_id!r} is of the kind "
+            f"{second.negative.kind!r}, but {first.negative.kind!r} at {first.where}"
+        )
+    positives = sorted({*first.negative.positives, *second.negative.positives})
+    return first._replace(negative=HardNegative(kind=max(kinds, default=""), positives=tuple(positives)))
+
+
+def _positives(grades: Mapping[DocId, int]) -> set[DocId]:
+    return {doc_id for doc_id, grade in grades.items() if grade > 0}
