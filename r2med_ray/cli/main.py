@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from r2med_ray.cli.comparing import compare, plot, report
 from r2med_ray.cli.evaluating import evaluate
 from r2med_ray.cli.exchange import mteb_app, nano_app, texts_app
 from r2med_ray.cli.messages import guard_messages
@@ -115,32 +116,8 @@ def models(
         typer.echo(line)
 
 
-app.command()(show)
-app.command()(evaluate)
-
-
-@app.command()
-def compare(
-    results: Annotated[str, typer.Argument(help="A folder, or a URI, that a run wrote to.")],
-    published: Annotated[bool, typer.Option("--published", help="Against the published results.")] = False,
-) -> None:
-    """Compare the systems of a run with the published figures, or with each other."""
-    from r2med_ray.reporting.compare import compare_with_published
-    from r2med_ray.reporting.summary import summarise
-    from r2med_ray.reporting.tables import leaderboard_text
-    from r2med_ray.reporting.write import load_results
-
-    record = load_results(results)
-    typer.echo(compare_with_published(record) if published else leaderboard_text(summarise(record)))
-
-
-@app.command()
-def report(results: Annotated[str, typer.Argument(help="A folder, or a URI, that a run wrote to.")]) -> None:
-    """Write tables and page of a finished run again."""
-    from r2med_ray.reporting.summary import summarise
-    from r2med_ray.reporting.write import load_results, write_report_to
-
-    typer.echo(write_report_to(summarise(load_results(results)), results))
+for command in (show, evaluate, compare, report, plot):
+    app.command()(command)
 
 
 def _generations() -> None:

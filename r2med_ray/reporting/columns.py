@@ -1,4 +1,4 @@
-"""A small table as a list of columns, written as Markdown, plain text or CSV."""
+"""A small table as a list of columns, written as Markdown, plain text or CSV; `latex` writes it as LaTeX."""
 
 import csv
 import io
@@ -32,6 +32,8 @@ class Column:
 
     is_number: bool = True
     highest_is_best: bool = False
+    marks: Sequence[str] = ()
+    """One mark per row, such as `†`, which LaTeX tables show behind the value; empty for a column without marks."""
 
     @property
     def texts(self) -> list[str]:
@@ -70,16 +72,20 @@ def text_table(columns: Sequence[Column]) -> str:
     return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines() if line.strip())
 
 
-def csv_table(columns: Sequence[Column]) -> str:
+def csv_table(columns: Sequence[Column], *, exact: bool = False) -> str:
     """Return the table as RFC 4180 asks for, but with \\n line ends. An absent value is an empty cell.
 
     A cell that a spreadsheet would compute as a formula begins with an apostrophe (OWASP, "CSV Injection"). Numbers
     stay numbers.
+
+    Args:
+        columns: the columns.
+        exact: write floats with every digit, a share between 0 and 1, in place of how the columns write them.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(_no_formula(column.title) for column in columns)
-    writer.writerows(zip(*(_csv_cells(column) for column in columns), strict=True))
+    writer.writerows(zip(*(_csv_cells(column, exact) for column in columns), strict=True))
     return out.getvalue()
 
 
@@ -97,8 +103,13 @@ def _markdown_cells(column: Column) -> list[str]:
     return [f"{cell}<br>{line}" for cell, line in zip(cells, second, strict=True)]
 
 
-def _csv_cells(column: Column) -> list[str]:
-    return ["" if value is None else _no_formula(column.write(value)) for value in column.values]
+def _csv_cells(column: Column, exact: bool) -> list[str]:
+    return [
+        ""
+        if value is None
+        else _no_formula(repr(float(value)) if exact and isinstance(value, float) else column.write(value))
+        for value in column.values
+    ]
 
 
 def _no_formula(cell: str) -> str:

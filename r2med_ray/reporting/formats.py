@@ -39,10 +39,10 @@ def plain_interval(ends: tuple[float, float] | None) -> str:
 
 
 def p_value(value: float | None) -> str:
-    """Write a p-value with three decimals."""
+    """Write a p-value with three decimals, and one that they would round to 0 as `< 0.001`."""
     if value is None:
         return NOTHING
-    return "<0.001" if value < 0.001 else f"{value:.3f}"
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def count(value: int | None) -> str:

@@ -1,4 +1,4 @@
-"""The leaderboard as Markdown, CSV and plain text, and the columns that the page shows too.
+"""The leaderboard as Markdown, CSV, plain text and LaTeX, and the columns that the page shows too.
 
 The same results give the same bytes: nothing here depends on when or how fast a benchmark ran.
 """
@@ -48,8 +48,13 @@ def leaderboard_text(summary: Summary) -> str:
     return f"{record.name}: {record.main_measure} {scale_of(record, record.main_measure).words}\n\n{table}\n{notes}"
 
 
-def leaderboard_csv(summary: Summary) -> str:
-    """Return one row per system with every figure. A column on the scale 0 to 100 says so in its title."""
+def leaderboard_csv(summary: Summary, *, exact: bool = False) -> str:
+    """Return one row per system with every figure. A column on the scale 0 to 100 says so in its title.
+
+    Args:
+        summary: the leaderboard.
+        exact: write every digit, and shares between 0 and 1.
+    """
     rows, scale = summary.rows, scale_of(summary.record, summary.record.main_measure)
     compared = [row.comparison for row in rows]
     intervals = [found.interval if found else None for found in compared]
@@ -68,14 +73,15 @@ def leaderboard_csv(summary: Summary) -> str:
             Column(title="Description", values=[row.system.description for row in rows], is_number=False),
             Column(title="Compat", values=[row.system.compat for row in rows], is_number=False),
             *(
-                replace(column, title=f"{column.title} (0-100)") if column.write is points else column
+                replace(column, title=f"{column.title} (0-100)") if column.write is points and not exact else column
                 for column in measured
             ),
             Column(
                 title="p", values=[found.p_adjusted if found else None for found in compared], write="{:.4f}".format
             ),
             *_counts(summary),
-        ]
+        ],
+        exact=exact,
     )
 
 

@@ -27,6 +27,9 @@ COMMANDS = [
     "r2med evaluate --run results/demo/runs/bm25/Demo-Posts.trec"
     " --qrels r2med_ray/corpus/demo/Demo-Posts/qrels.jsonl",
     "r2med compare results/demo --published",
+    "r2med compare results/demo --system bm25 --system minilm",
+    "r2med compare results/demo --format latex",
+    "r2med plot results/demo demo.svg",
     "r2med report results/demo",
     "r2med nano build Demo-Posts --output nano",
     "r2med artifacts ls",
