@@ -1,7 +1,7 @@
 """BM25 as a first stage: the terms of every shard, scored with the statistics of the whole corpus."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -93,10 +93,18 @@ class LexicalFirstStage(CommonFirstStage):
         return TermsMaker(self.row.analyzer)
 
     def gather(self, store: ArtifactStore, task: Task, device: str) -> CorpusStatistics:
-        """Return the statistics of the whole corpus, or of the part of it that is counted."""
-        counted = task.corpus.shards if task.corpus.counted is None else task.corpus.counted
-        keys = [self.shard_key(task.name, task.corpus, shard, device) for shard in counted]
-        return CorpusStatistics.merge(CorpusStatistics.from_table(store.get(key).table(COUNTS_FILE)) for key in keys)
+        """Return the statistics of the whole corpus, or of the part of it that is counted.
+
+        A variant of Lucene's doesn't count empty documents.
+        """
+        shards = task.corpus.shards if task.corpus.counted is None else task.corpus.counted
+        keys = [self.shard_key(task.name, task.corpus, shard, device) for shard in shards]
+        counted = CorpusStatistics.merge(CorpusStatistics.from_table(store.get(k).table(COUNTS_FILE)) for k in keys)
+        if self.row.counts == "exact":
+            return counted
+        tables = (store.get(key).table(TERMS_FILE) for key in keys)
+        num_empty = sum(ShardTerms.from_table(table, self.row.analyzer).num_empty for table in tables)
+        return replace(counted, num_documents=counted.num_documents - num_empty)
 
     def load_index(
         self, store: ArtifactStore, task: Task, shard: CorpusShard, gathered: CorpusStatistics, device: str

@@ -5,7 +5,8 @@ The weight of a term t that occurs tf times in a bag of words of L terms is
     idf(t) · tf / (tf + k1 · (1 − b + b · L / average length)),   idf(t) = ln(1 + (N − df + 0.5) / (df + 0.5))
 
 The formula is Lucene's BM25 with exact lengths (Kamphuis et al., ECIR 2020: "Lucene (accurate)"). The rows of
-`BM25_ROWS` differ in the weights of the query's terms, in the idf, and in the analyzer.
+`BM25_ROWS` differ in the weights of the query's terms, in the idf, in the analyzer, and in what is counted: Lucene
+itself stores lengths in one byte, and doesn't count documents without terms in N and in the average length.
 
 A score is the sum of query weight × document weight over the terms of the query. The sum is taken in float32, in the
 code point order of the terms. Terms that no document of a shard has add nothing to a score in this shard. So a
@@ -29,6 +30,7 @@ from r2med_ray.errors import DataError
 from r2med_ray.indexing import plain_words, porter_stop
 from r2med_ray.indexing.analysis import ANALYZER
 from r2med_ray.indexing.analyzers import ANALYZERS
+from r2med_ray.indexing.lucene_lengths import as_lucene_stores
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
 from r2med_ray.ranking import best_of_scores
 from r2med_ray.settings.registry import Registry
@@ -62,6 +64,8 @@ class BM25Row:
     b: float = 0.4
     idf: Literal["lucene", "robertson"] = "lucene"
     analyzer: str = ANALYZER
+    counts: Literal["exact", "lucene"] = "exact"
+    """`lucene` takes lengths as Lucene stores them, and N and the average length over documents with terms only."""
 
     def with_parameters(self, *, k1: float | None = None, b: float | None = None) -> "BM25Row":
         """Return the row with other parameters; None keeps the row's own."""
@@ -75,13 +79,15 @@ class BM25Row:
             "weighted_queries": self.weighted_queries,
             "k1": self.k1,
             "b": self.b,
+            **({"counts": self.counts} if self.counts != "exact" else {}),
         }
 
     def describe(self) -> str:
         """Return the variant in words, for a report."""
         query = "query terms weighted like a document's" if self.weighted_queries else "query terms counted"
         idf = _IDF[self.idf].formula
-        return f"BM25, k1={self.k1:g}, b={self.b:g}, idf={idf}, {query}, analyzer {self.analyzer}"
+        lucene = ", lengths in Lucene's one byte, N without empty documents" if self.counts == "lucene" else ""
+        return f"BM25, k1={self.k1:g}, b={self.b:g}, idf={idf}, {query}, analyzer {self.analyzer}{lucene}"
 
 
 # The variant of NanoR2MED's lists: bm25s's method "robertson" (HAKARI-Bench calls it okapi) with bm25s's k1 and b.
@@ -95,6 +101,7 @@ BM25_ROWS: Registry[BM25Row] = Registry(
         (row.name, row)
         for row in (
             BM25Row(name="bm25", weighted_queries=False),
+            BM25Row(name="bm25-lucene", weighted_queries=False, counts="lucene"),
             # eval_BM25.py:75 of R2MED (commit 62b7074) sends the query through gensim's LuceneBM25Model too. The
             # model's idf, ln(N + 1) − ln(df + 0.5), is the one above.
             BM25Row(name="bm25-r2med", weighted_queries=True),
@@ -113,7 +120,7 @@ class BM25Index:
     Args:
         terms: the analysed documents of the shard.
         doc_ids: N ids. If an id comes twice, its last document is the one that is ranked, as in R2MED's results.
-        statistics: counts of the whole corpus.
+        statistics: counts of the whole corpus; for `counts="lucene"` without empty documents.
         row: the variant.
         hidden: positions of documents that count in the statistics but are never hits. R2MED indexed every row of a
             corpus, but an id has one place in a ranking, and the id's other row may be in another shard.
@@ -151,7 +158,8 @@ class BM25Index:
         self._position_of_term = {term: position for position, term in enumerate(terms.terms)}
         self._idf_V = _idf(row, _in_corpus(terms, statistics, is_counted=is_counted), statistics)
         sizes_V = np.diff(terms.offsets)
-        lengths_P = terms.lengths[terms.rows]
+        lengths_N = as_lucene_stores(terms.lengths) if row.counts == "lucene" else terms.lengths
+        lengths_P = lengths_N[terms.rows]
         counts_P = terms.counts.astype(np.float64)
         weights_P = _weight(row, np.repeat(self._idf_V, sizes_V), counts_P, lengths_P, self._average_length)
         self._weights_NV = csc_array(

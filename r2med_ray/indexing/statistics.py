@@ -73,6 +73,11 @@ class ShardTerms:
         """int64, shape (N,): how many terms each document has, repeats included."""
         return np.bincount(self.rows, weights=self.counts, minlength=self.num_documents).astype(np.int64)
 
+    @property
+    def num_empty(self) -> int:
+        """Documents without a term, which Lucene leaves out of a field's number of documents."""
+        return self.num_documents - len(np.unique(self.rows))
+
     def to_table(self) -> pa.Table:
         """Return a table with one row per term."""
         columns = {
