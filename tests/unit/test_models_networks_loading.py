@@ -22,13 +22,14 @@ from r2med_ray.models.catalog.pickles import require_no_pickles
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.networks.cross_encoders import CrossEncoderScorer
 from r2med_ray.models.networks.late_interaction import LateInteractionEncoder
-from r2med_ray.models.networks.loading import pickle_guard, rebuild_unread, whole_checkpoints
+from r2med_ray.models.networks.loading import load_whole, pickle_guard
 from r2med_ray.models.networks.sparse_encoders import SparseEncoder
 from r2med_ray.models.networks.task_encoders import TaskEncoders
+from r2med_ray.models.networks.unread_tensors import rebuild_unread
 from r2med_ray.models.networks.yes_no import YesNoScorer
 from r2med_ray.types import Document
 from tests.unit import tiny_checkpoints
-from tests.unit.tiny_checkpoints import own_buffers, with_mean_pooling
+from tests.unit.tiny_checkpoints import own_buffers, with_mean_pooling, with_own_loading
 
 TEXTS = ["acute renal failure", "rash"]
 PAIRS = [("fever", "measles after travel"), ("fever", "rash")]
@@ -191,6 +192,46 @@ def test_no_kind_makes_up_its_last_layer(kind: str, head: str, tmp_path: Path) -
         KINDS[kind](folder)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_code_of_a_checkpoint_loads_by_itself_is_checked_as_well(kind: str, tmp_path: Path) -> None:
+    folder = with_own_loading(saved(kind, tmp_path / "own"))
+    tolerance = 1e-3 if kind == "late interaction" else 1e-5  # float16, float32
+
+    assert KINDS[kind](folder) == pytest.approx(by_formula(kind, folder), abs=tolerance, rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_code_of_a_checkpoint_makes_up_no_weight_that_its_files_lack(kind: str, tmp_path: Path) -> None:
+    folder = with_own_loading(saved(kind, tmp_path / "own", without="model.mix.weight"))
+
+    said = r"'own': Wave\w+ is loaded by code .* to read 1 of its weights .* e\.g\. '(model\.)?mix\.weight'"
+    with pytest.raises(DataError, match=said):
+        KINDS[kind](folder)
+
+
+@pytest.mark.parametrize(
+    ("read", "lacking"),
+    [
+        ("[weight.data.copy_(weights[name]) for name, weight in model.named_parameters()]", "table.weight"),
+        ("model.load_state_dict(weights, strict=False); model.more = nn.Linear(2, 2)", "more.weight"),
+        ("model = super().from_pretrained(folder, config=config); model.more = nn.Linear(2, 2)", "more.weight"),
+    ],
+)
+def test_weights_that_were_not_seen_to_be_read_are_refused_by_name(read: str, lacking: str, tmp_path: Path) -> None:
+    folder = with_own_loading(saved("backbone", tmp_path / "own"), read)
+
+    with pytest.raises(DataError, match=rf"'own': WaveModel is loaded by code of its own, .* e\.g\. '{lacking}'"):
+        vectors(folder, "mean")
+
+
+def test_a_weight_without_memory_is_refused_by_name(tmp_path: Path) -> None:
+    read = "model.load_state_dict(weights, strict=False); model.to('meta')"
+    folder = with_own_loading(saved("backbone", tmp_path / "own"), read)
+
+    with pytest.raises(DataError, match=r"'own': .*'table\.weight' has no memory after its network was loaded"):
+        vectors(folder, "mean")
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("architecture", ["Llama", "Qwen3", "Gemma", "GPTNeoX", "ModernBert", "Roberta", "MPNet"])
 def test_networks_of_transformers_keep_the_tensors_that_they_have(
@@ -219,12 +260,12 @@ def test_code_that_can_not_build_the_network_is_named(tmp_path: Path) -> None:
 
 
 def test_transformers_loads_as_before_outside_the_block(tmp_path: Path) -> None:
-    before = transformers.PreTrainedModel.__dict__["from_pretrained"]
+    before = transformers.PreTrainedModel.__dict__["from_pretrained"], torch.nn.Module.load_state_dict
 
-    with pytest.raises(OSError, match=r"no file named model\.safetensors"), whole_checkpoints("encoder 'm'"):
-        transformers.BertModel.from_pretrained(tmp_path)
+    with pytest.raises(OSError, match=r"no file named model\.safetensors"):
+        load_whole("encoder 'm'", lambda: transformers.BertModel.from_pretrained(tmp_path))
 
-    assert transformers.PreTrainedModel.__dict__["from_pretrained"] is before
+    assert (transformers.PreTrainedModel.__dict__["from_pretrained"], torch.nn.Module.load_state_dict) == before
 
 
 def in_pickles(folder: Path) -> list[Path]:

@@ -269,6 +269,36 @@ def own_buffers(folder: Path, *, without: str = "", **changes: object) -> Path:
     return folder
 
 
+OWN_LOADING = """
+    @classmethod
+    def from_pretrained(cls, folder, *args, config=None, **kwargs):
+        from accelerate import init_empty_weights
+        from safetensors.torch import load_file
+
+        with init_empty_weights(include_buffers=True):
+            model = cls(config or WaveConfig.from_pretrained(folder))
+        model.to_empty(device="cpu")
+        weights = load_file(f"{folder}/model.safetensors")
+        if cls is WaveModel:
+            weights = {name.removeprefix("model."): weight for name, weight in weights.items()}
+        READ
+        return model.eval()
+"""
+
+
+def with_own_loading(folder: Path, read: str = "model.load_state_dict(weights, strict=False)") -> Path:
+    """Let the code of a checkpoint of `own_buffers` load it without transformers, into memory that it didn't clear.
+
+    Args:
+        folder: the checkpoint.
+        read: how the code puts `weights` into `model`.
+    """
+    code = folder / "modeling_wave.py"
+    before = "    def _init_weights("
+    code.write_text(code.read_text().replace(before, OWN_LOADING.replace("READ", read) + "\n" + before, 1))
+    return folder
+
+
 def with_mean_pooling(folder: Path) -> Path:
     """Make a folder a checkpoint of sentence-transformers, which takes the mean over tokens."""
     rooms = {"": "sentence_transformers.base.modules.Transformer"}

@@ -5,6 +5,7 @@ Shape letters: B texts of a micro-batch, T tokens of the longest one, D embeddin
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -12,7 +13,7 @@ from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.devices import Dtype
 from r2med_ray.models.catalog.encoders import EncoderRow
 from r2med_ray.models.catalog.sources import locate
-from r2med_ray.models.networks.loading import whole_checkpoints
+from r2med_ray.models.networks.loading import load_whole
 from r2med_ray.models.networks.pooling import POOLINGS, without_prompt
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def load_network(row: EncoderRow, device: str, dtype: Dtype) -> Network:
 
     Raises:
         ConfigError, DataError, OwnCodeError: the checkpoint isn't there (see `sources.locate`), isn't whole (see
-            `loading.whole_checkpoints`), or doesn't fit its row.
+            `loading.load_whole`), or doesn't fit its row.
     """
     if row.class_ or row.pooling == "encode":
         maker = f"class {row.class_}" if row.class_ else "`pooling: encode`"
@@ -67,12 +68,12 @@ def load_model(folder: Path, row: EncoderRow, dtype: Dtype) -> Any:
     """Load the network that a checkpoint's `config.json` describes.
 
     Raises:
-        DataError, OwnCodeError: see `loading.whole_checkpoints`.
+        DataError, OwnCodeError: see `loading.load_whole`.
     """
     from transformers import AutoModel
 
-    with whole_checkpoints(f"encoder {row.name!r}", may_lack=NOT_READ, allow_pickle=row.allow_pickle):
-        return AutoModel.from_pretrained(folder, dtype=dtype, trust_remote_code=row.trust_remote_code)
+    load: Any = partial(AutoModel.from_pretrained, folder, dtype=dtype, trust_remote_code=row.trust_remote_code)
+    return load_whole(f"encoder {row.name!r}", load, may_lack=NOT_READ, allow_pickle=row.allow_pickle)
 
 
 def _backbone(folder: Path, row: EncoderRow, device: str, dtype: Dtype) -> Network:
@@ -118,10 +119,13 @@ def _sentence_transformer(folder: Path, row: EncoderRow, device: str, dtype: Dty
             f"encoder {row.name!r}: `pooling: model` needs a checkpoint of sentence-transformers, and {folder} "
             f"has no modules.json; give `pooling: mean`, `cls` or `last`"
         )
-    with whole_checkpoints(f"encoder {row.name!r}", may_lack=NOT_READ, allow_pickle=row.allow_pickle):
-        model: Any = SentenceTransformer(
+
+    def load() -> Any:
+        return SentenceTransformer(
             str(folder), device=device, trust_remote_code=row.trust_remote_code, model_kwargs={"dtype": dtype}
         ).eval()
+
+    model = load_whole(f"encoder {row.name!r}", load, may_lack=NOT_READ, allow_pickle=row.allow_pickle)
     if isinstance(model[0], StaticEmbedding):
         return _static_embedding(model, device)
     require_plain_text(model[0], row.name)

@@ -15,7 +15,7 @@ from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.checkpoints import longest_input, require_plain_text
 from r2med_ray.models.networks.last_layers import ClassifierHead, last_layer
-from r2med_ray.models.networks.loading import pickle_guard, whole_checkpoints
+from r2med_ray.models.networks.loading import load_whole, pickle_guard
 from r2med_ray.models.networks.pair_cuts import PairCut, cut_by_tokenizer, note_pairs, query_lengths
 from r2med_ray.models.networks.token_budget import pad, plan_batches, run_batches
 from r2med_ray.models.networks.told import TextAround, tell_pairs
@@ -37,7 +37,7 @@ class CrossEncoderScorer:
     Raises:
         ConfigError: the checkpoint has several classes, and the row doesn't say which one is the score; or see
             `sources.locate`.
-        DataError, OwnCodeError: see `sources.locate` and `loading.whole_checkpoints`.
+        DataError, OwnCodeError: see `sources.locate` and `loading.load_whole`.
     """
 
     def __init__(self, row: RerankerRow, *, device: str, token_budget: int = 16_384) -> None:
@@ -135,13 +135,16 @@ def _cross_encoder(folder: Path, row: RerankerRow, device: str) -> _Classifier:
     from sentence_transformers.cross_encoder.modules import LogitScore
 
     _require_classifier(folder, row.name)
-    with whole_checkpoints(f"reranker {row.name!r}", allow_pickle=row.allow_pickle):
-        scorer: Any = CrossEncoder(
+
+    def load() -> Any:
+        return CrossEncoder(
             str(folder),
             device=device,
             trust_remote_code=row.trust_remote_code,
             model_kwargs={"dtype": row.resolved_dtype(device)},
         ).eval()
+
+    scorer = load_whole(f"reranker {row.name!r}", load, allow_pickle=row.allow_pickle)
     require_plain_text(scorer[0], row.name)
     if any(isinstance(module, LogitScore) for module in scorer):
         raise ConfigError(
@@ -162,10 +165,13 @@ def _merged(folder: Path, row: RerankerRow, device: str) -> _Classifier:
     with pickle_guard(f"reranker {row.name!r}", allowed=row.allow_pickle):
         weights = peft.load_peft_weights(str(adapter), device="cpu")
     heads = [name.removeprefix("base_model.model.") for name in weights if "lora_" not in name]
-    with whole_checkpoints(f"reranker {row.name!r}", may_lack=heads, allow_pickle=row.allow_pickle):
-        backbone: Any = AutoModelForSequenceClassification.from_pretrained(
+
+    def load() -> Any:
+        return AutoModelForSequenceClassification.from_pretrained(
             folder, num_labels=1, dtype=row.resolved_dtype(device), trust_remote_code=row.trust_remote_code
         )
+
+    backbone = load_whole(f"reranker {row.name!r}", load, may_lack=heads, allow_pickle=row.allow_pickle)
     config = peft.PeftConfig.from_pretrained(str(adapter))
     config.base_model_name_or_path = None  # where the adapter was trained, the backbone had another place
     adapted: Any = peft.get_peft_model(backbone, config)

@@ -9,6 +9,7 @@ Shape letters: T tokens of a text, D size of a token's vector.
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,7 +23,7 @@ from r2med_ray.models.catalog.devices import batch_limits
 from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.checkpoint_batches import CheckpointBatches
 from r2med_ray.models.networks.checkpoints import NOT_READ
-from r2med_ray.models.networks.loading import whole_checkpoints
+from r2med_ray.models.networks.loading import load_whole
 from r2med_ray.types import Document
 
 TokenVectors: TypeAlias = npt.NDArray[np.float16]
@@ -41,8 +42,8 @@ class LateInteractionEncoder:
     """
 
     def __init__(self, row: LateInteractionRow, *, device: str, token_budget: int) -> None:
-        with whole_checkpoints(f"model {row.name!r}", may_lack=NOT_READ, allow_pickle=row.allow_pickle):
-            model = _load(row, locate(row.model, row.revision), device)
+        load = partial(_load, row, locate(row.model, row.revision), device)
+        model = load_whole(f"model {row.name!r}", load, may_lack=NOT_READ, allow_pickle=row.allow_pickle)
         self._batches = CheckpointBatches(row, model, batch_limits(device, token_budget))
 
     def encode_queries(self, texts: Sequence[str]) -> list[TokenVectors]:

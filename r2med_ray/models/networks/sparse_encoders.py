@@ -20,7 +20,7 @@ from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.checkpoint_batches import CheckpointBatches
 from r2med_ray.models.networks.checkpoints import NOT_READ
 from r2med_ray.models.networks.last_layers import last_layer, multiply_in_float32
-from r2med_ray.models.networks.loading import whole_checkpoints
+from r2med_ray.models.networks.loading import load_whole
 from r2med_ray.types import Document
 
 if TYPE_CHECKING:
@@ -91,14 +91,17 @@ def _load(row: SparseRow, folder: Path, device: str) -> Any:
 
     owner = f"model {row.name!r}"
     dtype = row.resolved_dtype(device)
-    with whole_checkpoints(owner, may_lack=NOT_READ, allow_pickle=row.allow_pickle):
-        model = Checkpoint(
+
+    def load() -> Any:
+        return Checkpoint(
             str(folder),
             device=device,
             trust_remote_code=row.trust_remote_code,
             model_kwargs={"dtype": dtype},
             local_files_only=True,
         ).eval()
+
+    model = load_whole(owner, load, may_lack=NOT_READ, allow_pickle=row.allow_pickle)
     settings = [path for name in ("modules.json", "router_config.json") for path in folder.rglob(name)]
     has_autoencoder = any("SparseAutoEncoder" in path.read_text(encoding="utf-8") for path in settings)
     for module in model.modules():

@@ -8,6 +8,7 @@ Shape letters: N pairs of a call, B pairs of a micro-batch, T tokens of the long
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from r2med_ray.cuts import CutCounter, SideCuts
@@ -16,7 +17,7 @@ from r2med_ray.models.catalog.devices import batch_limits
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.checkpoints import longest_input
-from r2med_ray.models.networks.loading import whole_checkpoints
+from r2med_ray.models.networks.loading import load_whole
 from r2med_ray.models.networks.pair_cuts import PairCut, cut_inside, note_pairs, query_lengths
 from r2med_ray.models.networks.pooling import last
 from r2med_ray.models.networks.token_budget import pad, plan_batches, run_batches
@@ -38,7 +39,7 @@ class YesNoScorer:
     Raises:
         ConfigError: an answer is not one token of the vocabulary, the texts around a pair leave no room for it, or
             the tokenizer doesn't say which characters a token holds; or see `sources.locate`.
-        DataError, OwnCodeError: see `sources.locate` and `loading.whole_checkpoints`.
+        DataError, OwnCodeError: see `sources.locate` and `loading.load_whole`.
     """
 
     def __init__(self, row: RerankerRow, *, device: str, token_budget: int = 16_384) -> None:
@@ -47,10 +48,9 @@ class YesNoScorer:
         folder = locate(row.model, row.revision)
         self._row = row
         self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, trust_remote_code=row.trust_remote_code)
-        with whole_checkpoints(f"reranker {row.name!r}", allow_pickle=row.allow_pickle):
-            model: Any = AutoModelForCausalLM.from_pretrained(
-                folder, dtype=row.resolved_dtype(device), trust_remote_code=row.trust_remote_code
-            )
+        settings = {"dtype": row.resolved_dtype(device), "trust_remote_code": row.trust_remote_code}
+        load: Any = partial(AutoModelForCausalLM.from_pretrained, folder, **settings)
+        model = load_whole(f"reranker {row.name!r}", load, allow_pickle=row.allow_pickle)
         self._decoder = model.to(device).eval().get_decoder()
         self._decoder.config.use_cache = False
         answers = [_token_of(answer, self._tokenizer, row.name) for answer in (row.yes, row.no)]
