@@ -40,9 +40,13 @@ class TextSurvey:
         """Return the groups that hold a judged document."""
         return tuple(group for group in self.same_texts if not judged.isdisjoint(group))
 
+    def same_as_judged(self, judged: Set[DocId]) -> list[DocId]:
+        """Return the documents that have the same text as a judged document with another id."""
+        groups = [(group, judged & set(group)) for group in self.of_judged(judged)]
+        return [doc_id for group, known in groups for doc_id in group if known - {doc_id}]
+
     def findings(self, judged: Set[DocId]) -> list[Finding]:
         """Return what is reported of the texts of a task whose qrels name these documents."""
-        groups = [(group, judged & set(group)) for group in self.of_judged(judged)]
         return [
             Finding(
                 name="blank_documents",
@@ -52,7 +56,7 @@ class TextSurvey:
             Finding(
                 name="same_text_as_judged",
                 says="documents have the same text as a judged document with another id",
-                ids=Tally(doc_id for group, known in groups for doc_id in group if known - {doc_id}),
+                ids=Tally(self.same_as_judged(judged)),
             ),
         ]
 

@@ -19,10 +19,9 @@ from r2med_ray.corpus.convert import convert_documents, load_corpus
 from r2med_ray.corpus.loading import load_task
 from r2med_ray.demands import Ask, Demand, Find, Read, Steps
 from r2med_ray.errors import ConfigError, NotAtHand
-from r2med_ray.evaluation.evaluate import Evaluation
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.first_stage import FirstStage
-from r2med_ray.pipeline import Ranked, measure, rank
+from r2med_ray.pipeline import Ranked, rank
 from r2med_ray.reranking.heads import head_ids, rerank
 from r2med_ray.reranking.pair_reranking import PairReranker
 from r2med_ray.retrieval.approximate_search import checked
@@ -32,6 +31,7 @@ from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import Defaults, Names, ResolvedSystem
 from r2med_ray.types import Document, Qrels, Query, Run, Task
 from r2med_ray.workbench.driver import Driver
+from r2med_ray.workbench.measuring import EvaluationWithTies, measure_with_ties
 from r2med_ray.workbench.own_data import Texts, own_documents, own_qrels, own_queries
 from r2med_ray.workbench.parts import Ended, Part
 from r2med_ray.workbench.runner import Runner
@@ -225,10 +225,12 @@ class Workbench:
         resolved = system if isinstance(system, ResolvedSystem) else self.system(system, depth=depth)
         return self.lead(f"{resolved.name} on {task.name}", rank(task, resolved, device=self.runner.device))
 
-    def measure(self, run: Run, task: Task, measures: str | Sequence[str] = ("nDCG@10", "R@100")) -> Evaluation:
-        """Measure a run against the task's judgements, see `pipeline.measure`."""
+    def measure(
+        self, run: Run, task: Task, measures: str | Sequence[str] = ("nDCG@10", "R@100")
+    ) -> EvaluationWithTies:
+        """Measure a run against the task's judgements, see `measuring.measure_with_ties`."""
         names = [measures] if isinstance(measures, str) else measures
-        return measure(run, task, [Measure.parse(name) for name in names])
+        return measure_with_ties(self.store, run, task, [Measure.parse(name) for name in names])
 
 
 @contextmanager

@@ -7,9 +7,12 @@ import pytest
 
 from r2med_ray import open_workbench
 from r2med_ray.errors import ConfigError, DataError
+from r2med_ray.evaluation.text_ties import TieRange
 from r2med_ray.evaluation.trec import read_run, write_run
 from r2med_ray.types import Document, Query
 from r2med_ray.workbench.own_data import own_documents, own_qrels, own_queries
+
+QRELS = {"q1": {"a": 1}, "q2": {"d": 1}}
 
 
 def test_ids_with_texts_and_records_are_the_same() -> None:
@@ -74,6 +77,24 @@ def test_a_search_for_no_documents_is_refused(tmp_path: Path, k: Any) -> None:
             bench.rank(task, "bm25")  # type: ignore[arg-type]
         with pytest.raises(ConfigError, match="a task needs a name"):
             bench.task("", documents={"1": "a"})
+
+
+def test_a_measure_says_how_far_it_depends_on_documents_with_the_same_text(tmp_path: Path) -> None:
+    documents = {"a": "rash", "b": "rash", "c": "fever", "d": "fever cough", "e": "rash"}
+    with open_workbench(tmp_path) as bench:
+        task = bench.task("t", documents=documents, queries={"q1": "rash", "q2": "cough"}, qrels=QRELS)
+        run = bench.rank(task, {"retriever": "bm25"}).run
+        assert not list(tmp_path.glob("text_survey/*"))  # nothing is looked for before something is measured
+        evaluation = bench.measure(run, task, ["RR", "R@5", "Judged@5"])
+
+    # b and e have the text of a. q1 ranks e, b, a by their ids, so its RR is 1/3; in the best order it is 1. The
+    # RR of q2 is 1 in any order.
+    assert evaluation.means["RR"] == pytest.approx((1 / 3 + 1) / 2)
+    assert evaluation.num_same_texts == 2
+    assert evaluation.text_ties == {
+        "RR": TieRange(num_queries=1, least=pytest.approx(2 / 3), greatest=1.0, with_cut_off=False)
+    }
+    assert (evaluation.share_tied("RR"), evaluation.share_tied("R@5")) == (0.5, 0.0)
 
 
 def test_a_run_of_our_own_is_used_as_candidates_though_a_query_got_no_hit(tmp_path: Path) -> None:
