@@ -18,6 +18,9 @@ from r2med_ray.types import CorpusShard, OnBadDocument, Query, Task
 STAGES: Mapping[MadeBy, str] = {"encode": "encode", "ask a service": "encode", "tokenize": "tokenize"}
 """Work → the stage of the flow that errors and reports name."""
 
+MOST_QUERIES = 10_000
+"""Queries that are prepared and searched together. A block of so many vectors of 4,096 dimensions has 160 MB."""
+
 Corpora: TypeAlias = Sequence[tuple[Task, ShardedFirstStage]]
 """Tasks, each with a first stage that is going to search its corpus. All are of one kind and one `artifact_group`."""
 
@@ -127,13 +130,18 @@ def shards_left(store: ArtifactStore, corpora: Corpora, device: str) -> Left[Sha
 
 def queries_left(store: ArtifactStore, questions: Questions, device: str) -> Left[QueryWork] | None:
     """Return the queries whose artefact isn't stored, each artefact once; None where nothing is made of queries."""
-    keys = [first_stage.queries_key(task.name, queries, device) for task, first_stage, queries in questions]
     work = [
-        QueryWork(task=task.name, queries=tuple(queries), rules=first_stage.rules, key=key)
-        for (task, first_stage, queries), key in zip(questions, keys, strict=True)
-        if key is not None
+        QueryWork(task=task.name, queries=tuple(block), rules=first_stage.rules, key=key)
+        for task, first_stage, queries in questions
+        for block in blocks(queries)
+        if (key := first_stage.queries_key(task.name, block, device)) is not None
     ]
     return _left(store, work) if work else None
+
+
+def blocks(queries: Sequence[Query]) -> list[Sequence[Query]]:
+    """Return queries in blocks of `MOST_QUERIES`, at least one. An artefact is made of each block."""
+    return [queries[at : at + MOST_QUERIES] for at in range(0, max(1, len(queries)), MOST_QUERIES)]
 
 
 def _left(store: ArtifactStore, work: Iterable[W]) -> Left[W]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from r2med_ray.cuts import Cuts, PartCuts, from_json, sum_of, to_json
 from r2med_ray.first_stage import FirstStage, Maker, ShardedFirstStage
 from r2med_ray.first_stages.bad_documents import find_shards
+from r2med_ray.first_stages.preparation import blocks
 from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.storage.keys import Json
 from r2med_ray.types import Query, Task
@@ -20,7 +21,7 @@ CUTS = "cuts"
 """The attribute of an artefact that holds the counts."""
 
 SAME = "same_vectors"
-"""The attribute that holds the number of queries that have the same vector as another."""
+"""The attribute that holds the number of queries that have the same vector as another of their block."""
 
 _NAMES = ("row", "doc_id", "query_id")
 """Columns that say which query a vector is of."""
@@ -82,9 +83,11 @@ def search_cuts(
     reader = _reader(first_stage)
     if reader is None:
         return None
-    key = reader.queries_key(task.name, queries, device)
-    made = None if key is None else store.find(key)
-    return _part(reader, queries, _noted(made), documents, made)
+    keys = [reader.queries_key(task.name, block, device) for block in blocks(queries)]
+    made = [None if key is None else store.find(key) for key in keys]
+    same: list[int | None] = [each.attributes.get(SAME) if each else None for each in made]
+    of_all = None if None in same else sum(filter(None, same))
+    return _part(reader, queries, sum_of(map(_noted, made)), documents, of_all)
 
 
 def run_attributes(cuts: PartCuts | None) -> dict[str, Json]:
@@ -101,7 +104,7 @@ def run_cuts(first_stage: FirstStage, queries: Sequence[Query], run: Artifact) -
         return None
     noted = run.attributes.get(CUTS) or {}
     query, document = (from_json(noted.get(side)) for side in ("query", "document"))
-    return _part(reader, queries, query, document, run)
+    return _part(reader, queries, query, document, run.attributes.get(SAME))
 
 
 def _reader(first_stage: FirstStage) -> ShardedFirstStage | None:
@@ -116,16 +119,16 @@ def _part(
     queries: Sequence[Query],
     query: Cuts | None,
     document: Cuts | None,
-    made: Artifact | None,
+    same: int | None,
 ) -> PartCuts:
-    """Return counts of one search; `made` is the artefact that tells how many of its queries have the same vector."""
+    """Return the counts of one search. `same` is how many of its queries share their vector, counted per block."""
     return PartCuts(
         part=reader.label,
         of="texts",
         query=query,
         document=document,
         queries=len(queries),
-        same=made.attributes.get(SAME) if made else None,
+        same=same,
         encoder=reader.exact.label if reader.exact else "",
     )
 

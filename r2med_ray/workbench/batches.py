@@ -6,7 +6,7 @@ from typing import Any
 
 from r2med_ray.first_stage import ShardedFirstStage
 from r2med_ray.first_stages.bad_documents import find_shards
-from r2med_ray.first_stages.preparation import QuerySet
+from r2med_ray.first_stages.preparation import QuerySet, blocks
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Task
 from r2med_ray.workbench.answers import Answer, RunAnswer, ScoresAnswer, TextsAnswer
@@ -120,8 +120,8 @@ class Batches:
             return LISTS
         index = self._places.index(task, first_stage)
         if answer.queries_prepared is None:
-            key = first_stage.queries_key(task.name, answer.find.queries, self._device)
-            answer.queries_prepared = key is None or self._store.find(key) is not None
+            keys = [first_stage.queries_key(task.name, block, self._device) for block in blocks(answer.find.queries)]
+            answer.queries_prepared = all(key is None or self._store.find(key) is not None for key in keys)
         is_prepared = self._is_prepared(index, task, first_stage)
         return index if answer.queries_prepared and is_prepared else self._places.preparing(first_stage)
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 from r2med_ray.chat import Completion, LanguageModel
 from r2med_ray.cuts import Cuts, PartCuts
 from r2med_ray.distributed.progress import StageReport
+from r2med_ray.first_stages.preparation import blocks
 from r2med_ray.first_stages.stored_cuts import document_cuts, run_attributes, search_cuts
 from r2med_ray.reranking.stored_scores import reranking_files
 from r2med_ray.retrieval.stored_runs import RUN_FILE, run_from_table, run_table
@@ -113,7 +114,10 @@ def _search(runner: Runner, holders: Holders, batch: Batch, answer: RunAnswer) -
     if find.first_stage.work == "nothing":
         return find.first_stage.find(find.task, find.queries, find.k)
     index = holders.hold(batch.place, partial(runner.open_index, find.task, find.first_stage))
-    return index.retrieve(find.queries, k=find.k)
+    found = [index.retrieve(block, k=find.k) for block in blocks(find.queries)]
+    return Run(
+        tag=found[0].tag, rankings={query_id: ranking for run in found for query_id, ranking in run.rankings.items()}
+    )
 
 
 def _of(kind: type[A], answers: Iterable[Answer]) -> Iterator[A]:

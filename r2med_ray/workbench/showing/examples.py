@@ -14,6 +14,7 @@ from typing import Any
 
 from r2med_ray.first_stage import FirstStage, ShardedFirstStage
 from r2med_ray.first_stages.bad_documents import key_of_stored
+from r2med_ray.first_stages.preparation import blocks
 from r2med_ray.first_stages.stored_examples import beginning, stored_example
 from r2med_ray.models.catalog.encoders import prompts_for
 from r2med_ray.models.catalog.rerankers import RerankerRow
@@ -79,7 +80,7 @@ def _told(
 ) -> Iterator[Json]:
     """Yield what was told of queries and of documents; nothing for artefacts from before it was kept."""
     store = bench.store
-    of_queries = first_stage.queries_key(task.name, queries, device)
+    of_queries = first_stage.queries_key(task.name, blocks(queries)[0], device)
     if of_queries is not None:
         yield from stored_example(store.find(of_queries))
     for shard in task.corpus.shards[:1]:
