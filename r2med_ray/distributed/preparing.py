@@ -15,8 +15,9 @@ from r2med_ray.corpus.loading import rows_of_table
 from r2med_ray.distributed.attempts import ENDED
 from r2med_ray.distributed.failures import stage_error
 from r2med_ray.distributed.progress import StageReport, follow
+from r2med_ray.distributed.session import capacity_now
 from r2med_ray.distributed.shard_stream import stream_shards
-from r2med_ray.errors import StageError
+from r2med_ray.errors import StageError, named
 from r2med_ray.first_stage import Computing, ShardedFirstStage
 from r2med_ray.first_stages.making import Made, each_tried_twice, make_all_queries, make_shard
 from r2med_ray.first_stages.preparation import (
@@ -29,7 +30,12 @@ from r2med_ray.first_stages.preparation import (
     shards_left,
 )
 from r2med_ray.settings.pools import Pool
+from r2med_ray.settings.resources import NO_PROGRESS_TIMEOUT_S
 from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.waiting import Wait
+
+LOOKS_EVERY_S = 1.0
+"""Seconds between two looks at a worker that doesn't answer."""
 
 
 class ShardWorker:
@@ -86,7 +92,12 @@ def prepare_shards(
 
 
 def prepare_queries(
-    store: ArtifactStore, questions: Questions, computing: Computing, pool: Pool
+    store: ArtifactStore,
+    questions: Questions,
+    computing: Computing,
+    pool: Pool,
+    *,
+    no_progress_timeout_s: float = NO_PROGRESS_TIMEOUT_S,
 ) -> StageReport | None:
     """Store what is made of queries and isn't stored yet, with one model in one process.
 
@@ -95,6 +106,7 @@ def prepare_queries(
         questions: at least one.
         computing: what the process computes with.
         pool: what the process reserves.
+        no_progress_timeout_s: the work fails when it takes longer than so many seconds for each set of queries.
 
     Returns:
         What was done; None where the first stages make nothing of queries.
@@ -107,33 +119,43 @@ def prepare_queries(
     if left is None:
         return None
     label = f"{STAGES[first_stage.work]} queries for {first_stage.label}"
-    return follow(
-        label, left, _queries(store, first_stage, computing, pool_for(first_stage, pool), left.work), first_stage.cost
-    )
+    made = _queries(store, first_stage, computing, pool_for(first_stage, pool), left.work, no_progress_timeout_s)
+    return follow(label, left, made, first_stage.cost)
 
 
 def _queries(
-    store: ArtifactStore, first_stage: ShardedFirstStage, computing: Computing, pool: Pool, work: Sequence[QueryWork]
+    store: ArtifactStore,
+    first_stage: ShardedFirstStage,
+    computing: Computing,
+    pool: Pool,
+    work: Sequence[QueryWork],
+    timeout_s: float,
 ) -> Iterator[Mapping[str, int]]:
     """Have queries prepared by a worker, and yield the numbers of each."""
+    stage = STAGES[first_stage.work]
     # A process that ends after its call: what is tried again isn't tried in the process in which it failed.
     make = ray.remote(max_calls=1)(make_all_queries)
     make = make.options(num_cpus=pool.cpus, num_gpus=pool.gpus, max_retries=1)
-    arrow = STAGES[first_stage.work]
 
     def made(left: Sequence[QueryWork]) -> Made:
+        units, wait = named([item.unit for item in left]), Wait(timeout_s * len(left))
+        pending = make.remote(store, first_stage, computing, left)
+        while not ray.wait([pending], timeout=LOOKS_EVERY_S)[0]:
+            if not wait.goes_on(f"{stage}: {units}"):
+                ray.cancel(pending, force=True)
+                cause = f"no answer for {wait.limit_s:g} s, by the limit `resources.no_progress_timeout_s`"
+                raise StageError(stage, units, f"{cause}. The cluster has {capacity_now().describe()}")
         try:
-            return ray.get(make.remote(store, first_stage, computing, left))
+            return ray.get(pending)
         except ray.exceptions.WorkerCrashedError as error:
             if len(left) > 1:  # a process that ended doesn't say which of the sets it worked on
                 return made(left[:1])
             queries = left[0].queries
             ids = f"{queries[0].query_id!r} to {queries[-1].query_id!r}"
             cause = f"the process that worked on the queries {ids} ended, {ENDED}"
-            raise StageError(arrow, left[0].unit, cause) from error
+            raise StageError(stage, left[0].unit, cause) from error
         except ray.exceptions.RayError as error:
-            units = ", ".join(item.unit for item in left)
-            raise stage_error(arrow, units, error) from error
+            raise stage_error(stage, units, error) from error
 
     yield from each_tried_twice(work, made)
 

@@ -1,27 +1,59 @@
 """SEARCH over shard actors: the same hits in the same order as one index over the whole corpus."""
 
+import logging
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import ray
+import ray._private.state
 
 from r2med_ray.blame import note_first_failure
 from r2med_ray.distributed.failures import stage_error
-from r2med_ray.distributed.shard_actors import ShardActor, deal
-from r2med_ray.errors import named
+from r2med_ray.distributed.session import capacity_now
+from r2med_ray.distributed.shard_actors import Hand, ShardActor, deal
+from r2med_ray.errors import StageError, named
 from r2med_ray.first_stage import ShardedFirstStage, Ties
 from r2med_ray.protocols import Index
 from r2med_ray.retrieval.search import merge_shards, shard_depth
 from r2med_ray.settings.pools import Pool
+from r2med_ray.settings.resources import NO_PROGRESS_TIMEOUT_S
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import CorpusShard, Query, Ranking, Run, Task
+from r2med_ray.waiting import Wait
+
+logger = logging.getLogger(__name__)
 
 Prepared = TypeVar("Prepared")
 
 
+Ask: TypeAlias = "Callable[[_Part], ray.ObjectRef[Any]]"
+
+LOOKS_EVERY_S = 1.0
+"""Seconds between two looks at actors that don't answer."""
+
+REPLACED_WITHIN_S = 60.0
+"""Seconds within which an actor that lost its node should have another. Then other actors take its shards."""
+
+
+@dataclass(slots=True, eq=False)
+class _Part:
+    """Shards that one actor holds together."""
+
+    unit: str
+    """The shards, for errors."""
+
+    shards: list[CorpusShard]
+    hand: Hand
+    actor: Any
+
+
 class ShardedRetriever(Generic[Prepared]):
     """A retriever whose shards live in actors.
+
+    An actor that dies is started again, on any node. If no node has room for it, the other actors take its shards.
 
     Args:
         tag: tag of its runs.
@@ -31,6 +63,7 @@ class ShardedRetriever(Generic[Prepared]):
         pool: how many actors share them, and what each reserves.
         drop_identical_ids: leave out a document whose id is the query's.
         ties: what decides among equal scores at the cut; see `retrieval.file_order`.
+        no_progress_timeout_s: loading or a search fails when no actor has answered for this long.
 
     Raises:
         StageError: an actor could not load its shards.
@@ -46,19 +79,18 @@ class ShardedRetriever(Generic[Prepared]):
         *,
         drop_identical_ids: bool,
         ties: Ties = "doc id",
+        no_progress_timeout_s: float = NO_PROGRESS_TIMEOUT_S,
     ) -> None:
         self.tag = tag
         self._prepare = prepare
         self._drop_identical_ids = drop_identical_ids
         self._ties: Ties = ties
+        self._pool = pool
+        self._timeout_s = no_progress_timeout_s
         self._owner = ShardActor.options(num_cpus=pool.cpus, num_gpus=pool.gpus, max_restarts=2, max_task_retries=2)
-        hands = deal(shards, pool.actors)
-        self._units = [f"{tag}, {_shards(hand)}" for hand in hands]
-        loading = ray.put(load_index)
-        # A restarted actor reads its arguments again, and Ray keeps none of them for it (ray issue 53727).
-        self._held = [(loading, ray.put(hand)) for hand in hands]
-        self._actors: list[Any] = [self._owner.remote(held) for held in self._held]
-        self._answers("index", lambda actor: actor.ready.remote())
+        self._loading = ray.put(load_index)
+        self._parts = [self._part(hand, self._owner.remote()) for hand in deal(shards, pool.actors)]
+        self._answers("index", lambda part: part.actor.ready.remote(part.hand))
 
     def retrieve(self, queries: Sequence[Query], *, k: int) -> Run:
         """Return the k best documents of all shards for every query, without those that it excludes.
@@ -68,46 +100,106 @@ class ShardedRetriever(Generic[Prepared]):
         """
         prepared = ray.put(self._prepare(queries))
         depth = shard_depth(k, queries, drop_identical_ids=self._drop_identical_ids)
-        answers: list[list[Ranking]] = self._answers("search", lambda actor: actor.search.remote(prepared, depth))
+        answers: list[list[Ranking]] = self._answers(
+            "search", lambda part: part.actor.search.remote(part.hand, prepared, depth)
+        )
         return merge_shards(
             self.tag, queries, answers, k, drop_identical_ids=self._drop_identical_ids, ties=self._ties
         )
 
     def close(self) -> None:
         """End the actors; what they reserved is free again."""
-        for actor in self._actors:
-            ray.kill(actor)
-        self._actors = []
-        self._held = []
+        for part in self._parts:
+            ray.kill(part.actor)
+        self._parts = []
 
-    def _answers(self, stage: str, ask: Callable[[Any], "ray.ObjectRef[Any]"]) -> list[Any]:
-        """Ask every actor, and return the answers. What an actor fails on is asked of a new one once."""
-        pending = [ask(actor) for actor in self._actors]
-        answers = []
-        for number, reference in enumerate(pending):
-            try:
-                answers.append(ray.get(reference))
-            except ray.exceptions.RayError as error:
-                note_first_failure(stage_error(stage, self._units[number], error))
-                answers.append(self._ask_anew(stage, number, ask))
+    def _part(self, shards: list[CorpusShard], actor: Any) -> _Part:
+        return _Part(f"{self.tag}, {_shards(shards)}", shards, (self._loading, ray.put(shards)), actor)
+
+    def _answers(self, stage: str, ask: Ask) -> list[Any]:
+        """Ask for every part, and return the answers in any order. What fails is asked of another actor once."""
+        asked = {ask(part): part for part in self._parts}
+        failed: list[_Part] = []
+        homeless: dict[Any, float] = {}
+        answers: list[Any] = []
+        wait = Wait(self._timeout_s)
+        while asked:
+            done, _ = ray.wait(list(asked), timeout=LOOKS_EVERY_S)
+            for reference in done:
+                part = asked.pop(reference)
+                wait.renew()
+                try:
+                    answers.append(ray.get(reference))
+                except ray.exceptions.RayError as error:
+                    failure = stage_error(stage, part.unit, error)
+                    if part in failed:
+                        raise failure from error
+                    note_first_failure(failure)
+                    failed.append(part)
+                    ray.kill(part.actor)
+                    part.actor = self._owner.remote()
+                    asked[ask(part)] = part
+            if not done:
+                self._deal_again(asked, homeless, ask)
+            if not wait.goes_on(f"{stage}: {self._whose(asked)}"):
+                raise StageError(stage, self._whose(asked), self._too_late())
         return answers
 
-    def _ask_anew(self, stage: str, number: int, ask: Callable[[Any], "ray.ObjectRef[Any]"]) -> Any:
-        ray.kill(self._actors[number])
-        self._actors[number] = self._owner.remote(self._held[number])
-        try:
-            return ray.get(ask(self._actors[number]))
-        except ray.exceptions.RayError as error:
-            raise stage_error(stage, self._units[number], error) from error
+    def _deal_again(self, asked: "dict[ray.ObjectRef[Any], _Part]", homeless: dict[Any, float], ask: Ask) -> None:
+        """Give the shards of actors that have no node for too long to those that have one, and ask for them there.
+
+        Args:
+            asked: what is waited for; changed.
+            homeless: actor → when it was first seen without a node; changed.
+            ask: asks for a part.
+        """
+        now = time.monotonic()
+        settled = list({part.actor: None for part in self._parts if _has_node(part.actor)})
+        for reference, part in list(asked.items()):
+            if part.actor in settled:
+                homeless.pop(part.actor, None)
+                continue
+            if not settled or now - homeless.setdefault(part.actor, now) < REPLACED_WITHIN_S:
+                continue
+            logger.warning("%s: no node has room for its actor; %d other actors take over", part.unit, len(settled))
+            ray.kill(part.actor)
+            del asked[reference]
+            hands = deal(part.shards, len(settled))
+            taken = [self._part(hand, actor) for hand, actor in zip(hands, settled, strict=False)]
+            self._parts = [other for other in self._parts if other is not part] + taken
+            asked.update({ask(new): new for new in taken})
+
+    def _whose(self, asked: "dict[ray.ObjectRef[Any], _Part]") -> str:
+        shards = (shard for part in asked.values() for shard in part.shards)
+        return f"{self.tag}, {_shards(sorted(shards, key=lambda shard: shard.index))}"
+
+    def _too_late(self) -> str:
+        lost = sum(not _has_node(part.actor) for part in self._parts)
+        without = f"; {lost} of {self._pool.describe()} have no node" if lost else ""
+        return (
+            f"no answer for {self._timeout_s:g} s, the limit `resources.no_progress_timeout_s`{without}. "
+            f"The cluster has {capacity_now().describe()}"
+        )
 
 
-def _shards(hand: Sequence[CorpusShard]) -> str:
-    """Return the shards of one actor, for errors."""
-    return f"shard {named([str(shard.index) for shard in hand])}"
+def _has_node(actor: Any) -> bool:
+    """Return whether an actor runs. If not, it has not got a node yet, or has lost its node."""
+    return bool(ray._private.state.actors(actor._actor_id.hex())["State"] == "ALIVE")
+
+
+def _shards(shards: Sequence[CorpusShard]) -> str:
+    """Return the names of shards, for errors."""
+    return f"shard {named([str(shard.index) for shard in shards])}"
 
 
 def open_index(
-    store: ArtifactStore, task: Task, first_stage: ShardedFirstStage, device: str, pool: Pool
+    store: ArtifactStore,
+    task: Task,
+    first_stage: ShardedFirstStage,
+    device: str,
+    pool: Pool,
+    *,
+    no_progress_timeout_s: float = NO_PROGRESS_TIMEOUT_S,
 ) -> ShardedRetriever[Any]:
     """Start shard actors over what was made of a task's corpus, all of which must be stored.
 
@@ -117,6 +209,7 @@ def open_index(
         first_stage: the retriever.
         device: what the artefacts were computed on, which is part of their keys.
         pool: the number of shard actors, and what each reserves.
+        no_progress_timeout_s: see `ShardedRetriever`.
 
     Raises:
         ArtifactError: something of the corpus is not stored.
@@ -131,6 +224,7 @@ def open_index(
         pool,
         drop_identical_ids=first_stage.drop_identical_ids,
         ties=first_stage.ties,
+        no_progress_timeout_s=no_progress_timeout_s,
     )
 
 

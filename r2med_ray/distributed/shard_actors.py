@@ -1,7 +1,7 @@
-"""Actors that own index shards. An actor that dies is restarted and loads its shards again from the store."""
+"""Actors that own index shards. An actor that is started again loads its shards again from the store."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import ray
 
@@ -11,31 +11,37 @@ from r2med_ray.types import CorpusShard, Ranking
 
 Prepared = TypeVar("Prepared")
 
+Hand: TypeAlias = "tuple[ray.ObjectRef[Any], ray.ObjectRef[list[CorpusShard]]]"
+"""References to what loads the index of a shard, and to the shards that one actor holds together.
+
+Whoever asks an actor must hold them: Ray keeps none of them for an actor that it starts again (ray issue 53727)."""
+
 
 class ShardOwner(Generic[Prepared]):
-    """Loads the indexes of some shards and answers searches over them.
+    """Holds the indexes of hands of shards and answers searches over them. A hand is loaded when it is asked for."""
 
-    Args:
-        held: references to what loads the index of a shard, and to the shards. Whoever starts the actor must hold
-            them as long as it lives: a restart reads them again.
-    """
-
-    def __init__(self, held: "Sequence[ray.ObjectRef[Any]]") -> None:
-        load_index: Callable[[CorpusShard], Index[Prepared]]
-        shards: Sequence[CorpusShard]
-        load_index, shards = ray.get(list(held))
-        self._indexes = [load_index(shard) for shard in shards]
+    def __init__(self) -> None:
+        self._loaded: dict[Any, list[Index[Prepared]]] = {}
 
     @ray.method
-    def ready(self) -> int:
-        """Return how many shards are loaded; answers once all of them are."""
-        return len(self._indexes)
+    def ready(self, hand: Hand) -> int:
+        """Return how many shards of a hand are loaded; answers once all of them are."""
+        return len(self._indexes(hand))
 
     @ray.method
-    def search(self, queries: Prepared, k: int) -> list[Ranking]:
-        """Return the best k of the actor's shards for every query."""
-        per_shard = [index.search(queries, k) for index in self._indexes]
+    def search(self, hand: Hand, queries: Prepared, k: int) -> list[Ranking]:
+        """Return the best k of the shards of a hand for every query."""
+        per_shard = [index.search(queries, k) for index in self._indexes(hand)]
         return [merge(rankings, k) for rankings in zip(*per_shard, strict=True)]
+
+    def _indexes(self, hand: Hand) -> list[Index[Prepared]]:
+        _, key = hand
+        if key not in self._loaded:
+            load_index: Callable[[CorpusShard], Index[Prepared]]
+            shards: Sequence[CorpusShard]
+            load_index, shards = ray.get(list(hand))
+            self._loaded[key] = [load_index(shard) for shard in shards]
+        return self._loaded[key]
 
 
 ShardActor = ray.remote(ShardOwner)

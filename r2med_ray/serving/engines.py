@@ -46,8 +46,10 @@ def engine_digest(engine: Engine) -> str:
 
 
 @contextmanager
-def served_engine(benchmark: str, row: LanguageModelRow, engine: Engine, proxy: HttpAddress) -> Iterator[str]:
+def served_engine(
+    benchmark: str, row: LanguageModelRow, engine: Engine, proxy: HttpAddress, *, start_within_s: float
+) -> Iterator[str]:
     """Run an engine's application during a `with` block, and yield its URL for clients of OpenAI's interface."""
     name = application_name(benchmark, row.name, engine_digest(engine))
-    with serve_language_model(name, engine, proxy) as address:
+    with serve_language_model(name, engine, proxy, start_within_s=start_within_s) as address:
         yield address

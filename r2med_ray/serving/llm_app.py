@@ -17,6 +17,7 @@ from r2med_ray.models.catalog.language_models import HOW_TO_GET_VLLM, REASONING_
 from r2med_ray.serving.serve_session import HttpAddress
 from r2med_ray.serving.start_failures import run_application
 from r2med_ray.settings.pools import CPUS_OF_AN_INGRESS
+from r2med_ray.settings.resources import NO_PROGRESS_TIMEOUT_S
 from r2med_ray.storage.keys import Json
 
 logger = logging.getLogger(__name__)
@@ -81,13 +82,16 @@ class Engine:
 
 
 @contextlib.contextmanager
-def serve_language_model(name: str, engine: Engine, address: HttpAddress) -> Iterator[str]:
+def serve_language_model(
+    name: str, engine: Engine, address: HttpAddress, *, start_within_s: float = NO_PROGRESS_TIMEOUT_S
+) -> Iterator[str]:
     """Run a language model's application during a `with` block.
 
     Args:
         name: name of the application and of its route.
         engine: the settings of the model's replicas.
         address: the address of Serve's proxies; see `serve_session.start_serve`.
+        start_within_s: seconds that the start of the engine may take.
 
     Yields:
         The base URL for clients of OpenAI's interface.
@@ -101,7 +105,8 @@ def serve_language_model(name: str, engine: Engine, address: HttpAddress) -> Ite
     logger.info("starting %s behind Ray Serve", engine.name)
     what = f"language model {engine.name!r}"
     try:
-        run_application(application, what=what, name=name, route_prefix=route, logging_config=QUIET)
+        options = {"route_prefix": route, "logging_config": QUIET}
+        run_application(application, what=what, name=name, within_s=start_within_s, **options)
         yield f"{address.url(route)}/v1"
     finally:
         serve.delete(name)

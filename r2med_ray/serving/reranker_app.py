@@ -21,7 +21,7 @@ from r2med_ray.protocols import PairScorer
 from r2med_ray.reranking.pair_reranking import Scored, score_counted
 from r2med_ray.serving.serve_session import start_serve
 from r2med_ray.serving.start_failures import run_application
-from r2med_ray.settings.resources import RerankResources
+from r2med_ray.settings.resources import NO_PROGRESS_TIMEOUT_S, RerankResources
 
 Pair: TypeAlias = tuple[str, str]
 
@@ -61,6 +61,7 @@ def serve_pair_scorer(
     cpus: float,
     gpus: float,
     replicas: int = 1,
+    start_within_s: float = NO_PROGRESS_TIMEOUT_S,
 ) -> Iterator[DeploymentHandle[PairScorerDeployment]]:
     """Run a scorer's application during a `with` block, without an HTTP port.
 
@@ -72,12 +73,14 @@ def serve_pair_scorer(
         gpus: GPUs that a replica reserves.
         replicas: how many there are. Under `replicas: auto` there may be as many: the first one begins alone, so
             that no scoring waits for a replica that has no place yet.
+        start_within_s: seconds that the start of all replicas may take.
 
     Yields:
         The handle that `clients.ServedReranker` sends its requests to.
 
     Raises:
-        StageError: a replica can't build its scorer. The message is the replica's own exception.
+        StageError: a replica can't build its scorer, and the message is the replica's own exception; or see
+            `start_within_s`.
     """
     deployment = serve.deployment(
         name="pair-scorer",
@@ -90,8 +93,9 @@ def serve_pair_scorer(
         logging_config={"enable_access_log": False},
     )(PairScorerDeployment)
     start_serve(http=False)
+    application, what = deployment.bind(build_scorer), f"reranker {name!r}"
     try:
-        yield run_application(deployment.bind(build_scorer), what=f"reranker {name!r}", name=name, route_prefix=None)
+        yield run_application(application, what=what, name=name, within_s=start_within_s, route_prefix=None)
     finally:
         serve.delete(name)
 

@@ -13,8 +13,13 @@ from ray import serve
 from ray._private import worker
 from ray.exceptions import RayError
 from ray.serve.handle import DeploymentHandle
+from ray.serve.schema import ApplicationStatus, ApplicationStatusOverview
 
 from r2med_ray.errors import StageError
+from r2med_ray.waiting import Wait
+
+LOOKS_EVERY_S = 0.2
+"""Seconds between two looks at an application that starts."""
 
 MOST_CHARACTERS = 1_000
 """Characters of a cause that an error quotes."""
@@ -30,22 +35,35 @@ _OF_ENGINE = re.compile(r"^\((?:EngineCore|Worker)[^)]*\) ERROR \S+ \S+ \[[^\]]*
 """A line that vLLM logs in a process of its engine, e.g. `(Worker pid=7) ERROR 11-28 22:15:58 [core.py:9] ...`."""
 
 
-def run_application(application: serve.Application, *, what: str, **options: Any) -> DeploymentHandle[Any]:
+def run_application(
+    application: serve.Application, *, what: str, name: str, within_s: float, **options: Any
+) -> DeploymentHandle[Any]:
     """Start an application, and wait until its replicas run.
 
     Args:
         application: the application.
         what: the name of the model in errors, e.g. "language model 'm'".
-        options: those of `serve.run`; `name` is one of them.
+        name: the name of the application.
+        within_s: seconds that the start may take.
+        options: other fields of `serve.RunTarget`.
 
     Raises:
-        StageError: a replica failed to start. The message is the replica's own exception.
+        StageError: a replica failed to start, and the message is the replica's own exception; or the start takes too
+            long.
     """
-    begun = time.time()
+    begun, wait = time.time(), Wait(within_s)
     try:
-        return serve.run(application, **options)
+        serve.run_many([serve.RunTarget(application, name=name, **options)], wait_for_applications_running=False)
+        while (said := serve.status().applications[name]).status != ApplicationStatus.RUNNING:
+            if said.status == ApplicationStatus.DEPLOY_FAILED:
+                raise RuntimeError(said.message)
+            if not wait.goes_on(f"the start of {what}"):
+                cause = f"it has not started within {within_s:g} s, the limit `resources.no_progress_timeout_s`"
+                raise StageError("serve", what, f"{cause}. {_messages(said)}".strip())
+            time.sleep(LOOKS_EVERY_S)
+        return serve.get_app_handle(name)
     except (RayError, RuntimeError) as error:
-        cause = _cause_of_failure(options["name"], begun) or str(error)
+        cause = _cause_of_failure(name, begun) or str(error)
         raise StageError("serve", what, cause) from None
 
 
@@ -80,6 +98,11 @@ def _cause_of_failure(application: str, since: float) -> str:
     if node is not None and _ELSEWHERE.search(cause):
         cause = cause_in_logs(Path(node.get_logs_dir_path()), since) or cause
     return cause[:MOST_CHARACTERS]
+
+
+def _messages(application: ApplicationStatusOverview) -> str:
+    """Return what Serve says of the deployments of an application, e.g. that no node has room for a replica."""
+    return " ".join(item.message for item in application.deployments.values() if item.message)[:MOST_CHARACTERS]
 
 
 def _exceptions(text: str) -> list[str]:

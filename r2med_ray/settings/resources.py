@@ -8,6 +8,8 @@ Auto = Literal["auto"]
 
 WAIT_S = 1800.0
 """Seconds that a stage waits for nodes, unless a benchmark file says otherwise."""
+NO_PROGRESS_TIMEOUT_S = 7200
+"""Seconds without progress after which a stage fails, unless a benchmark says otherwise."""
 
 
 class Frozen(BaseModel):
@@ -122,6 +124,6 @@ class ResourcesConfig(Frozen):
     search: SearchResources = SearchResources()
     rerank: RerankResources = RerankResources()
     language_model: LanguageModelResources = LanguageModelResources()
-    no_progress_timeout_s: int = Field(default=7200, ge=0)
-    """Seconds after which encoding fails if no shard was finished. Ray's own limit of 30 minutes would end a wait for
-    spot GPUs."""
+    no_progress_timeout_s: int = Field(default=NO_PROGRESS_TIMEOUT_S, ge=1)
+    """Seconds without progress after which a stage fails: no shard was finished, no actor answered, no model has
+    started. Ray's own limit of 30 minutes would end a wait for spot GPUs."""

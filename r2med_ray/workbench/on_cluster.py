@@ -165,7 +165,7 @@ class ClusterRunner:
             corpora,
             self._computing(first_stage),
             self._pool(first_stage),
-            no_progress_timeout_s=self._resources.no_progress_timeout_s,
+            no_progress_timeout_s=self._timeout_s,
             stop=self.stop,
         )
         self._worklog.note(STAGES[first_stage.work], first_stage.label, report, first_stage.cost)
@@ -175,14 +175,15 @@ class ClusterRunner:
             return
         first_stage = sets[0].first_stage
         self._wait_for_nodes("preparing queries", replace(self._pool(first_stage), actors=1))
-        report = prepare_queries(self._store, sets, self._computing(first_stage), self._pool(first_stage))
+        computing, pool = self._computing(first_stage), self._pool(first_stage)
+        report = prepare_queries(self._store, sets, computing, pool, no_progress_timeout_s=self._timeout_s)
         if report is not None:
             self._worklog.note("encode queries", first_stage.label, report, first_stage.cost)
 
     def open_index(self, task: Task, first_stage: ShardedFirstStage) -> ShardedRetriever[Any]:
         pool = self._search_pool(task)
         self._wait_for_nodes(f"the index of {task.name}", pool)
-        return open_index(self._store, task, first_stage, self.device, pool)
+        return open_index(self._store, task, first_stage, self.device, pool, no_progress_timeout_s=self._timeout_s)
 
     @property
     def pair_budget(self) -> int:
@@ -198,10 +199,16 @@ class ClusterRunner:
         build = partial(_build_scorer, row, self._catalog, pool.device, resources.token_budget, pool.threads)
         start_serve(http=self._serves_models, host=self._host, port=self._port)
         stack = ExitStack()
-        handle = stack.enter_context(
-            serve_pair_scorer(name, build, resources, cpus=pool.cpus, gpus=pool.gpus, replicas=replicas)
+        served = serve_pair_scorer(
+            name,
+            build,
+            resources,
+            cpus=pool.cpus,
+            gpus=pool.gpus,
+            replicas=replicas,
+            start_within_s=self._timeout_s,
         )
-        return ServedScorer(ServedReranker(handle, resources, replicas), stack)
+        return ServedScorer(ServedReranker(stack.enter_context(served), resources, replicas), stack)
 
     def start_model(self, model: LanguageModel) -> "Model":
         row, stack = language_model_row(model), ExitStack()
@@ -213,7 +220,8 @@ class ClusterRunner:
         self._wait_for_nodes(f"language model {row.name}", workers, CPUS_OF_AN_INGRESS)
         proxy = start_serve(http=True, host=self._host, port=self._port)
         assert proxy is not None
-        address = stack.enter_context(served_engine(self._name, row, self._engine(row), proxy))
+        served = served_engine(self._name, row, engine, proxy, start_within_s=self._timeout_s)
+        address = stack.enter_context(served)
         return Model(address, stack, self.stop)
 
     def _wait_for_nodes(self, what: str, pool: Pool, beside: float = 0.0) -> None:
@@ -224,6 +232,10 @@ class ClusterRunner:
         """Return what checks models before they have to work, for `when_missing: skip`."""
         memory_gb = gpu_memory_gb() if self.device == "cuda" else self._cluster.memory_gb_of_largest_node
         return ModelsAtHand(self._catalog, memory_gb=memory_gb, device=self.device, ask_hub=hub_answers())
+
+    @property
+    def _timeout_s(self) -> int:
+        return self._resources.no_progress_timeout_s
 
     @property
     def _memory_gb_of_engine(self) -> float | None:

@@ -65,9 +65,11 @@ class RunningJob:
 
 
 @contextmanager
-def running_job(*arguments: str | Path, cwd: Path) -> Iterator[RunningJob]:
-    """Run the job on a cluster of its own during a `with` block. At the end of the block the job is killed."""
-    log, command = cwd / "job.log", [sys.executable, JOB, *arguments, "--address", "local"]
+def running_job(
+    *arguments: str | Path, cwd: Path, address: str = "local", log_name: str = "job.log"
+) -> Iterator[RunningJob]:
+    """Run the job during a `with` block, by default on a cluster of its own. At the end of the block it is killed."""
+    log, command = cwd / log_name, [sys.executable, JOB, *arguments, "--address", address]
     with log.open("w") as stream:
         process = subprocess.Popen(command, cwd=cwd, env=environment(), stdout=stream, stderr=stream)
     job = RunningJob(process, log)

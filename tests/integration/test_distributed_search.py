@@ -286,8 +286,8 @@ def test_a_shard_actor_that_dies_loads_its_shards_again(cluster: ClusterCapacity
     load = partial(load_tiny_with, argument)
     retriever = ShardedRetriever("tiny", prepare_tiny, load, TINY_SHARDS, SMALL, drop_identical_ids=False)
     for _ in range(2):  # an actor is restarted this often
-        for actor in retriever._actors:
-            ray.kill(actor, no_restart=False)
+        for part in retriever._parts:
+            ray.kill(part.actor, no_restart=False)
 
         assert retriever.retrieve(QUERIES, k=4).rankings == rankings(False)
     retriever.close()
@@ -298,7 +298,7 @@ def load_tiny_with(argument: bytes, shard: CorpusShard) -> Index[object]:
 
 
 def test_a_shard_that_cannot_be_loaded_fails_the_stage_by_name(cluster: ClusterCapacity) -> None:
-    with pytest.raises(StageError, match=r"^index failed on broken, shard 0: ValueError: no such shard"):
+    with pytest.raises(StageError, match=r"^index failed on broken, shard [01]: ValueError: no such shard"):
         ShardedRetriever("broken", prepare_tiny, fail_to_load, TINY_SHARDS[:2], SMALL, drop_identical_ids=False)
 
 

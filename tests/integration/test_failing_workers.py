@@ -105,6 +105,23 @@ def test_a_query_that_always_fails_is_named_without_rays_words(cluster: object, 
     assert not [word for word in RAYS_WORDS if word in str(caught.value)]
 
 
+def test_queries_that_no_node_has_room_for_end_at_the_deadline_with_what_there_is(
+    cluster: object, store: ArtifactStore
+) -> None:
+    task = task_of(store, TEXTS, shards=1)
+    queries = [Query(query_id="q", text="abc")]
+    too_large = Pool(actors=1, cpus=64)
+    with pytest.raises(StageError) as caught:
+        prepare_queries(
+            store, [(task, failing_stage("dense"), queries)], COMPUTING, too_large, no_progress_timeout_s=2
+        )
+
+    assert str(caught.value) == (
+        "encode failed on the queries of Mine: no answer for 2 s, by the limit `resources.no_progress_timeout_s`. "
+        "The cluster has 1 node(s), 2 CPUs, 0 GPUs"
+    )
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_cluster_leaves_out_what_one_process_leaves_out(cluster: object, tmp_path: Path, kind: str) -> None:
     there, here = ArtifactStore(str(tmp_path / "cluster")), ArtifactStore(str(tmp_path / "process"))
@@ -255,6 +272,10 @@ def test_a_search_that_fails_once_is_asked_of_another_actor(cluster: object, tri
     assert len(list(tried.iterdir())) == 2
 
 
+def actors_of(retriever: ShardedRetriever[Any]) -> list[Any]:
+    return [part.actor for part in retriever._parts]
+
+
 def process_of(actor: Any) -> int:
     return int(ray.get(actor.__ray_call__.remote(lambda owner: os.getpid())))
 
@@ -277,12 +298,12 @@ def test_shard_actors_killed_while_they_search_leave_the_same_run_file_byte_for_
     retriever.tag = "bm25"
     try:
         write_run(tmp_path / "undisturbed", retriever.retrieve(queries, k=20))
-        processes = [process_of(actor) for actor in retriever._actors]
+        processes = [process_of(actor) for actor in actors_of(retriever)]
         killing = KillSoon(processes[:1] if killed == "one actor" else processes)
         killing.start()
         write_run(tmp_path / "disturbed", retriever.retrieve(queries, k=20))
         assert not killing.is_alive()
-        assert process_of(retriever._actors[0]) not in processes
+        assert process_of(actors_of(retriever)[0]) not in processes
         write_run(tmp_path / "afterwards", retriever.retrieve(queries, k=20))
     finally:
         retriever.close()

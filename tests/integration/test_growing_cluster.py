@@ -1,14 +1,11 @@
 """A job on a cluster that grows: it waits for nodes aloud, uses them, and gives the results of one machine."""
 
 import json
-import os
-import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -30,7 +27,7 @@ from r2med_ray.distributed.growing import wait_for_nodes
 from r2med_ray.errors import StoppedError
 from r2med_ray.settings.pools import ClusterCapacity, Pool
 from tests.integration.jobs import JOB, RunningJob, environment, run_files, run_job, write_config
-from tests.integration.test_job_submission import RAY, free_ports
+from tests.integration.nodes import Nodes, nodes_in
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
 
@@ -39,40 +36,16 @@ ONE_NODE = {"nodes": [{"cpus": 2, "max": 1}], "wait_s": 300}
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., None]]:
-    """Starts a node with some arguments of `ray start`; all nodes end with the tests."""
-    nodes: list[subprocess.Popen[bytes]] = []
-    folder = tmp_path_factory.mktemp("nodes")
-
-    def start_node(*arguments: str) -> None:
-        agent, metrics = free_ports(2)
-        command = [
-            RAY, "start", "--block", "--node-ip-address=127.0.0.1", f"--dashboard-agent-listen-port={agent}",
-            f"--metrics-export-port={metrics}", *arguments,
-        ]  # fmt: skip
-        with (folder / f"{len(nodes)}.log").open("w") as log:
-            nodes.append(subprocess.Popen(command, env=environment(), start_new_session=True, stdout=log, stderr=log))
-
-    yield start_node
-    for node in nodes:
-        os.killpg(node.pid, signal.SIGKILL)
-        node.wait(timeout=60)
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    """The nodes of one cluster; all of them end with the tests."""
+    with nodes_in(tmp_path_factory.mktemp("nodes")) as started:
+        yield started
 
 
 @pytest.fixture(scope="module")
-def head(start: Callable[..., None]) -> str:
+def head(nodes: Nodes) -> str:
     """The address of a cluster whose only node has no CPU."""
-    port, client = free_ports(2)
-    start(
-        "--head", "--num-cpus=0", f"--port={port}", "--include-dashboard=false", f"--ray-client-server-port={client}",
-        f"--temp-dir=/tmp/r2med-grow-{os.getpid()}",
-    )  # fmt: skip
-    for _ in range(120):
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return f"127.0.0.1:{port}"
-        time.sleep(0.5)
-    pytest.fail("the head did not start")
+    return nodes.start_head()
 
 
 def test_nodes_that_do_not_come_end_the_job_with_what_it_needed_and_what_there_is(head: str, tmp_path: Path) -> None:
@@ -144,7 +117,7 @@ def test_what_rays_autoscaler_calls_infeasible_ends_the_wait_with_what_it_says(h
 
 
 def test_a_job_waits_for_a_node_uses_it_and_ends_as_on_one_machine(
-    head: str, start: Callable[..., None], tmp_path: Path, address: str
+    head: str, nodes: Nodes, tmp_path: Path, address: str
 ) -> None:
     config = write_config(tmp_path / "grow.yaml", systems=SYSTEMS, cluster=ONE_NODE)
     log, output = tmp_path / "job.log", tmp_path / "out"
@@ -164,7 +137,7 @@ def test_a_job_waits_for_a_node_uses_it_and_ends_as_on_one_machine(
     job = RunningJob(process, log)
     try:
         job.wait_for("wait for nodes", lambda: "waiting for nodes: preparing a corpus needs" in log.read_text())
-        start(f"--address={head}", "--num-cpus=2")
+        nodes.start(f"--address={head}", "--num-cpus=2")
         assert process.wait(timeout=400) == 0, log.read_text()
     finally:
         job.kill()

@@ -203,6 +203,17 @@ def test_a_scorer_that_cannot_be_built_fails_with_its_own_words(cluster: Cluster
     assert str(raised.value) == "serve failed on reranker 'torn': ValueError: the weights are torn"
 
 
+def test_a_scorer_that_no_node_has_room_for_ends_at_the_deadline(cluster: ClusterCapacity) -> None:
+    served = serve_pair_scorer("huge", cannot_be_built, SMALL, cpus=64, gpus=0, start_within_s=2)
+    with (
+        pytest.raises(StageError, match=r"reranker 'huge': it has not started within 2 s, the limit `resources\.no_"),
+        served,
+    ):
+        pass
+
+    assert "huge" not in serve.status().applications
+
+
 def test_ry07_a_scorer_that_loses_a_score_fails_every_caller_and_the_server_lives(
     cluster: ClusterCapacity, tmp_path: Path
 ) -> None:

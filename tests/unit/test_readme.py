@@ -48,6 +48,7 @@ CORE = (
     "ranking",
     "vectors",
     "blame",
+    "waiting",
     "errors",
     "secrets",
 )

@@ -1,0 +1,69 @@
+"""Searches over shard actors on a cluster, as a driver of its own: `gated_search.py ADDRESS FOLDER ACTORS TIMEOUT_S`.
+
+Each actor has a CPU, and the search begins when the cluster has one for each.
+Each actor leaves a file `searching.PROCESS` in the folder when it begins its search, and answers when there is a file
+`go`. The run is written to the file `run`.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from r2med_ray.distributed import searching
+from r2med_ray.distributed.session import capacity_now, connect
+from r2med_ray.evaluation.trec import write_run
+from r2med_ray.protocols import Index
+from r2med_ray.ranking import Ranking
+from r2med_ray.settings.pools import Pool
+from r2med_ray.types import CorpusShard, Document, Query
+from tests.fakes import WordCountEncoder, WordCountIndex
+from tests.integration.workers import wait_until
+
+WORDS = ["cat", "dog", "mat", "bird"]
+DOCUMENTS = [Document(doc_id=f"d{number}", text=WORDS[number % 4] + " cat" * (number % 3)) for number in range(12)]
+SHARDS = [CorpusShard(index=i, path="", start_row=3 * i, num_rows=3, digest="") for i in range(4)]
+QUERIES = [Query(query_id="q1", text="cat"), Query(query_id="q2", text="dog cat"), Query(query_id="q3", text="mat")]
+
+
+class Gated:
+    """An index that leaves a file when it is searched, and answers when there is a file `go`."""
+
+    def __init__(self, folder: Path, index: Index[object]) -> None:
+        self._folder = folder
+        self._index = index
+
+    def search(self, queries: object, k: int) -> list[Ranking]:
+        (self._folder / f"searching.{os.getpid()}").touch()
+        wait_until((self._folder / "go").exists)
+        return self._index.search(queries, k)
+
+
+def load(folder: Path, shard: CorpusShard) -> Index[object]:
+    documents = DOCUMENTS[shard.start_row : shard.start_row + shard.num_rows]
+    return Gated(folder, WordCountIndex(WordCountEncoder(*WORDS), documents))  # type: ignore[arg-type]
+
+
+def prepare(queries: Sequence[Query]) -> object:
+    return WordCountEncoder(*WORDS).encode_queries([query.text for query in queries])
+
+
+def main(address: str, folder: Path, actors: int, timeout_s: float) -> None:
+    searching.REPLACED_WITHIN_S = 2.0
+    with connect(address):
+        wait_until(lambda: capacity_now().cpus == actors, deadline_s=200)
+        retriever = searching.ShardedRetriever(
+            "gated",
+            prepare,
+            partial(load, folder),
+            SHARDS,
+            Pool(actors=actors, cpus=1),
+            drop_identical_ids=False,
+            no_progress_timeout_s=timeout_s,
+        )
+        write_run(folder / "run", retriever.retrieve(QUERIES, k=5))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))
