@@ -5,6 +5,7 @@ a stream of pyarrow that is left by an error or an interrupt still stores what i
 """
 
 import re
+import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -111,9 +112,21 @@ class Place:
         raise absent
 
     def write(self, path: str, content: bytes | memoryview) -> None:
-        """Write a file, whose folder is there. What is left by an error may be half of it."""
-        with self.reaching("can't be written to"), self.filesystem.open_output_stream(path) as stream:
-            stream.write(content)
+        """Write a file, whose folder is there. What is left by an error may be half of it.
+
+        Raises:
+            StoreError: the file system failed. On this machine the message says how much room is left.
+        """
+        try:
+            with self.filesystem.open_output_stream(path) as stream:
+                stream.write(content)
+        except OSError as error:
+            file, size = path.removeprefix(f"{self.root}/"), memoryview(content).nbytes
+            is_here = self.filesystem.type_name == "local"
+            room = f"; {free_bytes(Path(self.root)):,} bytes are free there" if is_here else ""
+            raise StoreError(
+                f"{self.what} {self.shown!r} can't be written to: {self.said(error)} ({file}, {size:,} bytes{room})"
+            ) from error
 
     def make_folder(self, path: str) -> None:
         """Make a folder, where a file needs one."""
@@ -140,6 +153,11 @@ class Place:
                 self.filesystem.copy_file(first, path)
             else:
                 self.filesystem.move(first, path)
+
+
+def free_bytes(path: Path) -> int:
+    """Return how many bytes are free on the disk of a path, which need not be there yet."""
+    return shutil.disk_usage(next(place for place in (path, *path.parents) if place.exists())).free
 
 
 def open_place(uri: str, *, what: str = "store") -> Place:
