@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from r2med_ray.corpus.conditions import with_hard_negatives
 from r2med_ray.corpus.loading import load_task
+from r2med_ray.corpus.packs import read_pack
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.first_stages.bad_documents import left_out_of
 from r2med_ray.pipeline import rank
@@ -22,7 +24,7 @@ from r2med_ray.settings.config_files import load_config
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import Json
 from r2med_ray.systems import ResolvedBenchmark, resolve
-from r2med_ray.types import Rewriting, Task
+from r2med_ray.types import Rewriting, Task, without_condition
 from r2med_ray.workbench.bench import Workbench, open_workbench
 from r2med_ray.workbench.job_folders import default_base, lasting
 from r2med_ray.workbench.parts import Ended
@@ -96,7 +98,9 @@ def run_benchmark(benchmark: ResolvedBenchmark, bench: Workbench) -> BenchmarkRe
     tasks, loaded = _load_tasks(benchmark, bench.store, missing)
     results, examples = _results(benchmark, bench, tasks, missing)
     missing.require_some(len(results))
-    by_name = {task.name: task for task in tasks}
+    loaded_as: dict[str, list[Task | None]] = {}
+    for task in tasks:
+        loaded_as.setdefault(without_condition(task.name), []).append(task)
     return BenchmarkRecord(
         name=config.name,
         config=config.model_dump(mode="json"),
@@ -105,7 +109,9 @@ def run_benchmark(benchmark: ResolvedBenchmark, bench: Workbench) -> BenchmarkRe
         baseline=config.baseline,
         depth=config.depth,
         seed=config.seed,
-        tasks=tuple(task_record(entry, by_name.get(entry.name)) for entry in benchmark.tasks),
+        tasks=tuple(
+            task_record(entry, task) for entry in benchmark.tasks for task in loaded_as.get(entry.name, [None])
+        ),
         systems=tuple(system_record(resolved, examples.get(resolved.name, {})) for resolved in benchmark.systems),
         results=tuple(results),
         missing=tuple(missing.records),
@@ -120,7 +126,11 @@ def run_benchmark(benchmark: ResolvedBenchmark, bench: Workbench) -> BenchmarkRe
 def _load_tasks(
     benchmark: ResolvedBenchmark, store: ArtifactStore, missing: Missing
 ) -> tuple[list[Task], list[StageRecord]]:
-    """LOAD and SHARD every task before anything is computed, so that a bad record stops the job at once."""
+    """LOAD and SHARD every task before anything is computed, so that a bad record stops the job at once.
+
+    Returns:
+        The tasks, each followed by its conditions with hard negatives, and what loading took.
+    """
     config = benchmark.config
     sources: list[TaskSource] = []
     for entry in benchmark.tasks:
@@ -137,7 +147,8 @@ def _load_tasks(
             shards=config.resources.shards,
             on_conflict=benchmark.on_conflict,
         )
-        tasks.append(task)
+        [task, *conditions] = _with_hard_negatives(benchmark, task, store)
+        tasks += [task, *conditions]
         for warning in task.warnings:
             logger.warning("%s: %s", task.name, warning)
         stages.append(
@@ -150,6 +161,18 @@ def _load_tasks(
             )
         )
     return tasks, stages
+
+
+def _with_hard_negatives(benchmark: ResolvedBenchmark, task: Task, store: ArtifactStore) -> list[Task]:
+    """Return a task, and the conditions that the benchmark has of it."""
+    for entry in benchmark.config.hard_negatives:
+        if entry.task == task.name:
+            folders = [Path(pack).expanduser() for pack in entry.packs] or [Path(task.folder) / "hard_negatives"]
+            size = benchmark.config.resources.documents_per_shard
+            return with_hard_negatives(
+                task, read_pack(folders, task), store, entry.conditions, documents_per_shard=size
+            )
+    return [task]
 
 
 def _results(

@@ -131,6 +131,7 @@ def task_record(entry: TaskRow | TaskConfig, task: Task | None) -> TaskRecord:
         qrels=task.qrels,
         counts=task.counts,
         warnings=task.warnings,
+        hard_negatives=task.hard_negatives,
     )
 
 

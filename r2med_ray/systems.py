@@ -24,6 +24,7 @@ from r2med_ray.rewriting.own_methods import load_methods
 from r2med_ray.rewriting.prompts import PromptTask
 from r2med_ray.settings.compat import Difference, Part, Rules, in_force
 from r2med_ray.settings.config import BenchmarkConfig, RerankerConfig, RewriterConfig, SystemConfig, TaskConfig
+from r2med_ray.settings.hard_negatives import require_tasks
 from r2med_ray.settings.registry import Registry
 from r2med_ray.settings.retriever import RetrieverConfig
 from r2med_ray.storage.keys import Json
@@ -171,6 +172,8 @@ def resolve(config: BenchmarkConfig) -> ResolvedBenchmark:
         ConfigError: a task, model, measure or setting is unknown or doesn't fit; gives the nearest valid one.
     """
     names = Names.load(Path(config.models) if config.models else None)
+    tasks = tuple(select_tasks(config.tasks))
+    require_tasks(config.hard_negatives, [task.name for task in tasks])
     dtype = config.resources.encode.dtype
     defaults = Defaults(
         compat=config.compat,
@@ -183,7 +186,7 @@ def resolve(config: BenchmarkConfig) -> ResolvedBenchmark:
         config=config,
         names=names,
         measures=read_measures(config.measures),
-        tasks=tuple(select_tasks(config.tasks)),
+        tasks=tasks,
         systems=tuple(names.system(system, defaults) for system in config.systems),
     )
 

@@ -6,6 +6,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from r2med_ray.reporting import formats
 from r2med_ray.reporting.compare import verdict_columns, verdict_notes
 from r2med_ray.reporting.cut_texts import cut_columns
+from r2med_ray.reporting.hard_negative_tables import NOTES, hard_negative_tables
 from r2med_ray.reporting.notes import reading_notes, warnings
 from r2med_ray.reporting.published_rules import published_rules
 from r2med_ray.reporting.record import BenchmarkRecord, SystemRecord
@@ -45,13 +46,15 @@ def render_page(summary: Summary) -> str:
         notes=reading_notes(record),
         scores=[*score_columns(summary), *published_means(summary)],
         counts=[*recall_columns(summary), *count_columns(summary)],
-        panels=[(task, _best_first(summary, task.name)) for task in record.tasks if task.qrels],
+        panels=[(task, _best_first(summary, task.name)) for task in record.leaderboard_tasks if task.qrels],
         highest_score=_highest_score(summary),
         widest_interval=_widest_interval(summary),
         significance_level=SIGNIFICANCE_LEVEL,
         measures=[name_column(summary), *measure_columns(summary)],
         published=verdict_columns(judged),
         published_notes=verdict_notes(judged) if judged else [],
+        hard_negatives=hard_negative_tables(summary),
+        hard_negative_notes=NOTES,
         queries=[(task, query_columns(summary, task)) for task in record.tasks if task.qrels],
         tasks=task_columns(record),
         stages=stage_columns(record),

@@ -10,7 +10,7 @@ from r2med_ray.cuts import PartCuts
 from r2med_ray.evaluation.evaluate import Evaluation
 from r2med_ray.evaluation.text_ties import TieRange
 from r2med_ray.storage.keys import Json
-from r2med_ray.types import Approximation, Compat, DocId, Qrels, QueryId, Repairs, Run
+from r2med_ray.types import CONDITION, Approximation, Compat, DocId, HardNegatives, Qrels, QueryId, Repairs, Run
 
 _DISTRIBUTIONS = (
     "r2med-ray", "ray", "torch", "transformers", "sentence-transformers", "vllm", "faiss-cpu", "faiss-gpu",
@@ -20,7 +20,7 @@ _DISTRIBUTIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRecord:
-    """A task, which is one column of the leaderboard."""
+    """A task, which is one column of the leaderboard unless it is a condition of another one."""
 
     name: str
     suite: str
@@ -32,6 +32,13 @@ class TaskRecord:
     """The counts of the loader: documents, queries, qrels, ..."""
 
     warnings: tuple[str, ...] = ()
+    hard_negatives: HardNegatives = field(default_factory=dict)
+    """The labels of the task's pack; empty for a task without one, and for its conditions."""
+
+    @property
+    def is_condition(self) -> bool:
+        """Whether it is another task with hard negatives, and so no column of the leaderboard."""
+        return CONDITION in self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +198,11 @@ class BenchmarkRecord:
     """The time in ISO 8601 with a time zone. `finished` has the same form."""
 
     finished: str
+
+    @property
+    def leaderboard_tasks(self) -> tuple[TaskRecord, ...]:
+        """The tasks that means are over."""
+        return tuple(task for task in self.tasks if not task.is_condition)
 
     def results_of(self, system: str) -> dict[str, ResultRecord]:
         """Return task → result of a system, in the order of the tasks."""

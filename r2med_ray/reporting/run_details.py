@@ -69,10 +69,9 @@ def query_columns(summary: Summary, task: TaskRecord) -> list[Column]:
     """Return one row per query in the mean of a task: the main measure of each system that has run the task."""
     main = summary.record.main_measure
     write = scale_of(summary.record, main).value
+    results = {row.system.name: summary.record.results_of(row.system.name) for row in summary.rows}
     values = {
-        row.system.name: summary.record.results_of(row.system.name)[task.name].evaluation.values(main)
-        for row in summary.rows
-        if task.name in row.scores
+        system: found[task.name].evaluation.values(main) for system, found in results.items() if task.name in found
     }
     query_ids = list(dict.fromkeys(query_id for found in values.values() for query_id in found))
     return [

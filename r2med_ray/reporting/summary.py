@@ -9,6 +9,7 @@ from r2med_ray.evaluation.aggregate import pooled_micro_recall, query_weighted, 
 from r2med_ray.evaluation.evaluate import Evaluation
 from r2med_ray.evaluation.published import PublishedScore, published_score
 from r2med_ray.evaluation.significance import Comparison, compare_with_baseline
+from r2med_ray.reporting.hard_negatives import ConditionFigures, hard_negative_figures
 from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord, SystemRecord
 from r2med_ray.reporting.scales import measures_of
 from r2med_ray.reporting.scrubbing import without_secrets
@@ -67,6 +68,7 @@ class Summary:
 
     record: BenchmarkRecord
     rows: tuple[SystemSummary, ...]
+    hard_negatives: tuple[ConditionFigures, ...] = ()
 
     @property
     def averaged_suites(self) -> dict[str, str]:
@@ -81,9 +83,9 @@ class Summary:
 
 
 def suite_tasks(record: BenchmarkRecord) -> dict[str, list[str]]:
-    """Return suite → the names of its tasks in this benchmark, in the benchmark's order."""
+    """Return suite → the names of its tasks in the leaderboard, in the benchmark's order."""
     suites: dict[str, list[str]] = {}
-    for task in record.tasks:
+    for task in record.leaderboard_tasks:
         suites.setdefault(task.suite, []).append(task.name)
     return suites
 
@@ -92,13 +94,17 @@ def summarise(record: BenchmarkRecord) -> Summary:
     """Work out the leaderboard of a benchmark. Keys and passwords are taken out of the record."""
     record = without_secrets(record)
     results = {system.name: record.results_of(system.name) for system in record.systems}
-    comparisons = _comparisons(record, {name: _evaluations(found.values()) for name, found in results.items()})
+    comparisons = _comparisons(
+        record, {name: _evaluations(record, found.values()) for name, found in results.items()}
+    )
     rows = [_row(record, system, results[system.name], comparisons.get(system.name)) for system in record.systems]
 
     def best_first(row: SystemSummary) -> tuple[float, str]:
         return -row.means.get(record.main_measure, -math.inf), row.system.name
 
-    return Summary(record=record, rows=tuple(sorted(rows, key=best_first)))
+    return Summary(
+        record=record, rows=tuple(sorted(rows, key=best_first)), hard_negatives=hard_negative_figures(record)
+    )
 
 
 def _row(
@@ -107,11 +113,11 @@ def _row(
     results: Mapping[str, ResultRecord],
     comparison: Comparison | None,
 ) -> SystemSummary:
-    evaluations = _evaluations(results.values())
+    evaluations = _evaluations(record, results.values())
     recalls = [recall for result in results.values() if (recall := result.index_recall) is not None]
     scores = {task: evaluation.means[record.main_measure] for task, evaluation in evaluations.items()}
     published = published_scores(record, system, record.main_measure)
-    is_complete = len(results) == len(record.tasks)
+    is_complete = len(evaluations) == len(record.leaderboard_tasks)
     measures = record.measures if is_complete else ()
     recall_cutoffs = {name: parsed.cutoff for name, parsed in measures_of(record).items() if parsed.name == "R"}
     return SystemSummary(
@@ -136,8 +142,10 @@ def _row(
     )
 
 
-def _evaluations(results: Iterable[ResultRecord]) -> dict[str, Evaluation]:
-    return {result.task: result.evaluation for result in results}
+def _evaluations(record: BenchmarkRecord, results: Iterable[ResultRecord]) -> dict[str, Evaluation]:
+    """Return task → evaluation, for the tasks of the leaderboard."""
+    averaged = {task.name for task in record.leaderboard_tasks}
+    return {result.task: result.evaluation for result in results if result.task in averaged}
 
 
 def _suite_means(record: BenchmarkRecord, scores: Mapping[str, float]) -> dict[str, float]:
@@ -167,7 +175,7 @@ def _comparisons(
     values = {
         name: {task: evaluation.values(record.main_measure) for task, evaluation in found.items()}
         for name, found in evaluations.items()
-        if len(found) == len(record.tasks)
+        if len(found) == len(record.leaderboard_tasks)
     }
     baseline = values.pop(record.baseline, None) if record.baseline is not None else None
     return compare_with_baseline(baseline, values, seed=record.seed) if baseline is not None else {}

@@ -10,6 +10,7 @@ from dataclasses import replace
 from r2med_ray.reporting.columns import Column, csv_table, escape_markdown, markdown_table, text_table
 from r2med_ray.reporting.compare import verdict_columns, verdict_notes
 from r2med_ray.reporting.formats import p_value, points
+from r2med_ray.reporting.hard_negative_tables import hard_negative_sections
 from r2med_ray.reporting.nano_tables import nano_sections
 from r2med_ray.reporting.notes import reading_notes, warnings
 from r2med_ray.reporting.scales import POINTS, Scale, scale_of
@@ -31,6 +32,7 @@ def leaderboard_markdown(summary: Summary) -> str:
         markdown_table([name_column(summary), *measure_columns(summary)]),
         *(["## Against published figures\n", markdown_table(verdict_columns(judged))] if judged else []),
         *(["".join(f"- {escape_markdown(note)}\n" for note in verdict_notes(judged))] if judged else []),
+        *hard_negative_sections(summary),
         *nano_sections(summary),
         "## Systems\n",
         "".join(f"- {escape_markdown(f'{row.system.name}: {row.system.description}')}\n" for row in summary.rows),
@@ -113,7 +115,10 @@ def score_columns(summary: Summary) -> list[Column]:
     scale = scale_of(record, record.main_measure)
     return [
         *(_scores(title, values, scale) for title, values in columns.items()),
-        *(_scores(task.name, [row.scores.get(task.name) for row in rows], scale) for task in record.tasks),
+        *(
+            _scores(task.name, [row.scores.get(task.name) for row in rows], scale)
+            for task in record.leaderboard_tasks
+        ),
     ]
 
 

@@ -22,6 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 from r2med_ray.errors import DataError
 from r2med_ray.evaluation.trec import read_qrels, read_run, write_qrels, write_run
 from r2med_ray.reporting.file_names import file_names
+from r2med_ray.reporting.hard_negatives import ConditionFigures
 from r2med_ray.reporting.mteb_results import mteb_result
 from r2med_ray.reporting.output_folder import FORMAT, MANIFEST, PER_QUERY, is_report
 from r2med_ray.reporting.page import render_page
@@ -34,6 +35,7 @@ from r2med_ray.storage.keys import Json
 from r2med_ray.types import Run
 
 _RECORD: TypeAdapter[BenchmarkRecord] = TypeAdapter(BenchmarkRecord)
+_HARD_NEGATIVES: TypeAdapter[tuple[ConditionFigures, ...]] = TypeAdapter(tuple[ConditionFigures, ...])
 _IN_OTHER_FILES: dict[str, Any] = {
     "tasks": {"__all__": {"qrels"}},
     "results": {"__all__": {"run": {"rankings"}, "evaluation": {"per_query", "num_positives"}}},
@@ -69,7 +71,7 @@ def write_report_to(summary: Summary, output: str | Path) -> str:
     """
     record = summary.record
     with replacing_at(output, record.name) as folder:
-        _write_results(record, folder)
+        _write_results(summary, folder)
         pq.write_table(_per_query_table(record), folder / PER_QUERY, compression="zstd")
         _write_text(folder / "leaderboard.md", leaderboard_markdown(summary))
         _write_text(folder / "leaderboard.csv", leaderboard_csv(summary))
@@ -109,12 +111,15 @@ def _load(output: Path) -> BenchmarkRecord:
         raise DataError(f"report {output} is not whole: {type(error).__name__}: {error}") from error
 
 
-def _write_results(record: BenchmarkRecord, folder: Path) -> None:
+def _write_results(summary: Summary, folder: Path) -> None:
     """Write runs, qrels and MTEB's files, and the manifest that says which file belongs to which task and system."""
+    record = summary.record
     tasks = {task.name: task for task in record.tasks}
     task_files = file_names(tasks)
     system_files = file_names(system.name for system in record.systems)
     manifest = _manifest(record)
+    if summary.hard_negatives:
+        manifest["hard_negatives"] = _HARD_NEGATIVES.dump_python(summary.hard_negatives, mode="json")
     for task, entry in zip(record.tasks, manifest["tasks"], strict=True):
         if task.qrels:
             entry["qrels_file"] = f"qrels/{task_files[task.name]}.trec"

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from r2med_ray.settings.hard_negatives import HardNegativesConfig
 from r2med_ray.settings.own_measure import OwnMeasureConfig
 from r2med_ray.settings.registry import nearest
 from r2med_ray.settings.resources import ClusterConfig, Frozen, ResourcesConfig
@@ -213,6 +214,9 @@ class BenchmarkConfig(Frozen):
 
     depth: int = Field(default=100, ge=1)
     """Documents kept per query."""
+
+    hard_negatives: tuple[HardNegativesConfig, ...] = ()
+    """Hard negatives for tasks of this benchmark."""
 
     cluster: ClusterConfig | None = None
     """The nodes that the cluster may have. If left out, a job is sized by what Ray or `ray up` says of the cluster,

@@ -1,10 +1,14 @@
 """What a benchmark file says of a task's hard negatives."""
 
-from typing import Literal, TypeAlias
+from collections.abc import Sequence
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
+from r2med_ray.errors import ConfigError
+from r2med_ray.settings.registry import nearest
 from r2med_ray.settings.resources import Frozen
+from r2med_ray.types import CONDITION
 
 Condition: TypeAlias = Literal["own", "all", "all-reindexed", "pairs"]
 """A task with hard negatives; see `corpus.conditions`."""
@@ -18,8 +22,29 @@ class HardNegativesConfig(Frozen):
     """Folders with passages and labels; the folder `hard_negatives` of the task's own folder if left out."""
 
     conditions: tuple[Condition, ...] = Field(default=("own", "all", "pairs"), min_length=1)
-    cutoffs: tuple[int, ...] = (1, 5, 10)
+    cutoffs: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(1, 10), min_length=1)
     """The values of k in `hn_success@k`, `hn_precision@k` and `hn_recall@k`."""
 
     compat: Literal["none", "comp646"] = "none"
     """`comp646` also gives the figures that the COMPSCI-646 group's code computes, for comparison."""
+
+
+def require_tasks(entries: Sequence[HardNegativesConfig], tasks: Sequence[str]) -> None:
+    """Check the hard negatives of a benchmark against the names of its tasks.
+
+    Raises:
+        ConfigError: a task is called like a condition, or hard negatives are for a task that isn't there or has some.
+    """
+    for name in tasks:
+        if CONDITION in name:
+            raise ConfigError(
+                f"tasks: {name!r}: {CONDITION!r} marks a condition with hard negatives; rename the task"
+            )
+    for place, entry in enumerate(entries):
+        if entry.task not in tasks:
+            raise ConfigError(
+                f"hard_negatives: task {entry.task!r} is not among `tasks`.{nearest(entry.task, tasks)} "
+                f"Known: {', '.join(tasks)}"
+            )
+        if entry.task in {earlier.task for earlier in entries[:place]}:
+            raise ConfigError(f"hard_negatives: {entry.task!r} comes twice; give all of its `packs` in one entry")

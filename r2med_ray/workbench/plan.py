@@ -29,7 +29,7 @@ from r2med_ray.rewriting.published_generations import FILE_NAME
 from r2med_ray.settings.config import TaskConfig
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem
-from r2med_ray.types import Corpus, Task, without_condition
+from r2med_ray.types import CONDITION, Corpus, Task, without_condition
 from r2med_ray.workbench.answers import TextsAnswer
 from r2med_ray.workbench.catalog_rows import language_model_row
 from r2med_ray.workbench.driver import Counted, Driver
@@ -77,7 +77,7 @@ def make_plan(benchmark: ResolvedBenchmark, store: ArtifactStore, runner: Runner
     looked_up = list(_look_up(benchmark, store, found, runner.device))
     return Plan(
         benchmark=benchmark,
-        tasks=tuple((item.task.name, item.state) for item in found),
+        tasks=(*((item.task.name, item.state) for item in found), *_conditions(benchmark)),
         shards=tuple(_shards(looked_up)),
         unwritten=tuple(_unwritten(parts, counted)),
         needs=tuple(needs([*_data(found, benchmark), *_texts(parts, counted), *_models(benchmark)])),
@@ -98,6 +98,16 @@ def make_plan(benchmark: ResolvedBenchmark, store: ArtifactStore, runner: Runner
             *writing(_texts_to_write(counted)),
         ),
     )
+
+
+def _conditions(benchmark: ResolvedBenchmark) -> Iterator[tuple[str, str]]:
+    """Yield the conditions with hard negatives. A pack is read when the job starts, so its work is not counted."""
+    for entry in benchmark.config.hard_negatives:
+        for condition in entry.conditions:
+            yield (
+                f"{entry.task}{CONDITION}{condition}",
+                f"{entry.task} with hard negatives, which are not counted here",
+            )
 
 
 def _find(entry: TaskRow | TaskConfig, benchmark: ResolvedBenchmark, store: ArtifactStore) -> _Found:

@@ -1,0 +1,120 @@
+"""Tables of the figures of hard negatives: per condition, per kind, and as another code computes them."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from r2med_ray.reporting.columns import Column, escape_markdown, markdown_table
+from r2med_ray.reporting.formats import NOTHING, p_value, plain, points
+from r2med_ray.reporting.hard_negatives import PAIRS, ConditionFigures
+from r2med_ray.reporting.scales import scale_of
+from r2med_ray.reporting.summary import Summary
+
+FOREIGN = "foreign_"
+"""What the names of measures of other queries' hard negatives begin with."""
+
+NOTES = (
+    "Hard negatives look right for a query and support another conclusion. `own` adds a query's own to the corpus, "
+    "`all` those of every query, and `all-reindexed` also counts them in BM25's statistics. Δ compares a system with "
+    "itself without them; p is adjusted by Holm over the systems.",
+    "`hn_` measures are over the queries with hard negatives of their own; lower is better. `foreign_` ones are of "
+    "the hard negatives of other queries, beside what a random order would have (chance).",
+    "First rank: the median, the quartiles, and the share of queries whose hard negatives are all beyond the depth. "
+    "Such a query counts as later than any rank.",
+    "pair_acc: how often a positive scores above a hard negative of its query, over all such pairs; a tie counts "
+    "half, chance is 50. triplet_acc: the same for a hard negative and what it was made from.",
+)
+
+
+def condition_columns(summary: Summary) -> list[Column]:
+    """Return one row per task, system and condition, apart from `pairs`."""
+    record = summary.record
+    rows = [row for row in summary.hard_negatives if row.condition != PAIRS]
+    scale = scale_of(record, record.main_measure)
+    compared = [row.difference for row in rows]
+    return [
+        *_names(rows),
+        Column(title="Condition", values=[row.condition for row in rows], is_number=False),
+        _column(record.main_measure, [row.score for row in rows], scale.value),
+        _column("Δ", [found.difference if found else None for found in compared], scale.difference),
+        _column("95% interval", [found.interval if found else None for found in compared], scale.interval),
+        _column("p", [found.p_adjusted if found else None for found in compared], p_value),
+        *_value_columns(rows, foreign=False),
+        Column(title="First rank", values=[_first_rank(row) for row in rows], is_number=False),
+    ]
+
+
+def foreign_columns(summary: Summary) -> list[Column]:
+    """Return one row per task, system and condition that has the hard negatives of other queries."""
+    rows = [row for row in summary.hard_negatives if any(name.startswith(FOREIGN) for name in row.values)]
+    return [
+        *_names(rows),
+        Column(title="Condition", values=[row.condition for row in rows], is_number=False),
+        *_value_columns(rows, foreign=True),
+    ]
+
+
+def pair_columns(summary: Summary) -> list[Column]:
+    """Return one row per task and system: how often positives are preferred, to all and to each kind."""
+    rows = [row for row in summary.hard_negatives if row.condition == PAIRS]
+    kinds = dict.fromkeys(kind for row in rows for kind in row.by_kind)
+    return [
+        *_names(rows),
+        *_value_columns(rows, foreign=False),
+        *(_column(f"pair_acc: {kind}", [row.by_kind.get(kind) for row in rows], points) for kind in kinds),
+    ]
+
+
+def as_coded_columns(summary: Summary) -> list[Column]:
+    """Return one row per task, system, condition and figure of `compat: comp646`."""
+    cells = [(row, name, value) for row in summary.hard_negatives for name, value in row.as_coded.items()]
+    return [
+        *_names([row for row, _, _ in cells]),
+        Column(title="Condition", values=[row.condition for row, _, _ in cells], is_number=False),
+        Column(title="Figure, as coded", values=[name for _, name, _ in cells], is_number=False),
+        _column("Value", [value for _, _, value in cells], plain),
+    ]
+
+
+def hard_negative_tables(summary: Summary) -> dict[str, list[Column]]:
+    """Return title → table, for the tables that have rows."""
+    tables = {
+        "Positives against hard negatives": pair_columns(summary),
+        "With hard negatives in the corpus": condition_columns(summary),
+        "Hard negatives of other queries": foreign_columns(summary),
+        "As the COMPSCI-646 code computes them, for comparison only": as_coded_columns(summary),
+    }
+    return {title: columns for title, columns in tables.items() if columns[0].values}
+
+
+def hard_negative_sections(summary: Summary) -> list[str]:
+    """Return the tables and how to read them as Markdown; nothing for a benchmark without hard negatives."""
+    sections = [
+        part
+        for title, columns in hard_negative_tables(summary).items()
+        for part in (f"## {title}\n", markdown_table(columns))
+    ]
+    return [*sections, "".join(f"- {escape_markdown(note)}\n" for note in NOTES)] if sections else []
+
+
+def _names(rows: Sequence[ConditionFigures]) -> list[Column]:
+    return [
+        Column(title="Task", values=[row.task for row in rows], is_number=False),
+        Column(title="System", values=[row.system for row in rows], is_number=False),
+    ]
+
+
+def _value_columns(rows: Sequence[ConditionFigures], *, foreign: bool) -> list[Column]:
+    names = dict.fromkeys(name for row in rows for name in row.values if name.startswith(FOREIGN) is foreign)
+    return [_column(name, [row.values.get(name) for row in rows], points) for name in names]
+
+
+def _column(title: str, values: Sequence[Any], write: Callable[[Any], str]) -> Column:
+    return Column(title=title, values=values, write=write)
+
+
+def _first_rank(row: ConditionFigures) -> str:
+    found = row.first_ranks
+    if found is None:
+        return NOTHING
+    median, low, high = ("beyond" if rank is None else str(rank) for rank in (found.median, *found.quartiles))
+    return f"{median} [{low}, {high}], {points(found.censored)} beyond"
