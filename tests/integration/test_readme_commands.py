@@ -32,6 +32,7 @@ COMMANDS = [
     "r2med plot results/demo demo.svg",
     "r2med report results/demo",
     "r2med nano build Demo-Posts --output nano",
+    "r2med run jobs/hard_negatives.yaml",
     "r2med artifacts ls",
 ]
 """The commands in the shell blocks of README.md, in order. `tests/unit/test_readme.py` compares both."""
@@ -86,7 +87,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, address: str) -> Path:
 
 
 def test_every_command_ends_well(checkout: Path) -> None:
-    assert {path.name for path in (checkout / "results").iterdir()} == {"demo", "posts"}
+    assert {path.name for path in (checkout / "results").iterdir()} == {"demo", "posts", "hard_negatives"}
     assert shutil.which("python", path=environment()["PATH"])
 
 
