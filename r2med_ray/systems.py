@@ -23,10 +23,11 @@ from r2med_ray.rewriting.methods import Method, spelled
 from r2med_ray.rewriting.own_methods import load_methods
 from r2med_ray.rewriting.prompts import PromptTask
 from r2med_ray.settings.compat import Difference, Part, Rules, in_force
-from r2med_ray.settings.config import BenchmarkConfig, RerankerConfig, RewriterConfig, SystemConfig, TaskConfig
+from r2med_ray.settings.config import BenchmarkConfig, RerankerConfig, SystemConfig, TaskConfig
 from r2med_ray.settings.hard_negatives import require_tasks
 from r2med_ray.settings.registry import Registry
 from r2med_ray.settings.retriever import RetrieverConfig
+from r2med_ray.settings.rewriter import RewriterConfig
 from r2med_ray.storage.keys import Json
 from r2med_ray.types import Combine, Compat, OnBadDocument, without_condition
 

@@ -14,7 +14,7 @@ from r2med_ray.rewriting.own_rewriters import OwnRewriter
 from r2med_ray.rewriting.prompts import load_prompt, load_shared_prompt
 from r2med_ray.rewriting.published_limits import require_published_use
 from r2med_ray.rewriting.replay import ReplayRewriter
-from r2med_ray.settings.config import RewriterConfig
+from r2med_ray.settings.rewriter import RewriterConfig
 
 
 def build_rewriter(config: RewriterConfig, **about: Unpack[RewriterArguments]) -> QueryRewriter:

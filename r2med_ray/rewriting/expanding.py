@@ -7,7 +7,7 @@ from dataclasses import replace
 from r2med_ray.errors import DataError, named
 from r2med_ray.rewriting.answers import NO_ROOM, Answer
 from r2med_ray.settings.compat import Rules
-from r2med_ray.settings.config import RewriterConfig
+from r2med_ray.settings.rewriter import RewriterConfig
 from r2med_ray.types import Expansion, Query, QueryId, Rewriting, Use
 
 

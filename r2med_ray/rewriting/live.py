@@ -16,7 +16,7 @@ from r2med_ray.rewriting.passages import find_passages
 from r2med_ray.rewriting.prompts import numbered
 from r2med_ray.rewriting.published_limits import require_one_text
 from r2med_ray.settings.compat import Rules
-from r2med_ray.settings.config import CandidatesConfig, RewriterConfig
+from r2med_ray.settings.rewriter import CandidatesConfig, RewriterConfig
 from r2med_ray.settings.templates import Template
 from r2med_ray.types import Query, QueryId, Rewriting, Task
 

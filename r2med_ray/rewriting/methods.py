@@ -13,8 +13,8 @@ from r2med_ray.demands import QueryRewriter
 from r2med_ray.first_stage import FirstStage
 from r2med_ray.rewriting.prompts import PromptTask
 from r2med_ray.settings.compat import Rules
-from r2med_ray.settings.config import RewriterConfig
 from r2med_ray.settings.registry import Registry
+from r2med_ray.settings.rewriter import RewriterConfig
 from r2med_ray.types import Task, Use
 
 Kind: TypeAlias = Literal["live", "agent"]

@@ -31,10 +31,20 @@ class MethodRow(Frozen):
     """The keys of a method in a file; see `Method`."""
 
     name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
+    """The method's name, which is also the name of its folder of prompts."""
+
     use: Use
+    """How its text is used in a search."""
+
     meaning: str = ""
+    """What the text is, in a few words."""
+
     source: str = ""
+    """Where the method was published."""
+
     needs_candidates: bool = False
+    """Whether the model has to be shown passages, as for `lamer`."""
+
     class_: str = Field(default="", alias="class")
     """The class that is the rewriter in place of `LiveRewriter`, e.g. `my_module.MyMethod`."""
 

@@ -11,8 +11,8 @@ from r2med_ray.demands import Ask, Demand, QueryRewriter, Steps
 from r2med_ray.errors import OwnCodeError, R2MedError, named
 from r2med_ray.rewriting.answers import NO_ROOM
 from r2med_ray.rewriting.expanding import require_few
-from r2med_ray.settings.config import RewriterConfig
 from r2med_ray.settings.own_code import own_code
+from r2med_ray.settings.rewriter import RewriterConfig
 from r2med_ray.types import Expansion, Query, Rewriting
 
 

@@ -20,8 +20,8 @@ from r2med_ray.rewriting.generation_files import end_of, read_generations, text_
 from r2med_ray.rewriting.methods import Method, spelled
 from r2med_ray.rewriting.published_generations import FILE_NAME, GENERATIONS, local_generations
 from r2med_ray.settings.compat import Rules
-from r2med_ray.settings.config import RewriterConfig
 from r2med_ray.settings.registry import Registry, nearest
+from r2med_ray.settings.rewriter import RewriterConfig
 from r2med_ray.storage.jsonl import Record
 from r2med_ray.types import Query, Rewriting, Task
 

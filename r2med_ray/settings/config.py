@@ -6,37 +6,26 @@ An unknown key is refused, with the nearest valid one in the message. Names of t
 the catalogues by the plan, before anything starts.
 """
 
-import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, model_validator
 
+from r2med_ray.settings.file_paths import PathField, rooted
 from r2med_ray.settings.hard_negatives import HardNegativesConfig
 from r2med_ray.settings.own_measure import OwnMeasureConfig
 from r2med_ray.settings.registry import nearest
 from r2med_ray.settings.resources import ClusterConfig, Frozen, ResourcesConfig
 from r2med_ray.settings.retriever import RetrieverConfig, RetrieverField
-from r2med_ray.types import Combine, Compat, OnBadDocument
-
-
-def require_plain_address(address: str | None) -> None:
-    """Check that an address holds nothing secret, because reports and errors show addresses.
-
-    Raises:
-        ValueError: the address holds a user, a password, a query or a fragment. The message doesn't repeat it.
-    """
-    if address is not None and not re.fullmatch(r"https?://[^@?#\s]+", address):
-        raise ValueError(
-            "`base_url` should be scheme, host, port and path alone, e.g. https://host:8000/v1. A key belongs in the "
-            "environment variable that `key_variable` names; other fields of a request belong in the row's `body`"
-        )
+from r2med_ray.settings.rewriter import RewriterConfig
+from r2med_ray.types import Compat, OnBadDocument
 
 
 class TaskConfig(Frozen):
     """A collection outside the catalogue."""
 
     path: str
-    """Folder with the collection's files; for the layout `ir_datasets` the id of a dataset, e.g. `vaswani`."""
+    """Folder with the collection's files, from the folder of this file on. For the layout `ir_datasets`, it is the id
+    of a dataset, e.g. `vaswani`."""
 
     layout: str = "r2med"
     """Which files the folder holds: `r2med`, `beir`, `trec`, `bright`, ...; see `corpus.layouts`."""
@@ -46,6 +35,17 @@ class TaskConfig(Frozen):
 
     split: str = "test"
     """The qrels to use if the layout has several (`qrels/test.tsv`), or the domain (`biology` of BRIGHT)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _starts_at_the_file(cls, values: Any, info: ValidationInfo) -> Any:
+        if (
+            not isinstance(values, dict)
+            or values.get("layout") == "ir_datasets"
+            or not isinstance(values.get("path"), str)
+        ):
+            return values
+        return {**values, "path": rooted(values["path"], info)}
 
 
 class FusionConfig(Frozen):
@@ -64,103 +64,15 @@ class FusionConfig(Frozen):
     """One weight per retriever; equal weights if left out."""
 
 
-class CandidatesConfig(Frozen):
-    """The passages that lamer shows a language model. A first search for the unchanged query finds them."""
-
-    retriever: RetrieverField
-    depth: int = Field(default=10, ge=1)
-    words: int = Field(default=512, ge=1)
-    """Words kept of a candidate. R2MED uses 10 candidates of 512 words."""
-
-    too_long: Literal["error", "halve"] = "error"
-    """What happens to a prompt that is too long for the model. With `error`, its text counts as unusable (`context
-    limit`). `halve` halves the words of each candidate until the prompt fits, and counts the query in the report."""
-
-
-class SearchAgentConfig(Frozen):
-    """The limits of a language model that searches while it reasons."""
-
-    retriever: RetrieverField
-    """The retriever that the model searches with."""
-
-    depth: int = Field(default=5, ge=1)
-    """Passages that each search shows the model."""
-
-    words: int = Field(default=300, ge=1)
-    """Words kept of each passage."""
-
-    max_turns: int = Field(default=5, ge=1)
-    """Searches of one conversation. After the last search the model is told to answer."""
-
-    max_tokens: int = Field(default=16_384, ge=1)
-    """Tokens that the model may write in one conversation. The conversation ends after the turn that reaches them."""
-
-    max_seconds: float = Field(default=3600.0, gt=0)
-    """Seconds that the texts of one conversation may take. After that, the conversation begins no other search."""
-
-
-class RewriterConfig(Frozen):
-    """A change of the query. With `llm` a language model writes texts; `generations` replays earlier texts."""
-
-    method: str
-    generations: str | None = None
-    """Name of a generation set of the task (`hyde/<NAME>/query_with_hydoc.jsonl`), or a path."""
-
-    llm: str | None = None
-    """Name of a language model of the catalogue."""
-
-    base_url: str | None = Field(default=None, pattern=r"^https?://")
-    """The address of that model, up to `/v1`. If left out, it is the address of the model's row, or the address of a
-    server that the job starts."""
-
-    prompts: str | None = None
-    """A folder with prompts of your own (`<method>/<family>.txt`), or R2MED's repository."""
-
-    samples: int = Field(default=1, ge=1)
-    """Texts per query, with the seeds `seed`, `seed` + 1, ..."""
-
-    combine: Combine = "mean"
-    """How several texts of a query are used. `mean` uses all texts in one search: words are put together, vectors are
-    averaged. `rrf` makes one search per text and fuses the rankings by reciprocal rank."""
-
-    seed: int = 42
-    temperature: float | None = Field(default=None, ge=0)
-    """Overrides the temperature of the model's row. `max_tokens` overrides the limit of the row."""
-
-    max_tokens: int | None = Field(default=None, ge=1)
-    candidates: CandidatesConfig | None = None
-    agent: SearchAgentConfig | None = None
-    """The search tool and the limits of `search-o1` and `search-r1`, if a model is to search by itself."""
-
-    on_unusable: Literal["original", "error"] = "original"
-    """What happens to a query whose text is empty, or was cut while the model was still thinking."""
-
-    max_unusable: float = Field(default=0.05, ge=0, le=1)
-    """Share of queries without a usable text above which the system fails."""
-
-    @model_validator(mode="after")
-    def _one_source(self) -> "RewriterConfig":
-        if self.generations is not None and self.llm is not None:
-            raise ValueError("give either `llm: MODEL` or `generations: NAME`, not both")
-        require_plain_address(self.base_url)
-        replayed = {"method", "generations", "on_unusable", "max_unusable"}
-        if self.generations and (given := sorted(self.model_dump(exclude_defaults=True).keys() - replayed)):
-            raise ValueError(
-                f"`{given[0]}` is a setting for texts that a model has to write; leave it out with `generations`"
-            )
-        return self
-
-    @property
-    def writer(self) -> str:
-        """The language model or the generation set that the texts come from; empty if a class writes without one."""
-        return self.llm or self.generations or ""
-
-
 class RerankerConfig(Frozen):
     """Reorders the first `depth` documents of a ranking. The documents below keep their order."""
 
     model: str
+    """Name of a reranker of the catalogue."""
+
     depth: int = Field(default=100, ge=1)
+    """Documents of each query that are reordered."""
+
     max_unusable: float = Field(default=0.05, ge=0, le=1)
     """A limit for a language model that reads several candidates at once. The system fails if a greater share of the
     queries has an answer from which no order or grade can be read."""
@@ -173,10 +85,20 @@ class SystemConfig(Frozen):
     """The system's name, which is also the tag of its run files. A tag holds no white space."""
 
     retriever: RetrieverField | None = None
+    """The first stage, if there is one: the name of a retriever, or keys and values."""
+
     retrievers: tuple[RetrieverField, ...] = ()
+    """The first stages, if there are several; `fusion` is then needed."""
+
     fusion: FusionConfig | None = None
+    """How the rankings of several first stages become one."""
+
     rewriter: RewriterConfig | None = None
+    """How queries are changed before the search; if left out, they stay as they are."""
+
     reranker: RerankerConfig | None = None
+    """What reorders the head of the ranking; if left out, nothing does."""
+
     compat: Compat | None = None
     """Overrides the benchmark's `compat` for this system."""
 
@@ -201,14 +123,22 @@ class BenchmarkConfig(Frozen):
     """Systems × tasks, and how they are measured."""
 
     name: str = Field(pattern=r"^[\w.-]+$")
+    """The benchmark's name, which is also the name of the folder of its results."""
+
     tasks: tuple[str | TaskConfig, ...] = Field(min_length=1)
+    """Tasks by name (`Biology`), by a glob (`Demo-*`), by a glob in a suite (`R2MED/*`), or folders of your own."""
+
     systems: tuple[SystemConfig, ...] = Field(min_length=1)
+    """The rows of the leaderboard."""
+
     measures: tuple[str | OwnMeasureConfig, ...] = (
         "nDCG@10", "R@10", "R@100", "AP@100", "RR", "P@10", "Success@10",
     )  # fmt: skip
     """Measures by the names that ir_measures gives them, and measures of your own."""
 
     main_measure: str = "nDCG@10"
+    """The measure that the leaderboard is sorted by and that systems are compared in; one of `measures`."""
+
     baseline: str | None = None
     """The system that the others are tested against for significance."""
 
@@ -223,6 +153,8 @@ class BenchmarkConfig(Frozen):
     or else by the nodes that are there when it starts."""
 
     compat: Compat = "none"
+    """`r2med` follows R2MED's published protocol with its oddities; see `r2med explain compat`."""
+
     ignore_identical_ids: bool | None = None
     """Whether a document whose id is the query's is left out. If this key is not given, the protocol decides: only
     dense retrievers under `r2med` leave it out."""
@@ -237,11 +169,14 @@ class BenchmarkConfig(Frozen):
     benchmark and names the document. `skip` leaves the document out of the index, and counts it in the report. More
     than 10 documents and 5 % of a shard are never left out."""
 
-    models: str | None = None
-    """A YAML file with rows of your own. The path is relative to the folder of this file."""
+    models: PathField | None = None
+    """A YAML file with rows of your own. It starts at the folder of this file."""
 
     seed: int = 42
+    """The seed of significance tests and of samples."""
+
     resources: ResourcesConfig = ResourcesConfig()
+    """What each stage reserves."""
 
     @model_validator(mode="after")
     def _names_fit(self) -> "BenchmarkConfig":

@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 
 from r2med_ray.errors import ConfigError
 from r2med_ray.settings.config import BenchmarkConfig
+from r2med_ray.settings.file_paths import FOLDER
 from r2med_ray.settings.registry import nearest
 from r2med_ray.settings.yaml_files import read_yaml
 
@@ -25,6 +26,8 @@ Kind: TypeAlias = Any
 def load_config(path: Path, overrides: Iterable[str] = ()) -> BenchmarkConfig:
     """Read a benchmark file and apply `key=value` overrides (dotted keys, YAML values, list positions).
 
+    Relative paths start at the folder of the file, those of overrides too.
+
     Raises:
         ConfigError: the file can't be read, or a key or value is wrong; lists every problem.
     """
@@ -33,23 +36,22 @@ def load_config(path: Path, overrides: Iterable[str] = ()) -> BenchmarkConfig:
         raise ConfigError(f"{path}: expected keys like `name:` and `systems:`, got {type(values).__name__}")
     for override in overrides:
         _override(values, override)
-    if values.get("models") is not None:
-        values["models"] = str((path.parent / str(values["models"])).absolute())
-    return parse_config(values, source=str(path))
+    return parse_config(values, source=str(path), folder=path.parent)
 
 
-def parse_config(values: Mapping[str, Any], *, source: str = "config") -> BenchmarkConfig:
+def parse_config(values: Mapping[str, Any], *, source: str = "config", folder: Path | None = None) -> BenchmarkConfig:
     """Check a benchmark that is given as plain values.
 
     Args:
         values: keys and values, as in a file.
         source: what errors call the values.
+        folder: where relative paths start; where the command runs if it is left out.
 
     Raises:
         ConfigError: a key or value is wrong; lists every problem.
     """
     try:
-        return BenchmarkConfig.model_validate(values)
+        return BenchmarkConfig.model_validate(values, context={FOLDER: folder})
     except ValidationError as error:
         raise ConfigError("\n  ".join([f"{source}:", *_problems(error)])) from error
 

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from r2med_ray.errors import ConfigError
+from r2med_ray.settings.file_paths import PathField
 from r2med_ray.settings.registry import nearest
 from r2med_ray.settings.resources import Frozen
 from r2med_ray.types import CONDITION
@@ -18,10 +19,14 @@ class HardNegativesConfig(Frozen):
     """Hard negatives for one task of the benchmark. The task itself is the condition `base`."""
 
     task: str
-    packs: tuple[str, ...] = ()
+    """The task's name."""
+
+    packs: tuple[PathField, ...] = ()
     """Folders with passages and labels; the folder `hard_negatives` of the task's own folder if left out."""
 
     conditions: tuple[Condition, ...] = Field(default=("own", "all", "pairs"), min_length=1)
+    """The conditions beside `base`; `corpus.conditions` says what each is."""
+
     cutoffs: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(1, 10), min_length=1)
     """The values of k in `hn_success@k`, `hn_precision@k` and `hn_recall@k`."""
 

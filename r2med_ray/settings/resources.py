@@ -22,8 +22,14 @@ class NodeShape(Frozen):
     """Machines of one kind that a cluster may have."""
 
     cpus: float = Field(ge=0)
+    """CPUs of one machine."""
+
     gpus: float = Field(default=0.0, ge=0)
+    """GPUs of one machine."""
+
     memory_gb: float | None = Field(default=None, gt=0)
+    """Memory of one machine in GB. If left out, memory is not checked."""
+
     accelerator: str | None = None
     """Kind of their GPUs, as Ray names it (`H100`, `L40S`). A plan estimates hours for it, or else for an H100."""
 
@@ -65,8 +71,13 @@ class SearchResources(Frozen):
     """The actors that hold index shards. Each actor owns one shard or more."""
 
     actors: int | Auto = "auto"
+    """The most actors of one index. `auto` takes what the cluster has."""
+
     cpus: float = Field(default=0.25, ge=0)
+    """CPUs that an actor reserves."""
+
     gpus: float = Field(default=0.0, ge=0)
+    """GPUs that an actor reserves."""
 
 
 class RerankResources(Frozen):
@@ -81,7 +92,11 @@ class RerankResources(Frozen):
     """CPUs that a replica reserves. `auto` is 1, or half of a smaller machine."""
 
     gpus: float | Auto = "auto"
+    """GPUs that a replica reserves. `auto` is 1 if the cluster has any GPU."""
+
     token_budget: int = Field(default=16_384, ge=1)
+    """Padded tokens of one forward pass on a GPU."""
+
     max_in_flight: int = Field(default=16, ge=1)
     """Requests that a job keeps open at once, or four for each replica if that is more. Further requests wait in the
     driver."""
@@ -90,6 +105,7 @@ class RerankResources(Frozen):
     """Seconds that one request may take, the wait in the queue included."""
 
     retries: int = Field(default=3, ge=0)
+    """How often a request that failed is sent again."""
 
 
 class LanguageModelResources(Frozen):
@@ -113,6 +129,8 @@ class LanguageModelResources(Frozen):
 
 
 class ResourcesConfig(Frozen):
+    """Shards, and what each stage reserves."""
+
     shards: int | None = Field(default=None, ge=1)
     """Shards per corpus. If left out, `documents_per_shard` decides."""
 
@@ -121,9 +139,17 @@ class ResourcesConfig(Frozen):
     on the cluster. A shard whose texts are huge ends earlier, at 1 GiB."""
 
     encode: EncodeResources = EncodeResources()
+    """What encoding reserves."""
+
     search: SearchResources = SearchResources()
+    """What searching reserves."""
+
     rerank: RerankResources = RerankResources()
+    """What rerankers that score pairs reserve."""
+
     language_model: LanguageModelResources = LanguageModelResources()
+    """What language models that the job serves reserve."""
+
     no_progress_timeout_s: int = Field(default=NO_PROGRESS_TIMEOUT_S, ge=1)
     """Seconds without progress after which a stage fails: no shard was finished, no actor answered, no model has
     started. Ray's own limit of 30 minutes would end a wait for spot GPUs."""

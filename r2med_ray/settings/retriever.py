@@ -2,26 +2,46 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
+from r2med_ray.settings.file_paths import ListsField
 from r2med_ray.settings.resources import Frozen
+
+
+def _model_or_candidates(schema: dict[str, Any]) -> None:
+    """Say in the JSON schema that `candidates` may stand in place of `model`."""
+    schema.pop("required", None)
+    schema["anyOf"] = [{"required": ["model"]}, {"required": ["candidates"]}]
 
 
 class RetrieverConfig(Frozen):
     """A first stage. `model` names a row of the catalogue, and the other keys override this row."""
 
+    model_config = ConfigDict(json_schema_extra=_model_or_candidates)
+
     model: str
-    candidates: str | None = None
+    """Name of a retriever: a variant of BM25, an encoder, ...; see `r2med models`."""
+
+    candidates: ListsField | None = None
     """Ranked lists that exist already, in place of `model`: `bm25`, `dense` or `reranking_hybrid` of a Nano set, or
-    the path of a Parquet or TREC run file. `{task}` in the path becomes the task's name."""
+    the path of a Parquet or TREC run file, which starts at the folder of this file. `{task}` in the path becomes the
+    task's name."""
 
     safeguard: Literal["keep", "drop"] | None = None
     """Whether the positive that Nano sets add at rank 101 of `candidates` stays. If left out, it stays."""
 
     k1: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """BM25's k1: how fast repeats of a term stop to count. If left out, it is the row's."""
+
     b: float | None = Field(default=None, ge=0, le=1)
+    """BM25's b: how much long documents are discounted. If left out, it is the row's."""
+
     max_length: int | None = Field(default=None, ge=1)
+    """Tokens that the encoder reads of a text. If left out, it is the row's."""
+
     dtype: Literal["float32", "bfloat16", "float16"] | None = None
+    """The numbers that the encoder computes with. If left out, it is the row's."""
+
     index: str | None = None
     """A FAISS factory string. If left out, it is `Flat`, which is exact. Search parameters may follow a semicolon:
     `IVF1024,Flat;nprobe=64`. If left out, they are those of `indexing.factory`."""
@@ -37,4 +57,6 @@ def _as_retriever(value: Any) -> Any:
     return {"model": value} if isinstance(value, str) else value
 
 
-RetrieverField = Annotated[RetrieverConfig, BeforeValidator(_as_retriever)]
+RetrieverField = Annotated[
+    RetrieverConfig, BeforeValidator(_as_retriever, json_schema_input_type=str | RetrieverConfig)
+]

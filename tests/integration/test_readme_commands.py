@@ -18,6 +18,7 @@ COMMANDS = [
     "python jobs/full_benchmark.py",
     "python jobs/full_benchmark.py jobs/r2med.yaml --dry-run",
     "r2med run jobs/full_benchmark.yaml --set 'tasks=[Demo-Posts]' --output results/posts",
+    "r2med config",
     "r2med plan jobs/full_benchmark.yaml",
     "r2med show jobs/full_benchmark.yaml --task Demo-Posts --system hybrid+maxsim --query 1",
     "r2med plan jobs/reproduce_r2med.yaml",

@@ -23,9 +23,9 @@ from r2med_ray.models.services.chat import ChatModel
 from r2med_ray.rewriting.live import SHORTENED, LiveRewriter
 from r2med_ray.rewriting.methods import METHODS
 from r2med_ray.settings.compat import Rules
-from r2med_ray.settings.config import RewriterConfig
 from r2med_ray.settings.pools import ClusterCapacity
 from r2med_ray.settings.resources import ResourcesConfig
+from r2med_ray.settings.rewriter import RewriterConfig
 from r2med_ray.settings.templates import Template
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Query

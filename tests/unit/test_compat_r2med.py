@@ -34,8 +34,8 @@ from r2med_ray.rewriting.methods import METHODS
 from r2med_ray.rewriting.published_generations import FILE_NAME, GENERATIONS
 from r2med_ray.rewriting.replay import ReplayRewriter
 from r2med_ray.settings.compat import DIFFERENCES, Rules, explain, in_force
-from r2med_ray.settings.config import RewriterConfig
 from r2med_ray.settings.retriever import RetrieverConfig
+from r2med_ray.settings.rewriter import RewriterConfig
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Document, Expansion, Query, Run, ScoredDoc
 from tests.fakes import SharedWords, WordCountEncoder, answer

@@ -12,7 +12,7 @@ from r2med_ray.rewriting.build import build_rewriter
 from r2med_ray.rewriting.methods import METHODS, Method
 from r2med_ray.rewriting.prompts import PromptTask
 from r2med_ray.settings.compat import Rules
-from r2med_ray.settings.config import RewriterConfig
+from r2med_ray.settings.rewriter import RewriterConfig
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Expansion, Query, Rewriting
 from tests.fakes import answer, kept_in

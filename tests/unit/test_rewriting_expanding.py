@@ -9,7 +9,7 @@ from r2med_ray.errors import DataError
 from r2med_ray.rewriting.answers import Answer, Flag
 from r2med_ray.rewriting.expanding import expand
 from r2med_ray.settings.compat import Rules
-from r2med_ray.settings.config import RewriterConfig
+from r2med_ray.settings.rewriter import RewriterConfig
 from r2med_ray.types import Query, Rewriting
 
 DEFAULT = Rules()

@@ -14,7 +14,7 @@ from r2med_ray.rewriting.live import LiveRewriter
 from r2med_ray.rewriting.methods import METHODS, Method
 from r2med_ray.rewriting.replay import ReplayRewriter
 from r2med_ray.settings.compat import Rules
-from r2med_ray.settings.config import RewriterConfig
+from r2med_ray.settings.rewriter import RewriterConfig
 from r2med_ray.settings.templates import Template
 from r2med_ray.types import Expansion, Query, Rewriting, Run
 from tests.fakes import ScriptedGenerator, answer

@@ -10,7 +10,7 @@ from r2med_ray.chat import ChatPrompt, Completion
 from r2med_ray.demands import Ask, Recall
 from r2med_ray.errors import DataError, OwnCodeError, R2MedError, StageError
 from r2med_ray.rewriting.own_rewriters import OwnRewriter
-from r2med_ray.settings.config import RewriterConfig
+from r2med_ray.settings.rewriter import RewriterConfig
 from r2med_ray.types import Expansion, Query, Rewriting
 from tests.fakes import answer
 from tests.unit.rewriting_parts import Model, said, task

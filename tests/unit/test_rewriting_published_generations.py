@@ -15,7 +15,7 @@ from r2med_ray.rewriting.methods import METHODS
 from r2med_ray.rewriting.published_generations import GENERATIONS, at_hand
 from r2med_ray.rewriting.replay import ReplayRewriter
 from r2med_ray.settings.compat import Rules
-from r2med_ray.settings.config import RewriterConfig
+from r2med_ray.settings.rewriter import RewriterConfig
 from r2med_ray.storage.jsonl import read_jsonl
 from r2med_ray.types import Expansion, Query
 from tests.fakes import answer
@@ -134,7 +134,7 @@ from r2med_ray.demands import Fetch
 from r2med_ray.rewriting.methods import METHODS
 from r2med_ray.rewriting.replay import ReplayRewriter
 from r2med_ray.settings.compat import Rules
-from r2med_ray.settings.config import RewriterConfig
+from r2med_ray.settings.rewriter import RewriterConfig
 from r2med_ray.types import Corpus, Query, Task
 from tests.fakes import answer
 query = Query(query_id="7", text="acute pain")

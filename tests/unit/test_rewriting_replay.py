@@ -8,7 +8,7 @@ from r2med_ray.errors import ConfigError, DataError, NotAtHand
 from r2med_ray.rewriting.methods import METHODS, spelled
 from r2med_ray.rewriting.replay import ReplayRewriter
 from r2med_ray.settings.compat import Rules
-from r2med_ray.settings.config import RewriterConfig
+from r2med_ray.settings.rewriter import RewriterConfig
 from r2med_ray.storage.keys import fingerprint_queries
 from r2med_ray.types import Expansion, Query
 from tests.fakes import answer

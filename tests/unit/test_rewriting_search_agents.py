@@ -17,7 +17,7 @@ from r2med_ray.rewriting.agents.search_agents import SearchAgent
 from r2med_ray.rewriting.agents.transcripts import Turn
 from r2med_ray.rewriting.methods import METHODS
 from r2med_ray.settings.compat import Rules
-from r2med_ray.settings.config import RewriterConfig
+from r2med_ray.settings.rewriter import RewriterConfig
 from r2med_ray.settings.templates import Template
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import fingerprint

@@ -15,6 +15,8 @@ class CallPolicy(BaseModel):
     """Seconds that one request may take, from the first byte of the request to the last byte of the answer."""
 
     attempts: int = Field(default=8, ge=1)
+    """Requests of one call, the first one included."""
+
     deadline_s: float = Field(default=900.0, gt=0)
     """Seconds that one call may take, with all its requests and the waits between the requests."""
 

@@ -27,6 +27,8 @@ class CheckpointRow(Row):
     """A text that is put before each query. If left out, it is the checkpoint's own prompt."""
 
     document_prompt: str | None = None
+    """A text that is put before each document; the checkpoint's own if it is left out."""
+
     max_length: int = Field(ge=2)
     """Tokens kept of a document, special tokens included; never more than tokenizer and positions allow."""
 
@@ -85,6 +87,7 @@ class SparseRow(CheckpointRow):
     """Entries kept of a document: those of the greatest weight. If left out, all entries are kept."""
 
     query_max_active_dims: int | None = Field(default=None, ge=1)
+    """Entries of a query's vector that are kept, the largest ones; all if left out."""
 
     def encoding_inputs(self, *, device: str = "auto", side: Side | None = None) -> dict[str, Any]:
         inputs = super().encoding_inputs(device=device, side=side)

@@ -54,6 +54,8 @@ class EncoderRow(OwnClassRow):
     """A text that is put directly before a query, without a space. `{instruction}` becomes the task's instruction."""
 
     document_prompt: str = ""
+    """A text that is put before each document."""
+
     instructions: Mapping[str, str] = Field(default_factory=dict)
     """Task → instruction; `default` is for all other tasks. YAML may give the name of a shipped set, e.g. `r2med`."""
 

@@ -9,7 +9,7 @@ from r2med_ray.models.catalog import sources
 from r2med_ray.models.catalog.call_policy import CallPolicy
 from r2med_ray.models.catalog.needs import Needs, PythonModule, Source
 from r2med_ray.models.catalog.row import Row, revision_cell
-from r2med_ray.settings.config import require_plain_address
+from r2med_ray.settings.rewriter import require_plain_address
 
 SPEED_ARGUMENTS = frozenset(
     {
@@ -53,6 +53,8 @@ class Sampling(BaseModel):
     their rows say null."""
 
     top_p: float | None = Field(default=None, gt=0, le=1)
+    """Share of the probability from which tokens are drawn; the service's own if it is left out."""
+
     max_tokens: int | None = Field(default=10_240, ge=1)
     """Tokens of an answer, its reasoning included."""
 
@@ -61,8 +63,14 @@ class ChatCallPolicy(CallPolicy):
     """The limits on calls of a service that may think for minutes."""
 
     max_in_flight: int = Field(default=32, ge=1)
+    """Calls at once."""
+
     timeout_s: float = Field(default=1800.0, gt=0)
+    """Seconds that one request may take."""
+
     deadline_s: float = Field(default=7200.0, gt=0)
+    """Seconds that one call may take, with all its requests and waits."""
+
     idle_timeout_s: float = Field(default=120.0, gt=0)
     """Seconds between two pieces of a stream, once its first word has come."""
 
@@ -90,7 +98,11 @@ class LanguageModelRow(Row):
     """vLLM's engine arguments, by vLLM's names: `max_model_len`, `tensor_parallel_size`, `reasoning_parser`, ..."""
 
     min_replicas: int = Field(default=1, ge=0)
+    """Engines that run from the start."""
+
     max_replicas: int = Field(default=1, ge=1)
+    """The most engines."""
+
     in_flight_per_replica: int = Field(default=256, ge=1)
     """Requests that a replica works on at once. With more requests, a replica is added, up to `max_replicas`. vLLM
     runs 256 sequences together, unless `max_num_seqs` gives another number."""
@@ -106,6 +118,8 @@ class LanguageModelRow(Row):
     """The first message of every conversation; null for no such message. The default is R2MED's for every model."""
 
     sampling: Sampling = Sampling()
+    """How tokens are drawn, and how many."""
+
     token_limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """The service's name for the limit of an answer. OpenAI's reasoning models know only the second name."""
 
@@ -117,6 +131,7 @@ class LanguageModelRow(Row):
     exception."""
 
     calls: ChatCallPolicy = ChatCallPolicy()
+    """How many calls at once, how often and how long."""
 
     @model_validator(mode="after")
     def _kind_fits(self) -> Self:

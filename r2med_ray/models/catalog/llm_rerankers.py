@@ -37,7 +37,11 @@ class LlmRerankerRow(Row):
     """Whether the prompt shows the first stage's score of each passage."""
 
     passage_words: int = Field(default=300, ge=1)
+    """Words of a passage that the model is shown."""
+
     seed: int = 42
+    """The seed of the answers and of the shuffles."""
+
     prompt: str | None = None
     """A prompt file of your own, with the placeholders `{query}`, `{passages}` and `{count}`."""
 

@@ -52,8 +52,10 @@ class RerankerRow(OwnClassRow):
     """The text that a yes-no model reads after the pair. The text is never cut. The answer is the next token."""
 
     yes: str = "yes"
+    """The answer of a yes-no model for a relevant document: a token of its vocabulary."""
+
     no: str = "no"
-    """The two answers of a yes-no model: tokens of its vocabulary."""
+    """The answer for any other document."""
 
     max_length: int = Field(default=512, ge=3)
     """Tokens kept of a pair, with all that is read around it; never more than tokenizer and positions allow. If a

@@ -30,6 +30,8 @@ class Row(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, serialize_by_alias=True)
 
     name: str = Field(pattern=r"^\S+$")
+    """The name under which a benchmark file asks for it."""
+
     revision: str | None = Field(default=None, pattern=r"^[0-9a-f]{40}$")
     """Commit of the weights on the Hub. A Hub model without one is refused when it is loaded."""
 
@@ -37,11 +39,15 @@ class Row(BaseModel):
     """`auto` is `devices.best_dtype` for the device that the model runs on."""
 
     trust_remote_code: bool = False
+    """Whether code that comes with the checkpoint may run."""
+
     allow_pickle: bool = False
     """Whether weights may be read that are published as a pickle only (`pytorch_model.bin`, `.pt`, `.ckpt`). Nothing
     but tensors is taken from it."""
 
     license: str = "not stated"
+    """The licence of the weights, for tables."""
+
     memory_gb: float = Field(default=2.0, gt=0)
     """Memory that the weights and one batch take, roughly, in GB."""
 

@@ -11,7 +11,7 @@ from r2med_ray.models.catalog.call_policy import CallPolicy
 from r2med_ray.models.catalog.needs import Needs, Source
 from r2med_ray.models.catalog.row import Row
 from r2med_ray.models.catalog.tokenizer_names import tokenizer_identity
-from r2med_ray.settings.config import require_plain_address
+from r2med_ray.settings.rewriter import require_plain_address
 
 InputFormat: TypeAlias = Literal["plain", "json-quoted"]
 
@@ -33,6 +33,8 @@ class ApiEncoderRow(Row):
     """The environment variable that holds the key; None for a service that wants none."""
 
     dimension: int = Field(ge=1)
+    """Numbers of a vector; an answer with another length is an error."""
+
     body: Mapping[str, Any] = Field(default_factory=dict)
     """Further keys of every request, besides model and texts."""
 
@@ -61,16 +63,20 @@ class ApiEncoderRow(Row):
     """Most tokens of one request, over all its texts."""
 
     calls: CallPolicy = CallPolicy()
+    """How many calls at once, how often and how long."""
 
     input_format: InputFormat = "plain"
     """`json-quoted`: newlines become spaces, and the text is sent as a JSON string: in quotes, with all characters
     beyond ASCII escaped. R2MED's code does this (utils.py:776 at 62b7074)."""
 
     similarity: Literal["cosine", "dot"] = "cosine"
+    """How two vectors are compared. With `cosine`, they get unit length."""
+
     expansion_prompt: Literal["none", "query"] = "none"
     """How a hypothetical document is sent under `compat: r2med`: with the body of a query, or with no side's body."""
 
     usd_per_million_tokens: float | None = Field(default=None, ge=0)
+    """The price in US dollars, for the report; None if it is not known."""
 
     @model_validator(mode="after")
     def _no_weights_are_here(self) -> Self:

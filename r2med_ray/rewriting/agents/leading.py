@@ -14,7 +14,7 @@ from r2med_ray.demands import Ask, Keep, Steps
 from r2med_ray.rewriting.agents.conversations import Conversations, brief, chat_prompt, message
 from r2med_ray.rewriting.agents.requests import Requests
 from r2med_ray.rewriting.agents.transcripts import Transcript, transcript_files
-from r2med_ray.settings.config import SearchAgentConfig
+from r2med_ray.settings.rewriter import SearchAgentConfig
 from r2med_ray.settings.templates import Template
 from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.types import Query

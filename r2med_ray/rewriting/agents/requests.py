@@ -9,7 +9,7 @@ from r2med_ray.rewriting.agents.conversations import NO_MORE
 from r2med_ray.rewriting.agents.formats import AgentFormat
 from r2med_ray.rewriting.agents.transcripts import Transcript, Turn
 from r2med_ray.rewriting.passages import Passage, find_passages
-from r2med_ray.settings.config import SearchAgentConfig
+from r2med_ray.settings.rewriter import SearchAgentConfig
 from r2med_ray.types import Query, Task
 
 NEITHER = "That was neither an answer nor a request. Write what to look for between {start} and {end}, or answer."

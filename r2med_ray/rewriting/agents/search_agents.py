@@ -27,7 +27,7 @@ from r2med_ray.rewriting.answers import FORMATS
 from r2med_ray.rewriting.expanding import expand
 from r2med_ray.rewriting.methods import Method, spelled
 from r2med_ray.settings.compat import Rules
-from r2med_ray.settings.config import RewriterConfig
+from r2med_ray.settings.rewriter import RewriterConfig
 from r2med_ray.settings.templates import Template
 from r2med_ray.storage.artifacts import Artifact
 from r2med_ray.storage.keys import ArtifactKey, Json, fingerprint
