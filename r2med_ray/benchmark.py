@@ -20,7 +20,7 @@ from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.tables import leaderboard_text
 from r2med_ray.reporting.write import write_report_to
 from r2med_ray.secrets import scrubbed
-from r2med_ray.settings.config_files import load_config
+from r2med_ray.settings.config_files import load_with
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import Json
 from r2med_ray.systems import ResolvedBenchmark, resolve
@@ -56,7 +56,7 @@ def run_job(
     Raises:
         R2MedError: something is wrong with the configuration, the data, the store or the cluster.
     """
-    benchmark = resolve(load_config(config_path, overrides))
+    benchmark = load_with(resolve, config_path, overrides)
     config = benchmark.config
     results = lasting("output", output or default_base() / "results" / config.name)
     artifacts = lasting("store", store or default_base() / "store")

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from r2med_ray.corpus.catalog import TASKS, TaskRow, select_tasks
+from r2med_ray.corpus.catalog import TASKS, TaskRow, require_folder, select_tasks
 from r2med_ray.errors import ConfigError
 from r2med_ray.evaluation.measure_entries import read_measures
 from r2med_ray.evaluation.measures import Measure
@@ -24,6 +25,7 @@ from r2med_ray.rewriting.own_methods import load_methods
 from r2med_ray.rewriting.prompts import PromptTask
 from r2med_ray.settings.compat import Difference, Part, Rules, in_force
 from r2med_ray.settings.config import BenchmarkConfig, RerankerConfig, SystemConfig, TaskConfig
+from r2med_ray.settings.faults import Faults
 from r2med_ray.settings.hard_negatives import require_tasks
 from r2med_ray.settings.registry import Registry
 from r2med_ray.settings.retriever import RetrieverConfig
@@ -170,11 +172,10 @@ def resolve(config: BenchmarkConfig) -> ResolvedBenchmark:
     """Look up every name that a benchmark file uses.
 
     Raises:
-        ConfigError: a task, model, measure or setting is unknown or doesn't fit; gives the nearest valid one.
+        ConfigError: a task, model, measure or setting is unknown or doesn't fit, or a task's folder is not there;
+            gives the nearest valid one. Lists every problem.
     """
     names = Names.load(Path(config.models) if config.models else None)
-    tasks = tuple(select_tasks(config.tasks))
-    require_tasks(config.hard_negatives, [task.name for task in tasks])
     dtype = config.resources.encode.dtype
     defaults = Defaults(
         compat=config.compat,
@@ -183,12 +184,22 @@ def resolve(config: BenchmarkConfig) -> ResolvedBenchmark:
         depth=config.depth,
         on_bad_document=config.on_bad_document,
     )
+    faults = Faults()
+    measures = faults.tried(lambda: read_measures(config.measures))
+    tasks = faults.tried(lambda: select_tasks(config.tasks)) or []
+    if tasks:
+        faults.tried(lambda: require_tasks(config.hard_negatives, [task.name for task in tasks]))
+    systems = [faults.tried(partial(names.system, system, defaults)) for system in config.systems]
+    for entry in config.tasks:
+        if isinstance(entry, TaskConfig) and entry.layout != "ir_datasets":
+            faults.tried(partial(require_folder, entry))
+    faults.require_none()
     return ResolvedBenchmark(
         config=config,
         names=names,
-        measures=read_measures(config.measures),
-        tasks=tasks,
-        systems=tuple(names.system(system, defaults) for system in config.systems),
+        measures=measures or (),
+        tasks=tuple(tasks),
+        systems=tuple(system for system in systems if system),
     )
 
 

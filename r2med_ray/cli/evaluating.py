@@ -27,7 +27,7 @@ def evaluate(
     A mean is over the queries with a positive judgement, and an unanswered one counts 0. `--as trec_eval` averages as
     trec_eval does: over the queries that run and qrels share, with or without a positive.
     """
-    from r2med_ray.evaluation.evaluate import evaluate_file
+    from r2med_ray.evaluation.evaluate import evaluate_file, few_shared
     from r2med_ray.evaluation.measures import parse_measures
     from r2med_ray.evaluation.trec import read_qrels
 
@@ -37,6 +37,8 @@ def evaluate(
     if complete:
         raise ConfigError("-c is trec_eval's: write --as trec_eval -c. Without it unanswered queries count 0 already")
     result = evaluate_file(run_file, read_qrels(qrels_file), parse_measures(measures))
+    if warning := few_shared(result):
+        typer.echo(f"warning: {warning}", err=True)
     counts = {
         "queries": result.num_queries,
         "unanswered": result.num_unanswered,

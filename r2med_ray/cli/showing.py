@@ -25,13 +25,13 @@ def show(
 
     Starts no cluster, asks no service and writes nothing. Models that run here are loaded to say what they read.
     """
-    from r2med_ray.settings.config_files import load_config
+    from r2med_ray.settings.config_files import load_with
     from r2med_ray.systems import resolve
     from r2med_ray.workbench.bench import open_workbench
     from r2med_ray.workbench.showing.show import show as shown_by
     from r2med_ray.workbench.showing.text import shown_text
 
-    benchmark = resolve(load_config(config, overrides or []))
+    benchmark = load_with(resolve, config, overrides or [])
     with open_workbench(store or "store", names=benchmark.names, resources=benchmark.config.resources) as bench:
         shown = shown_by(bench, benchmark, task=task, system=system, query=query, document=document)
     typer.echo(json.dumps(asdict(shown), ensure_ascii=False) if format == "json" else shown_text(shown))

@@ -15,6 +15,7 @@ from r2med_ray.corpus.layouts import LAYOUTS, find_ranked_lists
 from r2med_ray.corpus.sources import HubFiles, TaskSource, hub_commit, hub_file, hub_folder
 from r2med_ray.errors import ConfigError, NotAtHand
 from r2med_ray.settings.config import TaskConfig
+from r2med_ray.settings.faults import Faults
 from r2med_ray.settings.registry import Registry, nearest
 from r2med_ray.types import Task, without_condition
 
@@ -112,17 +113,18 @@ def select_tasks(entries: Sequence[str | TaskConfig]) -> list[TaskRow | TaskConf
     files are the Hub's at this commit, whatever `$R2MED_DATA` holds.
 
     Raises:
-        ConfigError: an entry matches nothing or names a commit of a task that has none, its layout is unknown, or a
-            task comes twice.
+        ConfigError: entries match nothing or name a commit of a task that has none, or their layout is unknown; lists
+            them. Or a task comes twice.
     """
-    selected: dict[str, TaskRow | TaskConfig] = {}
-    for entry in entries:
-        for task in [entry] if isinstance(entry, TaskConfig) else _matching(entry):
-            if task.name in selected:
-                raise ConfigError(f"tasks: {task.name!r} comes twice")
-            LAYOUTS[task.layout]  # refuses an unknown name
-            selected[task.name] = task
-    return list(selected.values())
+    faults = Faults()
+    found = [faults.tried(partial(_selected, entry)) or [] for entry in entries]
+    faults.require_none()
+    tasks = [task for of_entry in found for task in of_entry]
+    names = [task.name for task in tasks]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"tasks: {name!r} comes twice")
+    return tasks
 
 
 def resolve_tasks(entries: Sequence[str | TaskConfig], *, download: bool = True) -> list[TaskSource]:
@@ -133,7 +135,7 @@ def resolve_tasks(entries: Sequence[str | TaskConfig], *, download: bool = True)
         DataError: a task's files can't be found or fetched.
     """
     return [
-        TaskSource(name=task.name, suite=task.name, folder=_folder(task), layout=task.layout, split=task.split)
+        TaskSource(name=task.name, suite=task.name, folder=require_folder(task), layout=task.layout, split=task.split)
         if isinstance(task, TaskConfig)
         else task.locate(download=download)
         for task in select_tasks(entries)
@@ -166,6 +168,13 @@ def fetch_published(task: Task, file: str) -> Path:
     return fetch(file)
 
 
+def _selected(entry: str | TaskConfig) -> Sequence[TaskRow | TaskConfig]:
+    if isinstance(entry, str):
+        return _matching(entry)
+    LAYOUTS[entry.layout]  # refuses an unknown name
+    return [entry]
+
+
 def _matching(entry: str) -> list[TaskRow]:
     names, at, revision = entry.partition("@")
     if not at:
@@ -194,7 +203,12 @@ def _named(entry: str) -> list[TaskRow]:
     return [within[name] for name in within.matching(pattern)]
 
 
-def _folder(task: TaskConfig) -> Path:
+def require_folder(task: TaskConfig) -> Path:
+    """Return the folder of a task of the user's own.
+
+    Raises:
+        ConfigError: there is no such folder, or no such dataset of `ir_datasets`.
+    """
     if task.layout == "ir_datasets":
         return address(task.path)
     folder = Path(task.path).expanduser().absolute()

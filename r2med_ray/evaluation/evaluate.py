@@ -83,6 +83,22 @@ def evaluate_file(path: Path, qrels: Qrels, measures: Sequence[Measure]) -> Eval
     return _evaluation(qrels, judged, found, measures)
 
 
+FEW_SHARED = 0.5
+"""Share of the judged queries. A run that answers fewer of them may be the run of another split."""
+
+
+def few_shared(evaluation: Evaluation) -> str:
+    """Return a sentence if the run answers few queries of the qrels, or answers many that are none; else nothing."""
+    judged, unjudged = evaluation.num_queries, evaluation.num_unjudged
+    answered = judged - evaluation.num_unanswered
+    if answered >= FEW_SHARED * judged and answered >= FEW_SHARED * (answered + unjudged):
+        return ""
+    return (
+        f"run and qrels share few queries: {answered} of the {judged} queries with a positive judgement are answered "
+        f"and {unjudged} queries of the run are not in the qrels; are both of the same task and split?"
+    )
+
+
 def values_as_trec_eval(path: Path, qrels: Qrels, measures: Sequence[Measure]) -> tuple[PerQuery, Set[QueryId]]:
     """Return the values of every query of the qrels, and the queries that a run file answers, judged or not.
 

@@ -8,7 +8,7 @@ from r2med_ray.errors import ConfigError
 from r2med_ray.interop.mteb_search import MtebSearch
 from r2med_ray.interop.mteb_tasks import import_mteb, load_data, mteb_task
 from r2med_ray.reporting.output_folder import require_writable
-from r2med_ray.settings.config_files import load_config
+from r2med_ray.settings.config_files import load_with
 from r2med_ray.settings.registry import nearest
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem, resolve
 from r2med_ray.workbench.bench import open_workbench
@@ -42,7 +42,7 @@ def run_mteb(
     """
     require_writable("output", output)
     mteb = import_mteb()
-    benchmark = resolve(load_config(config, overrides))
+    benchmark = load_with(resolve, config, overrides)
     chosen = _retriever_alone(benchmark, system)
     found = [mteb_task(name) for name in tasks]
     resources = benchmark.config.resources

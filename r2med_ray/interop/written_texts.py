@@ -11,7 +11,7 @@ from r2med_ray.rewriting.answers import FORMATS
 from r2med_ray.rewriting.exporting import write_generations, written_rows
 from r2med_ray.rewriting.live import LiveRewriter
 from r2med_ray.rewriting.methods import spelled
-from r2med_ray.settings.config_files import load_config
+from r2med_ray.settings.config_files import load_with
 from r2med_ray.settings.registry import Registry
 from r2med_ray.systems import ResolvedSystem, resolve
 from r2med_ray.types import Task
@@ -39,7 +39,7 @@ def export_texts(
         ConfigError: there is no such system or sample, or no language model writes the texts of the system.
         DataError: texts are not yet written. The message names the system and the task.
     """
-    benchmark = resolve(load_config(config, overrides))
+    benchmark = load_with(resolve, config, overrides)
     chosen = Registry("system", [(each.name, each) for each in benchmark.systems])[system]
     resources = benchmark.config.resources
     with open_workbench(store, names=benchmark.names, resources=resources) as bench:

@@ -1,10 +1,11 @@
 """Reads benchmark files, with overrides from the command line, and names every problem with its place."""
 
+import contextlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, TypeAlias, TypeGuard, Union, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, TypeAlias, TypeGuard, TypeVar, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -19,8 +20,18 @@ from r2med_ray.settings.yaml_files import read_yaml
 Place: TypeAlias = tuple[int | str, ...]
 """Keys and positions that lead to a value."""
 
+T = TypeVar("T")
+
 Kind: TypeAlias = Any
 """A kind of value that an annotation allows: `int`, a model, a tuple of models, ..."""
+
+
+class Checked(NamedTuple):
+    """A benchmark file after a check of its keys and values."""
+
+    problems: list[str]
+    config: BenchmarkConfig | None
+    """The file. If it has problems: what is left of it without the entries that have them; None if too little is."""
 
 
 def load_config(path: Path, overrides: Iterable[str] = ()) -> BenchmarkConfig:
@@ -31,29 +42,81 @@ def load_config(path: Path, overrides: Iterable[str] = ()) -> BenchmarkConfig:
     Raises:
         ConfigError: the file can't be read, or a key or value is wrong; lists every problem.
     """
+    return _faultless(check_file(path, overrides), str(path))
+
+
+def load_with(look_up: Callable[[BenchmarkConfig], T], path: Path, overrides: Iterable[str] = ()) -> T:
+    """Return what a look-up of names makes of a benchmark file.
+
+    Raises:
+        ConfigError: as of `load_config`. What the look-up refuses in the rest of the file is listed too.
+    """
+    problems, config = check_file(path, overrides)
+    if config and not problems:
+        return look_up(config)
+    if config:
+        try:
+            look_up(config)
+        except ConfigError as error:
+            problems = [*problems, str(error)]
+    raise ConfigError("\n  ".join([f"{path}:", *problems]))
+
+
+def check_file(path: Path, overrides: Iterable[str] = ()) -> Checked:
+    """Read a benchmark file as `load_config` does, and return its problems in place of raising them.
+
+    Raises:
+        ConfigError: the file can't be read, or an override leads nowhere.
+    """
     values = read_yaml(path)
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: expected keys like `name:` and `systems:`, got {type(values).__name__}")
     for override in overrides:
         _override(values, override)
-    return parse_config(values, source=str(path), folder=path.parent)
+    return _check(values, path.parent)
 
 
-def parse_config(values: Mapping[str, Any], *, source: str = "config", folder: Path | None = None) -> BenchmarkConfig:
+def parse_config(values: Mapping[str, Any], *, source: str = "config") -> BenchmarkConfig:
     """Check a benchmark that is given as plain values.
 
     Args:
         values: keys and values, as in a file.
         source: what errors call the values.
-        folder: where relative paths start; where the command runs if it is left out.
 
     Raises:
         ConfigError: a key or value is wrong; lists every problem.
     """
+    return _faultless(_check(values, None), source)
+
+
+def _faultless(checked: Checked, source: str) -> BenchmarkConfig:
+    if checked.problems or checked.config is None:
+        raise ConfigError("\n  ".join([f"{source}:", *checked.problems]))
+    return checked.config
+
+
+def _check(values: Mapping[str, Any], folder: Path | None) -> Checked:
+    context = {FOLDER: folder}
     try:
-        return BenchmarkConfig.model_validate(values, context={FOLDER: folder})
+        return Checked([], BenchmarkConfig.model_validate(values, context=context))
     except ValidationError as error:
-        raise ConfigError("\n  ".join([f"{source}:", *_problems(error)])) from error
+        rest: BenchmarkConfig | None = None
+        with contextlib.suppress(ValidationError):
+            rest = BenchmarkConfig.model_validate(_without_faults(values, error), context=context)
+        return Checked(_problems(error), rest)
+
+
+def _without_faults(values: Mapping[str, Any], error: ValidationError) -> dict[str, Any]:
+    """Return the values without the keys, and without the items of lists, that have a problem."""
+    faults = {problem["loc"][:2] for problem in error.errors()}
+    keys = {fault[0] for fault in faults if fault} | {"baseline", "main_measure"}  # these name items of lists
+    return {
+        key: [item for number, item in enumerate(value) if (key, number) not in faults]
+        if isinstance(value, list)
+        else value
+        for key, value in values.items()
+        if isinstance(value, list) or key not in keys
+    }
 
 
 def _override(values: dict[str, Any], override: str) -> None:

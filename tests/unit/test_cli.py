@@ -255,3 +255,27 @@ def test_a_plan_starts_no_cluster_and_counts_what_one_here_would_have(
 
 def test_the_version_is_that_of_the_package() -> None:
     assert CliRunner().invoke(app, ["--version"]).stdout == f"r2med_ray {version('r2med-ray')}\n"
+
+
+@pytest.mark.parametrize(
+    ("qrels", "warned"),
+    [
+        pytest.param("q1 0 d1 1\nq2 0 d1 1\n", False, id="half"),
+        pytest.param("q1 0 d1 1\nq2 0 d1 1\nq3 0 d1 1\n", True, id="a-third"),
+    ],
+)
+def test_a_run_that_shares_few_queries_with_the_qrels_is_warned_of(
+    qrels: str, warned: bool, files: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "qrels.txt").write_text(qrels)
+    result = CliRunner().invoke(app, [*files, "--format", "json"])
+
+    told = "run and qrels share few queries: 1 of the 3 queries with a positive judgement are answered"
+    assert (told in result.stderr) == warned
+    assert json.loads(result.stdout)["counts"]["queries"] == len(qrels.splitlines())
+
+
+def test_a_run_of_another_split_that_shares_a_query_is_warned_of(files: list[str], tmp_path: Path) -> None:
+    (tmp_path / "run.trec").write_text(RUN + "".join(f"x{number} Q0 d1 1 1.0 tag\n" for number in range(9)))
+
+    assert "and 9 queries of the run are not in the qrels" in CliRunner().invoke(app, files).stderr

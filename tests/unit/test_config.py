@@ -9,9 +9,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from r2med_ray.errors import ConfigError
 from r2med_ray.settings.config import BenchmarkConfig, FusionConfig, TaskConfig
-from r2med_ray.settings.config_files import find_place, load_config, parse_config
+from r2med_ray.settings.config_files import find_place, load_config, load_with, parse_config
 from r2med_ray.settings.resources import LanguageModelResources
 from r2med_ray.settings.retriever import RetrieverConfig
+from r2med_ray.systems import resolve
 
 VALID: dict[str, Any] = {"name": "x", "tasks": ["Demo-*"], "systems": [{"name": "b", "retriever": "bm25"}]}
 
@@ -266,3 +267,44 @@ def test_an_address_with_a_secret_in_it_is_refused_and_not_repeated() -> None:
         parse_config(with_system(rewriter=rewriter))
 
     assert "hunter2" not in str(refused.value)
+
+
+def test_every_fault_of_a_file_is_told_at_once(tmp_path: Path) -> None:
+    values = {
+        "name": "x",
+        "tasks": ["Demo-Post", "Demo-Cases", {"path": "nowhere", "name": "Mine"}],
+        "baselin": "a",
+        "measures": ["nDCG@10", "RX", "R@ten"],
+        "systems": [
+            {"name": "a", "retriever": "bm26"},
+            {"name": "b", "retriever": "bm25", "rewriter": {"method": "hyde", "samples": 0}},
+            {"name": "c", "retriever": "bm25", "reranker": {"model": "maxsim-minilmm"}},
+        ],
+    }
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(values))
+
+    with pytest.raises(ConfigError) as caught:
+        load_with(resolve, tmp_path / "a.yaml")
+
+    head, *lines = str(caught.value).splitlines()
+    assert head == f"{tmp_path / 'a.yaml'}:"
+    starts = [
+        "  systems.1.rewriter.samples: should be greater than or equal to 1, got 0",
+        "  baselin: unknown key. Did you mean 'baseline'?",
+        "  unknown measure 'RX'",
+        "  unknown measure 'R@ten'",
+        "  unknown task 'Demo-Post'. Did you mean 'Demo-Posts'?",
+        "  system 'a': unknown retriever 'bm26'. Did you mean 'bm25'?",
+        "  system 'c': unknown reranker 'maxsim-minilmm'. Did you mean 'maxsim-minilm'?",
+        f"  task 'Mine': {tmp_path}/nowhere is no folder",
+    ]
+    assert len(lines) == len(starts)
+    for line, start in zip(lines, starts, strict=True):
+        assert line.startswith(start), line
+
+
+def test_a_fault_that_leaves_no_benchmark_is_told_alone(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump({**VALID, "name": "a b"}))
+
+    with pytest.raises(ConfigError, match=r"^[^\n]*a\.yaml:\n  name: should be letters, [^\n]*$"):
+        load_with(resolve, tmp_path / "a.yaml")
