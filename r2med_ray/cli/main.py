@@ -22,6 +22,7 @@ from r2med_ray.cli.showing import show
 from r2med_ray.errors import R2MedError
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.garbage import collect_garbage, find_damaged
+from r2med_ray.storage.listing import listed, remove
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 artifacts_app = typer.Typer(help="The store: what is in it, whether it is whole, what can go.", no_args_is_help=True)
@@ -160,11 +161,28 @@ def _store(uri: str | None) -> ArtifactStore:
 
 
 @artifacts_app.command("ls")
-def artifacts_ls(store: StoreOption = None) -> None:
-    """List the artefacts with their sizes; of a generated text also who wrote it and about what."""
-    for artifact in _store(store).all():
-        about = ", ".join(artifact.attributes[key] for key in ("model", "unit") if artifact.attributes.get(key))
-        typer.echo(f"{artifact.num_bytes:12}  {artifact.name}  {about}".rstrip())
+def artifacts_ls(
+    store: StoreOption = None,
+    kind: Annotated[str, typer.Option(help="A glob, e.g. '*vectors'.")] = "*",
+    task: Annotated[str, typer.Option(help="A glob of the task for which an artefact was made first.")] = "*",
+    model: Annotated[str, typer.Option(help="A glob of the retriever, reranker or language model.")] = "*",
+) -> None:
+    """List the artefacts: size in bytes, date, name, task and model; of a generated text also what it is about."""
+    found = list(listed(_store(store), kind=kind, task=task, model=model))
+    for each in found:
+        typer.echo(each.line())
+    typer.echo(f"{sum(each.artifact.num_bytes for each in found):12}  in {len(found)} artefacts")
+
+
+@artifacts_app.command("rm")
+def artifacts_rm(
+    names: Annotated[list[str], typer.Argument(help="KIND/DIGEST as `ls` shows it, or globs such as 'vectors/*'.")],
+    store: StoreOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+) -> None:
+    """Remove artefacts by name. A benchmark that needs them makes them again."""
+    for artifact in remove(_store(store), names, dry_run=dry_run):
+        typer.echo(f"{'would remove' if dry_run else 'removed'} {artifact.name}")
 
 
 @artifacts_app.command("verify")

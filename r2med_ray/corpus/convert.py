@@ -25,6 +25,7 @@ from r2med_ray.storage.artifact_writer import ArtifactWriter
 from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.storage.ids import IdReader, encodable
 from r2med_ray.storage.keys import ArtifactKey, Json, fingerprint
+from r2med_ray.storage.listing import made_for
 from r2med_ray.types import Corpus, CorpusShard, DocId, Document
 
 KIND = "corpus"
@@ -63,6 +64,7 @@ def convert_corpus(
     if store.find(key) is None:
         with store.create(key) as writer:
             _convert(path, source.layout, writer, documents_per_shard, on_conflict)
+            writer.attributes |= made_for(source.name, "")
     return store.get(key)
 
 
@@ -104,6 +106,7 @@ def convert_documents(
         with store.create(key) as writer:
             stored, _ = _write_shards(iter(rows), writer, documents_per_shard, start_row)
             _note(writer, stored, duplicate_rows=(), warnings=())
+            writer.attributes |= made_for(name, "")
     return store.get(key)
 
 

@@ -26,6 +26,7 @@ from r2med_ray.first_stages.stored_speed import SPEED, Speed
 from r2med_ray.readings import Listener, listening
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
+from r2med_ray.storage.listing import made_for
 from r2med_ray.types import DocId
 
 Tables: TypeAlias = Mapping[str, pa.Table]
@@ -63,13 +64,15 @@ def make_shard(
     whole = _tried(maker, lambda: maker.make_shard(work.task, documents, shard.rows), work.is_last_attempt)
     if isinstance(whole, _Heard):
         speed = Speed.measured(len(documents), time.monotonic() - began, computing)
-        _store(store, work.key, whole.tables, whole.counted(maker) | {SPEED: speed.to_json()})
+        attributes = whole.counted(maker) | {SPEED: speed.to_json()} | made_for(work.task, work.label)
+        _store(store, work.key, whole.tables, attributes)
         return {"documents": len(documents), **maker.take_usage()}
     most = most_left_out(len(documents)) if work.on_bad_document == "skip" else 0
     left_out = _left_out([document.doc_id for document in documents], failing(make), whole, most)
     kept = [position for position, document in enumerate(documents) if document.doc_id not in left_out]
     rest = _heard(maker, lambda: make(kept))
-    _store(store, key_without_bad(work.key), rest.tables, attributes_of(left_out) | rest.counted(maker))
+    noted = attributes_of(left_out) | rest.counted(maker)
+    _store(store, key_without_bad(work.key), rest.tables, noted | made_for(work.task, work.label))
     return {"documents": len(kept), **maker.take_usage()}
 
 
@@ -90,7 +93,7 @@ def make_queries(store: ArtifactStore, maker: Maker, work: QueryWork) -> dict[st
     whole = _tried(maker, lambda: maker.make_queries(work.task, work.queries, work.rules), work.is_last_attempt)
     if isinstance(whole, _Heard):
         same = {SAME: same_vectors(work.queries, whole.tables)}
-        _store(store, work.key, whole.tables, whole.counted(maker) | same)
+        _store(store, work.key, whole.tables, whole.counted(maker) | same | made_for(work.task, work.label))
         return {"documents": len(work.queries), **maker.take_usage()}
     found = blame(failing(make), len(work.queries), whole, most=1)
     raise DataError(said_of("query", found, [query.query_id for query in work.queries], whole))

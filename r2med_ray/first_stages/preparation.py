@@ -74,6 +74,9 @@ class ShardWork:
     key: ArtifactKey
     """Names what is made of it."""
 
+    label: str = ""
+    """Name of the first stage, for lists of artefacts."""
+
     skip_rows: tuple[int, ...] = ()
     """Rows of the shard that are not read."""
 
@@ -99,6 +102,7 @@ class QueryWork:
     """The rules of the first stage that asks, which may differ from those of others with the same model."""
 
     key: ArtifactKey
+    label: str = ""
     is_last_attempt: bool = False
 
     @property
@@ -120,6 +124,7 @@ def shards_left(store: ArtifactStore, corpora: Corpora, device: str) -> Left[Sha
             task=task.name,
             shard=shard,
             key=key_of_stored(store, first_stage.on_bad_document, key),
+            label=first_stage.label,
             skip_rows=first_stage.skip_rows(task.corpus, shard),
             on_bad_document=first_stage.on_bad_document,
         )
@@ -131,7 +136,7 @@ def shards_left(store: ArtifactStore, corpora: Corpora, device: str) -> Left[Sha
 def queries_left(store: ArtifactStore, questions: Questions, device: str) -> Left[QueryWork] | None:
     """Return the queries whose artefact isn't stored, each artefact once; None where nothing is made of queries."""
     work = [
-        QueryWork(task=task.name, queries=tuple(block), rules=first_stage.rules, key=key)
+        QueryWork(task=task.name, queries=tuple(block), rules=first_stage.rules, key=key, label=first_stage.label)
         for task, first_stage, queries in questions
         for block in blocks(queries)
         if (key := first_stage.queries_key(task.name, block, device)) is not None

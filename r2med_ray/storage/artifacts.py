@@ -14,6 +14,7 @@ import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -175,6 +176,14 @@ class ArtifactStore:
     def names_of(self, kind: str) -> list[str]:
         """Return the names of one kind's finished artefacts, sorted. Nothing else is listed."""
         return self._names_in(f"{self.root}/{kind}")
+
+    def dates(self) -> dict[str, datetime]:
+        """Return when each finished artefact was written, by its name."""
+        return {
+            info.path.removeprefix(f"{self.root}/").removesuffix(f"/{MANIFEST}"): info.mtime
+            for info in self.place.listed(self.root, recursive=True)
+            if info.base_name == MANIFEST and info.mtime is not None
+        }
 
     def begun(self, kind: str) -> set[str]:
         """Return the digests of one kind that are there or were begun: what is not among them is not there."""

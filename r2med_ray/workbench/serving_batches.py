@@ -14,6 +14,7 @@ from r2med_ray.reranking.stored_scores import reranking_files
 from r2med_ray.retrieval.stored_runs import RUN_FILE, run_from_table, run_table
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import fingerprint
+from r2med_ray.storage.listing import made_for
 from r2med_ray.types import Run
 from r2med_ray.workbench.answers import Answer, RunAnswer, ScoresAnswer, TextsAnswer
 from r2med_ray.workbench.batches import Batch
@@ -45,6 +46,7 @@ def find_runs(store: ArtifactStore, runner: Runner, holders: Holders, batch: Bat
                 cuts[digest] = search_cuts(store, find.task, find.first_stage, find.queries, of_corpus, runner.device)
                 with store.create(answer.key) as writer:
                     writer.attributes.update(run_attributes(cuts[digest]))
+                    writer.attributes.update(made_for(find.task.name, find.first_stage.label))
                     writer.write_table(RUN_FILE, table)
             found[digest] = run_from_table(find.first_stage.label, find.queries, table)
             answer.seconds["search"] = time.monotonic() - began
@@ -71,6 +73,7 @@ def score_pairs(store: ArtifactStore, runner: Runner, holders: Holders, worklog:
     inputs = runner.scoring_inputs(scorer)
     for demand in score_demands(store, list(first.values()), inputs, runner.pair_budget, start):
         with store.create(demand.answer.key) as writer:
+            writer.attributes.update(made_for("", scorer.name))
             for name, content in reranking_files(demand.reranking).items():
                 writer.write(name, content)
         demand.answer.reranking = demand.reranking
