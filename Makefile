@@ -1,6 +1,10 @@
 # Two commands on a fresh machine: `make demo` and `make test`. Both set up a virtual environment of their own.
 
-PYTHON ?= python3.11
+# The first Python on the path that the pinned versions allow (3.11 to 3.14), and that can make virtual environments.
+PYTHON ?= $(or $(shell for each in python3.11 python3.12 python3.13 python3.14 python3 python; do \
+	$$each -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null \
+	&& echo $$each && break; done),$(error no Python from 3.11 to 3.14 with the modules venv and ensurepip is on the \
+	path: install one, on Debian with its package python3-venv, or name one with PYTHON=/path/to/python))
 VENV ?= .venv
 LLM_VENV ?= .venv-llm
 BIN := $(VENV)/bin

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["Workbench", "open_workbench"]
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     """Import the public door when it is asked for: the package alone loads nothing."""
     if name in __all__:

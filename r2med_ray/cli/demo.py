@@ -1,0 +1,32 @@
+"""The command that runs the demo, with the benchmark file that comes with the package."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from r2med_ray.cli.options import AddressOption, SetOption, StoreOption
+
+PACKAGE = Path(__file__).parents[1]
+
+
+def jobs_folder() -> Path:
+    """Return the folder of the benchmark files: inside of an installed package, or beside it in a checkout."""
+    inside = PACKAGE / "jobs"
+    return inside if inside.is_dir() else PACKAGE.parent / "jobs"
+
+
+def demo(
+    store: StoreOption = None,
+    output: Annotated[
+        str | None, typer.Option(help="Folder or URI of the results; ./results/demo if it is left out.")
+    ] = None,
+    address: AddressOption = "auto",
+    overrides: SetOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
+) -> None:
+    """Run the demo: three tiny tasks that come with the package, on this machine, without a hub or a GPU."""
+    from r2med_ray.benchmark import run_job
+
+    file = jobs_folder() / "full_benchmark.yaml"
+    run_job(file, store=store, output=output, address=address, overrides=overrides or [], dry_run=dry_run)
