@@ -11,7 +11,7 @@ from r2med_ray.corpus.loading import load_task
 from r2med_ray.corpus.packs import read_pack
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.first_stages.bad_documents import left_out_of
-from r2med_ray.pipeline import rank
+from r2med_ray.pipeline import Ranked, rank
 from r2med_ray.recording import result_record, stage_record, system_record, task_record
 from r2med_ray.reporting.missing import Missing
 from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord, StageRecord, versions
@@ -24,7 +24,7 @@ from r2med_ray.settings.config_files import load_with
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import Json
 from r2med_ray.systems import ResolvedBenchmark, resolve
-from r2med_ray.types import Rewriting, Task, without_condition
+from r2med_ray.types import Task, without_condition
 from r2med_ray.workbench.bench import Workbench, open_workbench
 from r2med_ray.workbench.job_folders import default_base, lasting
 from r2med_ray.workbench.parts import Ended
@@ -186,7 +186,7 @@ def _results(
     pairs = {f"{system.name} on {task.name}": (task, system) for task in tasks for system in benchmark.systems}
     parts = {name: rank(task, system, device=bench.runner.device) for name, (task, system) in pairs.items()}
     results: dict[str, ResultRecord] = {}
-    rewritings: dict[str, Rewriting] = {}
+    ranked: dict[str, Ranked] = {}
     for name, ended in bench.run(parts):
         task, system = pairs[name]
         with missing.noted(task.name, [system.name]):
@@ -194,9 +194,9 @@ def _results(
                 raise ended
             left_out = left_out_of(bench.store, system.searched_with, task, bench.runner.device)
             results[name] = result_record(benchmark, task, system, ended, left_out)
-            rewritings[name] = ended.result.rewriting
+            ranked[name] = ended.result
     examples: dict[str, Mapping[str, Json]] = {}
     for name, (task, system) in pairs.items():
         if name in results and system.name not in examples:
-            examples[system.name] = example(bench, benchmark.names, task, system, rewritings[name])
+            examples[system.name] = example(bench, benchmark.names, task, system, ranked[name])
     return [results[name] for name in pairs if name in results], examples

@@ -9,6 +9,7 @@ Loading, encoding and indexing are what somebody does to answer the demands; see
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from r2med_ray.chat import Completion
 from r2med_ray.corpus.catalog import fetcher
@@ -48,6 +49,9 @@ class Ranked:
     """What was cut off the passages that a language model was shown by a rewriter, and off the pairs that a reranker
     read; empty for a system with neither."""
 
+    pair: Sequence[Any] = ()
+    """What a scorer of pairs read of one pair, see `readings.Listener.example`; empty if that isn't known."""
+
     approximations: tuple[Approximation, ...] = ()
     """What each approximate search of the system missed."""
 
@@ -72,11 +76,11 @@ def rank(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Steps[Ra
     yield _reranking_ahead(system)
     found, approximations = yield from _search(task, system, rewriting.queries)
     run = fuse(found, system.config.fusion, tag=system.name, k=system.depth) if system.config.fusion else found[0]
-    repairs = Repairs()
+    repairs, pair = Repairs(), None
     cuts = _cuts_of_rewriting(system, rewriting)
     if system.config.reranker is not None:
         run, reranking = yield from _rerank(task, system, rewriting.queries, run)
-        repairs = reranking.repairs
+        repairs, pair = reranking.repairs, reranking.example
         cuts += (PartCuts.of_sides(system.config.reranker.model, "pairs", reranking.cuts),)
     return Ranked(
         run=Run(tag=system.name, rankings=run.rankings),
@@ -84,6 +88,7 @@ def rank(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Steps[Ra
         repairs=repairs,
         found_nothing=_found_nothing(system, found),
         cuts=cuts,
+        pair=pair or (),
         approximations=approximations,
     )
 

@@ -5,11 +5,17 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from r2med_ray.cuts import Side
 
 ReadSide: TypeAlias = Literal["query", "document", "pair"]
+
+CHARACTERS = 120
+"""Characters of a text that are kept in an example."""
+
+MOST = 4
+"""Readings of an example: a query, and generated texts with each of their prompts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +108,18 @@ class Listener:
         self.readings: list[Reading] = []
         self._most = most
 
+    def example(self) -> list[dict[str, Any]] | None:
+        """Return the first reading of each kind as plain values, to be kept; None if nothing was told.
+
+        Counts stand in place of tokens. A kind is a side with a prompt: a generated text may be read like a document.
+        Texts of collections belong to others, so of each text only the beginning is kept, which is enough to see what
+        stands before it.
+        """
+        kinds: dict[object, Reading] = {}
+        for reading in self.readings:
+            kinds.setdefault((reading.side, *(part.prompt for part in reading.parts)), reading)
+        return [_values_of(reading) for reading in [*kinds.values()][:MOST]] or None
+
     def take(self, readings: Iterable[Reading]) -> None:
         """Take the readings of a batch, in their order. Those beyond `most` are not even made."""
         self.readings += islice(readings, self._most)
@@ -133,3 +151,27 @@ def tell(readings: Iterable[Reading]) -> None:
     """
     if listener := _LISTENER.get():
         listener.take(readings)
+
+
+def beginning(text: str, most: int = CHARACTERS) -> str:
+    """Return what is kept of a text."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
+
+
+def _values_of(reading: Reading) -> dict[str, Any]:
+    parts = [
+        {
+            "side": part.side,
+            "prompt": part.prompt,
+            "text": beginning(part.text),
+            "after": part.after,
+            "lost": part.lost,
+        }
+        for part in reading.parts
+    ]
+    return {
+        "tokens": None if reading.tokens is None else len(reading.tokens),
+        "limit": reading.limit,
+        "remarks": list(reading.remarks),
+        "parts": parts,
+    }

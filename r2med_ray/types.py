@@ -7,7 +7,7 @@ Scores are compared as float32 (see `ranking`).
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -171,6 +171,9 @@ class Reranking:
     repairs: Repairs = field(default_factory=Repairs)
     cuts: SideCuts | None = field(default=None, compare=False)
     """What was cut off the queries and documents of all pairs; None if that isn't known."""
+
+    example: list[Any] | None = field(default=None, compare=False)
+    """What a scorer of pairs read of one pair, see `readings.Listener.example`; None if that isn't known."""
 
 
 class ScoredDoc(NamedTuple):

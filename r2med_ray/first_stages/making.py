@@ -21,7 +21,7 @@ from r2med_ray.first_stage import Computing, Maker, ShardedFirstStage
 from r2med_ray.first_stages.bad_documents import attributes_of, key_without_bad, most_left_out
 from r2med_ray.first_stages.preparation import STAGES, QueryWork, ShardWork
 from r2med_ray.first_stages.stored_cuts import CUTS, SAME, cuts_made, same_vectors
-from r2med_ray.first_stages.stored_examples import EXAMPLE, example_of
+from r2med_ray.first_stages.stored_examples import EXAMPLE
 from r2med_ray.first_stages.stored_speed import SPEED, Speed
 from r2med_ray.readings import Listener, listening
 from r2med_ray.storage.artifacts import ArtifactStore
@@ -184,7 +184,7 @@ class _Heard(NamedTuple):
 
     def counted(self, maker: Maker) -> dict[str, Json]:
         """Return what is stored beside the tables."""
-        return {CUTS: to_json(cuts_made(maker)), EXAMPLE: example_of(self.heard)}
+        return {CUTS: to_json(cuts_made(maker)), EXAMPLE: self.heard.example()}
 
 
 def _heard(maker: Maker, make: Callable[[], Tables]) -> _Heard:

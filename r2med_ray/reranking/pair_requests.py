@@ -103,21 +103,22 @@ def packed(work: Sequence[Candidates], token_budget: int) -> list[PairRequest]:
 def gathered(work: Sequence[Candidates], answers: Iterable[tuple[PairRequest, Scored]]) -> Reranking:
     """Return the scores of all candidates, given those of all requests."""
     by_place: dict[QueryId, dict[int, float]] = defaultdict(dict)
-    cuts = []
+    cuts, examples = [], []
     for request, scored in answers:
         cuts.append(scored.cuts)
+        examples.append(scored.example)
         for candidate, score in zip(request.candidates, scored.scores, strict=True):
             by_place[candidate.query_id][candidate.place] = score
     scores = {
         query.query_id: [by_place[query.query_id][place] for place in range(len(documents))]
         for query, documents, _ in work
     }
-    return Reranking(scores=scores, cuts=sum_of_sides(cuts))
+    return Reranking(scores=scores, cuts=sum_of_sides(cuts), example=next(filter(None, examples), None))
 
 
 def scored_files(scored: Scored) -> dict[str, bytes]:
     """Return file name → content for the scores of one request, in the order of its pairs."""
-    return reranking_files(Reranking(scores={_NO_QUERY: scored.scores}, cuts=scored.cuts))
+    return reranking_files(Reranking(scores={_NO_QUERY: scored.scores}, cuts=scored.cuts, example=scored.example))
 
 
 def read_scored(artifact: Artifact) -> Scored:
@@ -127,4 +128,4 @@ def read_scored(artifact: Artifact) -> Scored:
         ArtifactError: a file is missing or damaged.
     """
     reranking = read_reranking(artifact)
-    return Scored(list(reranking.scores[_NO_QUERY]), reranking.cuts)
+    return Scored(list(reranking.scores[_NO_QUERY]), reranking.cuts, reranking.example)

@@ -1,25 +1,32 @@
 """Rerankers that score each (query, candidate) pair: cross-encoders, yes-no models, late interaction."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from r2med_ray.cuts import SideCuts
 from r2med_ray.demands import Score, Steps
 from r2med_ray.protocols import Candidates, PairScorer, Scorer, taken_cuts
+from r2med_ray.readings import listening
 from r2med_ray.types import Reranking
 
 
 class Scored(NamedTuple):
-    """Scores of pairs, in their order, and what was cut off the pairs' texts; None if the scorer can't say."""
+    """Scores of pairs, in their order, and what the scorer told; None if it can't say."""
 
     scores: list[float]
     cuts: SideCuts | None
+    """What was cut off the pairs' texts."""
+
+    example: list[Any] | None = None
+    """What was read of the first pair, see `readings.Listener.example`."""
 
 
 def score_counted(scorer: PairScorer, pairs: Sequence[tuple[str, str]]) -> Scored:
-    """Have pairs scored, and return what was cut for them alone."""
+    """Have pairs scored, and return what the scorer told of them alone."""
     taken_cuts(scorer)  # whatever pairs that failed have left
-    return Scored(scorer.score_pairs(pairs), taken_cuts(scorer))
+    with listening(most=1) as heard:
+        scores = scorer.score_pairs(pairs)
+    return Scored(scores, taken_cuts(scorer), heard.example())
 
 
 class PairReranker:

@@ -3,12 +3,13 @@
 scores.parquet    query_id (string), scores (list of float64: one per candidate, in their order)
 repairs.json      the repairs of a language model's answers; absent if nothing was repaired or unreadable
 cuts.json         what was cut off queries and documents; absent if that isn't known
+example.json      what was read of one pair; absent if that isn't known
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import get_args
+from typing import Any, get_args
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +24,7 @@ KIND = "rerank"
 SCORES_FILE = "scores.parquet"
 REPAIRS_FILE = "repairs.json"
 CUTS_FILE = "cuts.json"
+EXAMPLE_FILE = "example.json"
 
 _SCORES = pa.list_(pa.float64())
 
@@ -54,6 +56,8 @@ def reranking_files(reranking: Reranking) -> dict[str, bytes]:
     if reranking.cuts is not None:
         cuts = {side: to_json(each) for side, each in reranking.cuts.items()}
         files[CUTS_FILE] = canonical_json(cuts).encode()
+    if reranking.example is not None:
+        files[EXAMPLE_FILE] = canonical_json(reranking.example).encode()
     return files
 
 
@@ -64,20 +68,25 @@ def read_reranking(artifact: Artifact) -> Reranking:
         ArtifactError: a file is missing or damaged.
     """
     table = artifact.table(SCORES_FILE)
-    scores = dict(zip(table["query_id"].to_pylist(), table["scores"].to_pylist(), strict=True))
-    cuts = _read_cuts(artifact)
-    if REPAIRS_FILE not in artifact.files:
-        return Reranking(scores=scores, cuts=cuts)
-    repairs = Repairs(**json.loads(artifact.read(REPAIRS_FILE).to_pybytes()))
-    return Reranking(scores=scores, repairs=repairs, cuts=cuts)
+    return Reranking(
+        scores=dict(zip(table["query_id"].to_pylist(), table["scores"].to_pylist(), strict=True)),
+        repairs=Repairs(**(_read(artifact, REPAIRS_FILE) or {})),
+        cuts=_read_cuts(artifact),
+        example=_read(artifact, EXAMPLE_FILE),
+    )
 
 
 def _read_cuts(artifact: Artifact) -> SideCuts | None:
-    if CUTS_FILE not in artifact.files:
+    stored = _read(artifact, CUTS_FILE)
+    if stored is None:
         return None
-    stored = json.loads(artifact.read(CUTS_FILE).to_pybytes())
     read: dict[Side, Cuts | None] = {side: from_json(stored.get(side)) for side in get_args(Side)}
     return {side: cuts for side, cuts in read.items() if cuts is not None}
+
+
+def _read(artifact: Artifact, file: str) -> Any:
+    """Return the content of a JSON file; None if the artefact doesn't have it."""
+    return json.loads(artifact.read(file).to_pybytes()) if file in artifact.files else None
 
 
 def _parquet(table: pa.Table) -> bytes:

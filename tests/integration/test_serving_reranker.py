@@ -182,6 +182,8 @@ def test_a_served_cross_encoder_scores_as_sentence_transformers_does(
     alone = score_counted(build(), [(query.text, each.content) for query, documents, _ in WORK for each in documents])
     assert reranking.cuts == alone.cuts
     assert alone.cuts
+    [read] = reranking.example or []
+    assert [part["side"] for part in read["parts"]] == ["query", "document"]
     theirs = CrossEncoder(str(folder), device="cpu", max_length=64)
     for query, documents, _ in WORK:
         pairs = [(query.text, document.content) for document in documents]

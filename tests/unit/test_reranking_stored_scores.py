@@ -1,6 +1,7 @@
 """Scores are kept as files that a later run reads again. Their key depends on all that a reranker was shown."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -49,6 +50,14 @@ def test_expansions_are_no_part_of_the_key() -> None:
     query = Query(query_id="q1", text="rash", expansions=(Expansion(text="h", method="hyde"),))
 
     assert scores_key({}, [WORK[0]._replace(query=query)]) == scores_key({}, WORK)
+
+
+def test_what_was_read_of_a_pair_is_stored_with_the_scores_and_unknown_where_it_was_not(tmp_path: Path) -> None:
+    pair = [{"tokens": 3, "limit": None, "remarks": [], "parts": []}]
+    told, untold = Reranking(scores={"q1": [1.0, 2.0]}, example=pair), Reranking(scores={"q1": [1.0, 2.0]})
+
+    assert read_reranking(kept(ArtifactStore(str(tmp_path / "told")), told)).example == pair
+    assert read_reranking(kept(ArtifactStore(str(tmp_path / "untold")), untold)).example is None
 
 
 @pytest.mark.parametrize("sees_scores", [False, True])

@@ -315,6 +315,13 @@ def test_the_manifest_shows_an_example_of_each_system(file: Path, folder: Path) 
     assert [part["parts"][0]["side"] for part in examples["hyde"]["search"]["all-MiniLM-L6-v2"]] == [
         "query", "document", "document",
     ]  # fmt: skip
+    # A classifier reads query and document at once, and late interaction each on its own.
+    [pair] = examples["scored"]["rerank"]["pair"]
+    assert (pair["tokens"], pair["limit"]) == (13, 13)
+    assert [part["side"] for part in pair["parts"]] == ["query", "document"]
+    # d2, the first that BM25 finds, has 40 words with a blank after each.
+    assert [part["text"] for part in pair["parts"]] == [QUERIES[0][1], "rash " * 24 + "… (200 characters)"]
+    assert [reading["parts"][0]["side"] for reading in examples["pooled"]["rerank"]["pair"]] == ["query", "document"]
     assert examples["scored"]["rerank"] | {"max_length": 13, "query_prompt": ""} == examples["scored"]["rerank"]
     assert examples["listed"]["rerank"]["unit"].startswith("query 'q1'")
     assert [system.example for system in _run(file, folder).systems] == [*examples.values()]

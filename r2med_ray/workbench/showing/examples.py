@@ -3,8 +3,8 @@
 - Retrievers: what was told where the model ran when their artefacts were made, so that none is loaded for it; see
   `first_stages.stored_examples`. It is of the task's first query and of the corpus' first document.
 - Language models: the first prompt about the first query.
-- Scorers of pairs: what their row puts around the two texts. What they cut is counted in the results. `r2med show`
-  shows a whole pair.
+- Scorers of pairs: what their row puts around the two texts, and what was told of one pair where the model ran. What
+  they cut is counted in the results. `r2med show` shows a whole pair.
 
 Texts of collections belong to others, so of each text only the beginning is kept.
 """
@@ -15,14 +15,16 @@ from typing import Any
 from r2med_ray.first_stage import FirstStage, ShardedFirstStage
 from r2med_ray.first_stages.bad_documents import key_of_stored
 from r2med_ray.first_stages.preparation import blocks
-from r2med_ray.first_stages.stored_examples import beginning, stored_example
+from r2med_ray.first_stages.stored_examples import stored_example
 from r2med_ray.models.catalog.encoders import prompts_for
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.networks.pair_scorers import ANY_TASK
+from r2med_ray.pipeline import Ranked
+from r2med_ray.readings import beginning
 from r2med_ray.retrieval.searches import searches_of
 from r2med_ray.storage.keys import Json
 from r2med_ray.systems import Names, ResolvedSystem
-from r2med_ray.types import Query, Rewriting, Task
+from r2med_ray.types import Query, Task
 from r2med_ray.workbench.bench import Workbench
 from r2med_ray.workbench.showing.flow import lead
 from r2med_ray.workbench.showing.language_models import asked_about
@@ -35,9 +37,7 @@ _FRAME = {"query_prompt", "document_prompt", "prefix", "suffix", "max_length", "
 """Keys of a scorer's row that say what is put around a query and a document."""
 
 
-def example(
-    bench: Workbench, names: Names, task: Task, system: ResolvedSystem, rewriting: Rewriting
-) -> dict[str, Json]:
+def example(bench: Workbench, names: Names, task: Task, system: ResolvedSystem, ranked: Ranked) -> dict[str, Json]:
     """Return the example of a system on one task.
 
     Args:
@@ -45,7 +45,7 @@ def example(
         names: has the models.
         task: the task.
         system: the system.
-        rewriting: what the system's rewriter did with the queries.
+        ranked: what the system did with the task.
     """
     query_id = task.queries[0].query_id
     device = bench.runner.device
@@ -56,11 +56,11 @@ def example(
             asked = list(asked_about(query_id, flow.asks(rewriting=is_rewriting), bench.store))
             if asked:
                 found[arrow] = _asked(asked[0])
-    [first, *_] = searches_of(rewriting.queries, system.combine)
+    [first, *_] = searches_of(ranked.rewriting.queries, system.combine)
     searched = [(each, first.queries) for each in system.first_stages]
     found["search"] = {each.label: _searched(bench, task, each, queries, device) for each, queries in searched}
     if system.scorer is not None:
-        found["rerank"] = {"part": system.scorer.name, **_frame(system.scorer, names)}
+        found["rerank"] = {"part": system.scorer.name, **_frame(system.scorer, names), "pair": list(ranked.pair)}
     return found
 
 
