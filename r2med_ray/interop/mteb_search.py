@@ -109,7 +109,7 @@ class MtebSearch:
             run: Run
             if start:
                 run = yield find
-            else:  # what the index misses of some queries, it misses of the others
+            else:  # one sample is enough: exact search ranks the whole corpus, too
                 run = yield from checked(find)
                 self.approximation = run.approximation
             for query_id, ranking in run.rankings.items():
