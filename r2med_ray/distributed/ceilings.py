@@ -65,11 +65,7 @@ def can_become(cluster: ClusterConfig | None, there: ClusterCapacity) -> Cluster
 
 def named_by(cluster: ClusterConfig) -> ClusterCapacity:
     """Return the nodes that a benchmark file names."""
-    nodes = (
-        Node(cpus=shape.cpus, gpus=shape.gpus, memory_gb=shape.memory_gb, accelerator=shape.accelerator)
-        for shape in cluster.nodes
-        for _ in range(shape.max)
-    )
+    nodes = (Node(**shape.model_dump(exclude={"max"})) for shape in cluster.nodes for _ in range(shape.max))
     return ClusterCapacity(nodes=tuple(nodes), source=BENCHMARK_FILE, wait_s=cluster.wait_s)
 
 

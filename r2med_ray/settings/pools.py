@@ -23,6 +23,9 @@ class Node:
     accelerator: str | None = None
     """Kind of its GPUs, as Ray names it, e.g. H100; None if it is not known."""
 
+    gpu_memory_gb: float | None = None
+    """GB of each of its GPUs; None if it is not known."""
+
     def places(self, cpus: float, gpus: float) -> int:
         """Return how many actors fit that reserve so much each. At least one of the two numbers is above 0."""
         of_each = [(self.cpus, cpus), (self.gpus, gpus)]
@@ -61,6 +64,13 @@ class ClusterCapacity:
     def memory_gb_of_largest_node(self) -> float | None:
         """GB; None if it is not known of any node."""
         return max((node.memory_gb for node in self.nodes if node.memory_gb is not None), default=None)
+
+    @property
+    def gpu_memory_gb(self) -> float | None:
+        """GB of the largest GPU; None if it is not known of every node with a GPU."""
+        sizes = [node.gpu_memory_gb for node in self.nodes if node.gpus]
+        known = [size for size in sizes if size is not None]
+        return max(known) if known and len(known) == len(sizes) else None
 
     def most_cpus(self, gpus: float = 0.0) -> float:
         """Return the CPUs of the largest node among those with at least so many GPUs; 0 if there is none."""

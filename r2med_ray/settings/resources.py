@@ -33,6 +33,10 @@ class NodeShape(Frozen):
     accelerator: str | None = None
     """Kind of their GPUs, as Ray names it (`H100`, `L40S`). A plan estimates hours for it, or else for an H100."""
 
+    gpu_memory_gb: float | None = Field(default=None, gt=0)
+    """Memory of each GPU in GB. A model that is too large for all kinds of machines is then refused at once, and else
+    when it is to start."""
+
     max: int = Field(default=1, ge=1)
     """The most machines of this kind."""
 

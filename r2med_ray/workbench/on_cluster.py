@@ -1,20 +1,22 @@
 """Does the work of a benchmark on a Ray cluster: encoders in pools, indexes in actors, models behind Ray Serve."""
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any, Literal
 
-from r2med_ray.chat import LanguageModel, TextGenerator
+from r2med_ray.chat import LanguageModel
+from r2med_ray.distributed.asking_nodes import largest_gpu_gb
 from r2med_ray.distributed.growing import wait_for_nodes
 from r2med_ray.distributed.preparing import pool_for, prepare_queries, prepare_shards
 from r2med_ray.distributed.searching import ShardedRetriever, open_index
+from r2med_ray.distributed.session import capacity_now
 from r2med_ray.errors import CapacityError, NotAtHand
 from r2med_ray.first_stage import Computing, FirstStage, ShardedFirstStage
 from r2med_ray.first_stages.preparation import STAGES, Corpora, Questions
-from r2med_ray.models.at_hand import ModelsAtHand, gpu_memory_gb
+from r2med_ray.models.at_hand import ModelsAtHand
 from r2med_ray.models.catalog.devices import prepare_worker
 from r2med_ray.models.catalog.engine_limits import require_fit
 from r2med_ray.models.catalog.language_models import LanguageModelRow
@@ -22,10 +24,7 @@ from r2med_ray.models.catalog.load import Catalog
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.catalog.sources import hub_answers
 from r2med_ray.models.networks.pair_scorers import build_pair_scorer, scoring_inputs
-from r2med_ray.models.services.chat import ChatModel
 from r2med_ray.protocols import PairScorer, Scorer
-from r2med_ray.reranking.pair_requests import PairRequest
-from r2med_ray.reranking.pair_reranking import Scored
 from r2med_ray.serving.clients import ServedReranker
 from r2med_ray.serving.engines import engine_digest, engine_of, served_engine
 from r2med_ray.serving.llm_app import Engine
@@ -38,6 +37,7 @@ from r2med_ray.storage.keys import fingerprint
 from r2med_ray.types import Task
 from r2med_ray.workbench.catalog_rows import language_model_row, reranker_row
 from r2med_ray.workbench.ledger import Need
+from r2med_ray.workbench.served import AnsweringModel, ServedScorer
 from r2med_ray.workbench.sizing import require_language_model, require_reranker, size_pools
 from r2med_ray.workbench.worklog import Worklog
 
@@ -110,8 +110,7 @@ class ClusterRunner:
         if is_used["rerank"]:
             require_reranker(self.pools, self._cluster)
         for name in (name for name, used in is_used.items() if used):
-            pool: Pool = getattr(self.pools, name)
-            yield f"{name:9} {pool.describe()}"
+            yield f"{name:9} {getattr(self.pools, name).describe()}"
         pool = self.pools.language_model
         served = {row.name: row for row in map(language_model_row, models) if row.is_served}
         for name, row in served.items():
@@ -152,7 +151,7 @@ class ClusterRunner:
         if isinstance(row, RerankerRow):
             require_reranker(self.pools, self._cluster)
         if isinstance(row, LanguageModelRow) and row.is_served:
-            require_fit(row, memory_gb=self._memory_gb_of_engine)
+            require_fit(row, memory_gb=self._memory_gb(self.pools.language_model))
             self._require_room(row)
 
     def prepare_corpora(self, corpora: Corpora) -> None:
@@ -189,7 +188,7 @@ class ClusterRunner:
     def pair_budget(self) -> int:
         return self._resources.rerank.token_budget
 
-    def start_scorer(self, scorer: Scorer, requests: int) -> "ServedScorer":
+    def start_scorer(self, scorer: Scorer, requests: int) -> ServedScorer:
         row, resources, pool = reranker_row(scorer), self._resources.rerank, self.pools.rerank
         replicas, first = pool.actors, pool
         if resources.replicas == "auto":
@@ -210,19 +209,21 @@ class ClusterRunner:
         )
         return ServedScorer(ServedReranker(stack.enter_context(served), resources, replicas), stack)
 
-    def start_model(self, model: LanguageModel) -> "Model":
+    def start_model(self, model: LanguageModel) -> AnsweringModel:
         row, stack = language_model_row(model), ExitStack()
         if not row.is_served:
-            return Model(None, stack, self.stop)
+            return AnsweringModel(None, stack, self.stop)
         self._require_room(row)
         engine = self._engine(row)
         workers = Pool(actors=engine.min_workers, cpus=engine.cpus, gpus=engine.gpus)
         self._wait_for_nodes(f"language model {row.name}", workers, CPUS_OF_AN_INGRESS)
+        if self._cluster.grows and engine.gpus:
+            require_fit(row, memory_gb=largest_gpu_gb(capacity_now()))
         proxy = start_serve(http=True, host=self._host, port=self._port)
         assert proxy is not None
         served = served_engine(self._name, row, engine, proxy, start_within_s=self._timeout_s)
         address = stack.enter_context(served)
-        return Model(address, stack, self.stop)
+        return AnsweringModel(address, stack, self.stop)
 
     def _wait_for_nodes(self, what: str, pool: Pool, beside: float = 0.0) -> None:
         if self._cluster.wait_s is not None:
@@ -230,19 +231,20 @@ class ClusterRunner:
 
     def _models_at_hand(self) -> ModelsAtHand:
         """Return what checks models before they have to work, for `when_missing: skip`."""
-        memory_gb = gpu_memory_gb() if self.device == "cuda" else self._cluster.memory_gb_of_largest_node
+        memory_gb = self._memory_gb(self.pools.encode)
         return ModelsAtHand(self._catalog, memory_gb=memory_gb, device=self.device, ask_hub=hub_answers())
 
     @property
     def _timeout_s(self) -> int:
         return self._resources.no_progress_timeout_s
 
-    @property
-    def _memory_gb_of_engine(self) -> float | None:
-        """The memory of the device that an engine's worker gets, in GB; None if the device is on another machine."""
-        if not self.pools.language_model.gpus:
-            return self._cluster.memory_gb_of_largest_node
-        return gpu_memory_gb() if self._cluster.num_nodes == 1 else None
+    def _memory_gb(self, pool: Pool) -> float | None:
+        """Return the memory of the largest device that a worker may get, in GB; None if nobody knows it."""
+        return self._gpu_memory_gb if pool.gpus else self._cluster.memory_gb_of_largest_node
+
+    @cached_property
+    def _gpu_memory_gb(self) -> float | None:
+        return largest_gpu_gb(self._cluster)
 
     @property
     def _host(self) -> str:
@@ -274,44 +276,6 @@ class ClusterRunner:
     def _computing(self, first_stage: ShardedFirstStage) -> Computing:
         pool = self._pool(first_stage)
         return Computing(device=self.device, threads=pool.threads, token_budget=self._resources.encode.token_budget)
-
-
-@dataclass(frozen=True, slots=True)
-class ServedScorer:
-    """A scorer's application, and its client."""
-
-    client: ServedReranker
-    stack: ExitStack
-
-    def score(self, requests: Sequence[PairRequest]) -> Iterator[Scored]:
-        """Yield the scores of each request, in the order of the requests."""
-        return self.client.score(requests)
-
-    def close(self) -> None:
-        """End the application."""
-        self.stack.close()
-
-
-@dataclass(frozen=True, slots=True)
-class Model:
-    """A language model that answers: the job's own engine, or a service elsewhere."""
-
-    address: str | None
-    """Where the job's own engine answers; None for a service, whose row says it."""
-
-    stack: ExitStack
-    stop: threading.Event
-
-    def generator(self, model: LanguageModel) -> TextGenerator:
-        """Return what asks it with the sampling of a row."""
-        row = language_model_row(model)
-        if self.address is None:
-            return ChatModel(row, stop=self.stop)
-        return ChatModel(row.for_replicas(), base_url=self.address, stop=self.stop)
-
-    def close(self) -> None:
-        """End the engine."""
-        self.stack.close()
 
 
 def _all_of(pool: Pool) -> Need:

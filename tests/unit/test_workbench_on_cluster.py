@@ -1,21 +1,25 @@
 """The CPUs and GPUs that the parts of a benchmark reserve are worked out before anything is started."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from r2med_ray.distributed import asking_nodes
 from r2med_ray.errors import ConfigError, NotAtHand
 from r2med_ray.first_stage import ShardedFirstStage
+from r2med_ray.models.at_hand import gpu_memory_gb
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.models.services.chat import ChatModel
 from r2med_ray.settings.config_files import parse_config
 from r2med_ray.settings.pools import ClusterCapacity, Node
-from r2med_ray.settings.resources import ResourcesConfig
+from r2med_ray.settings.resources import ClusterConfig, NodeShape, ResourcesConfig
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import resolve
 from r2med_ray.types import Corpus, CorpusShard, Task
+from r2med_ray.workbench import on_cluster
 from r2med_ray.workbench.ledger import Holder, Need, fits_beside
 from r2med_ray.workbench.on_cluster import ClusterRunner
 from r2med_ray.workbench.worklog import Worklog
@@ -24,9 +28,12 @@ LAPTOP = ClusterCapacity(nodes=(Node(cpus=2),))
 ONE_GPU = ClusterCapacity(nodes=(Node(cpus=16, gpus=1),))
 
 
-def runner(folder: Path, capacity: ClusterCapacity) -> ClusterRunner:
+TWO_GPUS = ClusterCapacity(nodes=(Node(cpus=4), Node(cpus=16, gpus=1), Node(cpus=16, gpus=1)))
+
+
+def runner(folder: Path, capacity: ClusterCapacity, cluster: ClusterConfig | None = None) -> ClusterRunner:
     store = ArtifactStore(str(folder / "store"))
-    return ClusterRunner("test", load_catalog(), store, ResourcesConfig(), capacity, Worklog())
+    return ClusterRunner("test", load_catalog(), store, ResourcesConfig(), capacity, Worklog(), cluster=cluster)
 
 
 def row(folder: Path, **values: Any) -> LanguageModelRow:
@@ -66,6 +73,63 @@ def test_an_engine_that_cannot_start_is_refused_before_it_starts(tmp_path: Path)
     (tmp_path / "config.json").write_text('{"max_position_embeddings": 512}')
     with pytest.raises(ConfigError, match="max_model_len 4096 is more than the 512 positions"):
         asked.require(model)
+
+
+def of_16_gb(folder: Path) -> LanguageModelRow:
+    model = row(folder)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {"total_size": 16 * 2**30}}))
+    return model
+
+
+TOO_LARGE = r"would take 16\.0 GB of weights, and the device has 12\.0 GB"
+
+
+def test_an_engine_is_checked_against_the_gpus_of_nodes_that_are_not_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked_for: list[Any] = []
+
+    def answer(*question: Any) -> float:
+        asked_for.append(question)
+        return 12.0
+
+    monkeypatch.setattr(asking_nodes, "most_of_any_node", answer)
+    asked = runner(tmp_path, TWO_GPUS)
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=TOO_LARGE):
+            asked.require(of_16_gb(tmp_path))
+
+    assert asked_for == [(gpu_memory_gb, "GPU")]
+
+
+def test_nodes_that_came_for_an_engine_are_asked_before_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(on_cluster, "wait_for_nodes", lambda *waiting, **limits: None)
+    monkeypatch.setattr(on_cluster, "capacity_now", lambda: TWO_GPUS)
+    monkeypatch.setattr(asking_nodes, "most_of_any_node", lambda read, resource: 12.0)
+    asked = runner(tmp_path, LAPTOP, ClusterConfig(nodes=(NodeShape(cpus=16, gpus=1, max=2),)))
+
+    asked.require(of_16_gb(tmp_path))  # a node with a larger GPU may come
+    with pytest.raises(ConfigError, match=TOO_LARGE):
+        asked.start_model(of_16_gb(tmp_path))
+
+
+def test_gpus_that_a_plan_only_imagines_are_not_asked() -> None:
+    assert asking_nodes.largest_gpu_gb(TWO_GPUS) is None
+
+
+@pytest.mark.parametrize(("sizes", "is_refused"), [((12, 15), True), ((12, 80), False)])
+def test_an_engine_is_checked_against_the_largest_gpu_that_the_benchmark_file_describes(
+    tmp_path: Path, sizes: tuple[float, ...], is_refused: bool
+) -> None:
+    nodes = tuple(NodeShape(cpus=16, gpus=1, gpu_memory_gb=size) for size in sizes)
+    asked = runner(tmp_path, LAPTOP, ClusterConfig(nodes=(NodeShape(cpus=2), *nodes)))
+    if not is_refused:
+        asked.require(of_16_gb(tmp_path))
+        return
+    with pytest.raises(ConfigError, match=r"would take 16\.0 GB of weights, and the device has 15\.0 GB"):
+        asked.require(of_16_gb(tmp_path))
 
 
 def test_a_model_with_an_address_reserves_nothing(tmp_path: Path) -> None:

@@ -1,0 +1,51 @@
+"""What answers behind Ray Serve, or at a service elsewhere, until it is closed."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from r2med_ray.chat import LanguageModel, TextGenerator
+from r2med_ray.models.services.chat import ChatModel
+from r2med_ray.reranking.pair_requests import PairRequest
+from r2med_ray.reranking.pair_reranking import Scored
+from r2med_ray.serving.clients import ServedReranker
+from r2med_ray.workbench.catalog_rows import language_model_row
+
+
+@dataclass(frozen=True, slots=True)
+class ServedScorer:
+    """A scorer's application, and its client."""
+
+    client: ServedReranker
+    stack: ExitStack
+
+    def score(self, requests: Sequence[PairRequest]) -> Iterator[Scored]:
+        """Yield the scores of each request, in the order of the requests."""
+        return self.client.score(requests)
+
+    def close(self) -> None:
+        """End the application."""
+        self.stack.close()
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweringModel:
+    """A language model that answers: the job's own engine, or a service elsewhere."""
+
+    address: str | None
+    """Where the job's own engine answers; None for a service, whose row says it."""
+
+    stack: ExitStack
+    stop: threading.Event
+
+    def generator(self, model: LanguageModel) -> TextGenerator:
+        """Return what asks it with the sampling of a row."""
+        row = language_model_row(model)
+        if self.address is None:
+            return ChatModel(row, stop=self.stop)
+        return ChatModel(row.for_replicas(), base_url=self.address, stop=self.stop)
+
+    def close(self) -> None:
+        """End the engine."""
+        self.stack.close()
