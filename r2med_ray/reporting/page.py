@@ -6,6 +6,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from r2med_ray.reporting import formats
 from r2med_ray.reporting.compare import verdict_columns, verdict_notes
 from r2med_ray.reporting.cut_texts import cut_columns
+from r2med_ray.reporting.hard_negative_plots import first_rank_plots
 from r2med_ray.reporting.hard_negative_tables import NOTES, hard_negative_tables
 from r2med_ray.reporting.notes import reading_notes, warnings
 from r2med_ray.reporting.published_rules import published_rules
@@ -55,6 +56,7 @@ def render_page(summary: Summary) -> str:
         published_notes=verdict_notes(judged) if judged else [],
         hard_negatives=hard_negative_tables(summary),
         hard_negative_notes=NOTES,
+        first_ranks=first_rank_plots(summary),
         queries=[(task, query_columns(summary, task)) for task in record.tasks if task.qrels],
         tasks=task_columns(record),
         stages=stage_columns(record),
