@@ -18,10 +18,11 @@ NOTES = (
     "itself without them; p is adjusted by Holm over the systems.",
     "`hn_` measures are over the queries with hard negatives of their own; lower is better. `foreign_` ones are of "
     "the hard negatives of other queries, beside what a random order would have (chance).",
-    "First rank: the median, the quartiles, and the share of queries whose hard negatives are all beyond the depth. "
-    "Such a query counts as later than any rank.",
+    "First rank: the median and the quartiles of the rank of a query's first hard negative. A query whose hard "
+    "negatives are all beyond the depth counts as later than any rank.",
     "pair_acc: how often a positive scores above a hard negative of its query, over all such pairs; a tie counts "
-    "half, chance is 50. triplet_acc: the same for a hard negative and what it was made from.",
+    "half, chance is 50. triplet_acc: the same for a hard negative and what it was made from. The kind that fools a "
+    "system most is the one with the lowest pair_acc.",
 )
 
 
@@ -38,8 +39,11 @@ def condition_columns(summary: Summary) -> list[Column]:
         _column("Δ", [found.difference if found else None for found in compared], scale.difference),
         _column("95% interval", [found.interval if found else None for found in compared], scale.interval),
         _column("p", [found.p_adjusted if found else None for found in compared], p_value),
+        Column(title="First rank", values=[_first_rank(row) for row in rows]),
+        _column(
+            f"Beyond {record.depth}", [row.first_ranks.censored if row.first_ranks else None for row in rows], points
+        ),
         *_value_columns(rows, foreign=False),
-        Column(title="First rank", values=[_first_rank(row) for row in rows], is_number=False),
     ]
 
 
@@ -59,6 +63,7 @@ def pair_columns(summary: Summary) -> list[Column]:
     kinds = dict.fromkeys(kind for row in rows for kind in row.by_kind)
     return [
         *_names(rows),
+        Column(title="Fooled most by", values=[_hardest(row) for row in rows], is_number=False),
         *_value_columns(rows, foreign=False),
         *(_column(f"pair_acc: {kind}", [row.by_kind.get(kind) for row in rows], points) for kind in kinds),
     ]
@@ -112,9 +117,13 @@ def _column(title: str, values: Sequence[Any], write: Callable[[Any], str]) -> C
     return Column(title=title, values=values, write=write)
 
 
+def _hardest(row: ConditionFigures) -> str:
+    return min(row.by_kind, key=lambda kind: row.by_kind[kind], default=NOTHING)
+
+
 def _first_rank(row: ConditionFigures) -> str:
     found = row.first_ranks
     if found is None:
         return NOTHING
     median, low, high = ("beyond" if rank is None else str(rank) for rank in (found.median, *found.quartiles))
-    return f"{median} [{low}, {high}], {points(found.censored)} beyond"
+    return f"{median} [{low}, {high}]"

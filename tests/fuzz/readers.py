@@ -6,7 +6,7 @@ A reader takes the path of a file, or a text, and reads all of it. To add a read
 import gzip
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from r2med_ray.corpus.layouts import LAYOUTS
+from r2med_ray.corpus.pack_files import read_files
 from r2med_ray.corpus.readers import read_documents, read_qrels, read_queries
 from r2med_ray.corpus.topics import read_json_topics, read_trec_topics
 from r2med_ray.evaluation import trec
@@ -83,6 +84,15 @@ MTEB = json.dumps(
         "scores": {"test": [{"hf_subset": "default", "ndcg_at_10": 0.5, "main_score": 0.5, "languages": ["en"]}]},
     }
 ).encode()
+PACK = {
+    "passages.jsonl": b'{"doc_id": "h1", "text": "a", "writer": "w"}\n',
+    "labels.jsonl": b'{"query_id": "q1", "doc_id": "h1", "kind": "mimic", "positive_ids": ["d1"], "grade": 0}\n',
+}
+ROUND = {
+    "T_1_hp_id_to_hp.jsonl": b'{"hard_passage_id": "h1", "hard_passage": "a"}\n',
+    "T_1_qrel_extent.jsonl": b'{"q_id": "q1", "p_id": "h1", "score": 1}\n',
+    "T_1_pos_id_to_hp_ids.jsonl": b'{"pos_id": "d1", "hard_passage_ids": ["h1"]}\n',
+}
 PROMPT = b"version: 1\nWrite {query} and {{braces}}.\n"
 ANSWERS = (
     "<think>I look [3] up</think>\n<answer>Gout is treated.</answer>",
@@ -162,6 +172,14 @@ TEXTS = parquet(_id=["q1", "q2"], text=["fever", "rash"], title=["", "t"])
 LISTS = parquet(**{"query-id": ["q1"], "corpus-ids": [["d1", "d2"]]})
 QRELS_PARQUET = parquet(**{"query-id": ["q1"], "corpus-id": ["d1"], "score": [1]})
 
+
+def pack(files: Mapping[str, bytes], path: Path) -> object:
+    """Read a pack, one file of which is at the path."""
+    for name in files.keys() - {path.name}:
+        (path.parent / name).write_bytes(files[name])
+    return read_files(path.parent, "T", {"q1": {"d1": 1}})
+
+
 READERS: dict[str, Reader] = {
     "run": Reader(trec.read_run, "run.trec", (RUN, RANKS)),
     "run, as trec_eval": Reader(lambda path: read_rows(path, as_trec_eval=True), "run.trec", (RUN, b"# c\n" + RUN)),
@@ -188,6 +206,11 @@ READERS: dict[str, Reader] = {
     "models file": Reader(models, "models.yaml", (MODELS, ALIASES)),
     "methods file": Reader(load_methods, "models.yaml", (MODELS,)),
     "prompt file": Reader(lambda path: load_template(path, ["query"]), "prompt.txt", (PROMPT,)),
+    **{
+        f"hard negatives, {name}": Reader(partial(pack, files), name, (content,))
+        for files in (PACK, ROUND)
+        for name, content in files.items()
+    },
     "results of MTEB": Reader(read_mteb_results, "R2MEDBiologyRetrieval.json", (MTEB,)),
 }
 

@@ -100,7 +100,12 @@ def test_report_and_manifest_have_the_figures_and_a_report_is_made_again_from_it
     ]
     assert summarise(load_results(folder)).hard_negatives == fooled.hard_negatives
     for text in (leaderboard_markdown(fooled), render_page(fooled)):
-        for expected in ("Positives against hard negatives", "all-reindexed", "for comparison only"):
+        for expected in (
+            "Fooled most by",
+            "Positives against hard negatives",
+            "all-reindexed",
+            "for comparison only",
+        ):
             assert expected in text.replace("\\", "")
 
 

@@ -216,7 +216,7 @@ def test_its_figures_are_reported_as_they_are(own_record: BenchmarkRecord) -> No
 
     # `first` has (0 - 1) / 2 on Alpha and 0 on Beta; `second` has (-1 + 0) / 2 on Alpha and -1 on Beta
     assert "Negatives@3 on its own scale; the best of each column is bold." in text
-    assert "| first | **-0.2500** | **-0.5000** | **0.0000** | +0.5000 | – |" in text
+    assert "| first<br>bm25 → maxsim@20 | **-0.2500** | **-0.5000** | **0.0000** | +0.5000 | – |" in text
     # RR is as in test_reporting_summary. Judged@2 is (1 + 1/2) / 2 on Alpha and 1 on Beta.
     assert "| System | RR | Negatives@3 | Judged@2 | Negatives@3 by query |" in text
     assert "| first | **87.50** | **-0.2500** | **87.50** | **-0.3333** |" in text
