@@ -102,7 +102,10 @@ def _read(store: ArtifactStore, shard: CorpusShard, columns: Sequence[str]) -> p
         with store.filesystem.open_input_file(shard.path) as stream:
             table = pq.ParquetFile(stream).read(columns=columns)
     except (OSError, ValueError, pa.ArrowException) as error:  # a name may be no UTF-8
-        raise _damaged(shard, f"can't be read: {error}") from error
+        raise ArtifactError(
+            f"{_named(shard)}: can't be read: {store.place.said(error)}. If `r2med artifacts verify` names it, "
+            "remove it with `r2med artifacts gc --damaged` and run the job again."
+        ) from error
     expected = pa.schema([SCHEMA.field(name) for name in columns])
     if not table.schema.equals(expected):
         raise _damaged(shard, f"has the columns {table.schema.names}, expected {columns} as they were written")
@@ -110,7 +113,11 @@ def _read(store: ArtifactStore, shard: CorpusShard, columns: Sequence[str]) -> p
 
 
 def _damaged(shard: CorpusShard, problem: str) -> ArtifactError:
-    return ArtifactError(f"corpus shard {shard.index}, {shard.path}: {problem}. {REMEDY}")
+    return ArtifactError(f"{_named(shard)}: {problem}. {REMEDY}")
+
+
+def _named(shard: CorpusShard) -> str:
+    return f"corpus shard {shard.index}, {shard.path}"
 
 
 def _add_texts(digest: "hashlib._Hash", column: pa.ChunkedArray) -> None:

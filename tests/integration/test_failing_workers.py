@@ -233,7 +233,7 @@ def test_a_shard_whose_file_is_damaged_is_named(cluster: object, store: Artifact
     task = task_of(store, TEXTS, shards=2)
     path = Path(task.corpus.shards[1].path)
     path.write_bytes(b"no Parquet at all")
-    with pytest.raises(StageError, match=r"^encode failed on Mine, shard 1: ") as caught:
+    with pytest.raises(StageError, match=r"^encode failed on Mine, shard 1: corpus .* gc --damaged`") as caught:
         prepare(store, task, failing_stage("dense"))
 
     assert not [word for word in RAYS_WORDS if word in str(caught.value)]

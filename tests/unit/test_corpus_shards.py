@@ -133,7 +133,7 @@ def test_a_flipped_bit_anywhere_in_a_shard_never_gives_other_ids_or_texts(tmp_pa
             try:
                 assert read() == right, position
             except ArtifactError as error:
-                noticed += str(error).endswith("Remove it with `r2med artifacts gc --damaged` and run the job again.")
+                noticed += str(error).endswith("it with `r2med artifacts gc --damaged` and run the job again.")
 
     assert noticed > 100
 
