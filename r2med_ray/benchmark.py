@@ -23,10 +23,12 @@ from r2med_ray.secrets import scrubbed
 from r2med_ray.settings.config_files import load_with
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import Json
+from r2med_ray.storage.places import without_credentials
 from r2med_ray.systems import ResolvedBenchmark, resolve
 from r2med_ray.types import Task, without_condition
 from r2med_ray.workbench.bench import Workbench, open_workbench
 from r2med_ray.workbench.job_folders import default_base, lasting
+from r2med_ray.workbench.job_records import recorded
 from r2med_ray.workbench.parts import Ended
 from r2med_ray.workbench.plan import find_task, make_plan
 from r2med_ray.workbench.showing.examples import example
@@ -75,9 +77,9 @@ def run_job(
         print(scrubbed(make_plan(benchmark, bench.store, bench.runner).text()))  # noqa: T201
         if dry_run:
             return
-        record = run_benchmark(benchmark, bench)
-    summary = summarise(record)
-    report = write_report_to(summary, results)
+        with recorded(bench.store, config.name, without_credentials(str(results))):
+            summary = summarise(run_benchmark(benchmark, bench))
+            report = write_report_to(summary, results)
     print(leaderboard_text(summary))  # noqa: T201
     print(f"report: {report}/index.html")  # noqa: T201
 

@@ -82,6 +82,17 @@ def plan(
 
 
 @app.command()
+def status(
+    store: Annotated[str, typer.Argument(help="Folder or URI of the artefacts.")] = "store",
+) -> None:
+    """Show what a store holds, and what the jobs that work with it do: running, finished, failed, or dead."""
+    from r2med_ray.workbench.job_records import status as status_of
+
+    for line in status_of(_store(store), time.time()):
+        typer.echo(line)
+
+
+@app.command()
 def tasks(
     generations: Annotated[
         bool,

@@ -17,6 +17,8 @@ from ray._raylet import GcsClient  # type: ignore[attr-defined]
 from ray.autoscaler.sdk import request_resources
 from ray.core.generated.autoscaler_pb2 import GetClusterStatusReply  # type: ignore[attr-defined]
 
+from r2med_ray.activity import doing
+from r2med_ray.distributed import metrics
 from r2med_ray.distributed.session import capacity_now
 from r2med_ray.errors import CapacityError, StoppedError
 from r2med_ray.settings.pools import ClusterCapacity, Pool
@@ -47,6 +49,20 @@ def wait_for_nodes(what: str, pool: Pool, *, beside: float, wait_s: float, stop:
     """
     each = {name: amount for name, amount in (("CPU", pool.cpus), ("GPU", pool.gpus)) if amount}
     bundles = [*[each] * pool.actors, *([{"CPU": beside}] if beside else [])]
+    with doing(f"waiting for nodes for {what}"):
+        _wait(what, bundles, pool, beside=beside, wait_s=wait_s, stop=stop)
+
+
+def _wait(
+    what: str,
+    bundles: list[dict[str, float]],
+    pool: Pool,
+    *,
+    beside: float,
+    wait_s: float,
+    stop: threading.Event,
+) -> None:
+    """Wait for nodes, see `wait_for_nodes`."""
     began = told = time.monotonic()
     while True:
         request_resources(bundles=bundles)
@@ -67,6 +83,7 @@ def wait_for_nodes(what: str, pool: Pool, *, beside: float, wait_s: float, stop:
         if told == began or time.monotonic() - told > TELLS_EVERY_S:
             told = time.monotonic()
             logger.info("waiting for nodes: %s (%.0f of %.0f min)", needed, waited / 60, math.ceil(wait_s / 60))
+        metrics.waited_for_nodes().inc(LOOKS_EVERY_S, {"stage": what})
         if stop.wait(LOOKS_EVERY_S):
             raise StoppedError(f"{what}: stopped while it waited for nodes")
 

@@ -5,13 +5,15 @@ the shards that its actors were working on.
 """
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import pyarrow as pa
 import ray
 
+from r2med_ray.activity import GAUGES_EVERY_S, every
 from r2med_ray.corpus.loading import rows_of_table
+from r2med_ray.distributed import metrics
 from r2med_ray.distributed.attempts import ENDED
 from r2med_ray.distributed.failures import stage_error
 from r2med_ray.distributed.progress import StageReport, follow
@@ -19,7 +21,7 @@ from r2med_ray.distributed.session import capacity_now
 from r2med_ray.distributed.shard_stream import stream_shards
 from r2med_ray.errors import StageError, named
 from r2med_ray.first_stage import Computing, ShardedFirstStage
-from r2med_ray.first_stages.making import Made, each_tried_twice, make_all_queries, make_shard
+from r2med_ray.first_stages.making import READ_TOKENS, Made, each_tried_twice, make_all_queries, make_shard
 from r2med_ray.first_stages.preparation import (
     STAGES,
     Corpora,
@@ -88,7 +90,32 @@ def prepare_shards(
         no_progress_timeout_s=no_progress_timeout_s,
         stop=stop,
     )
-    return follow(f"{arrow} for {first_stage.label}", left, (numbers for _, numbers in finished), first_stage.cost)
+    told = _told(first_stage, len(left.work), finished)
+    return follow(f"{arrow} for {first_stage.label}", left, told, first_stage.cost)
+
+
+def _told(
+    first_stage: ShardedFirstStage, count: int, finished: Iterable[tuple[ShardWork, Mapping[str, float]]]
+) -> Iterator[Mapping[str, float]]:
+    """Yield the numbers of each shard that is finished, and keep the metrics.
+
+    The driver keeps them: a worker may end before its node has asked for its metrics.
+    """
+    tags = {"stage": STAGES[first_stage.work], "model": first_stage.label}
+    left = count
+
+    def tell() -> None:
+        metrics.shards_waiting().set(left, tags)
+
+    with every(GAUGES_EVERY_S, tell):
+        for _, numbers in finished:
+            left -= 1
+            for counter, name in ((metrics.documents, "documents"), (metrics.tokens, READ_TOKENS)):
+                if number := numbers.get(name, 0):
+                    counter().inc(number, tags)
+            yield numbers
+    left = 0
+    tell()
 
 
 def prepare_queries(

@@ -5,15 +5,23 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
 
 from rich.progress import Progress as RichProgress
 from rich.progress import TextColumn, TimeRemainingColumn
 
+from r2med_ray.activity import doing
+from r2med_ray.first_stages.making import READ_TOKENS
 from r2med_ray.first_stages.preparation import Left, W
 
 logger = logging.getLogger(__name__)
+
+WAITING = "units waiting"
+
+OWN_NUMBERS = ("documents", READ_TOKENS)
+"""Numbers of an item that no service counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,14 +49,14 @@ def follow(
         label: what is being done.
         left: the work.
         done: does one item of the work whenever it is asked for the next, and gives the numbers of that item:
-            `documents`, and what a service counted.
+            `documents`, `READ_TOKENS` where they are known, and what a service counted.
         cost: puts a price on the sums of what a service counted.
     """
     usage: Counter[str] = Counter()
     with Progress(label, len(left.work), left.num_documents) as progress:
         for numbers in done:
-            progress.add(int(numbers["documents"]))
-            usage.update({name: int(count) for name, count in numbers.items() if name != "documents"})
+            progress.add(int(numbers["documents"]), int(numbers.get(READ_TOKENS, 0)))
+            usage.update({name: int(count) for name, count in numbers.items() if name not in OWN_NUMBERS})
     return progress.report(stored_before=left.stored, usage=usage, cost=cost(usage))
 
 
@@ -59,15 +67,16 @@ class Progress:
         label: what is being done.
         num_units: shards or queries in all.
         num_documents: documents in all; the rate and the time left are worked out from them.
-        every_s: a line in the log at most this often.
+
+    The log has a line after the first unit and after the last. Between them, `activity` has the counts.
     """
 
-    def __init__(self, label: str, num_units: int, num_documents: int, *, every_s: float = 5.0) -> None:
+    def __init__(self, label: str, num_units: int, num_documents: int) -> None:
         self._label = label
         self._num_units = num_units
         self._num_documents = num_documents
-        self._every_s = every_s
-        self._started = self._last = time.monotonic()
+        self._started = time.monotonic()
+        self._doing = ExitStack()
         self._units = self.documents = 0
         self._bar = (
             RichProgress(
@@ -88,6 +97,8 @@ class Progress:
         )
 
     def __enter__(self) -> "Progress":
+        self._activity = self._doing.enter_context(doing(self._label, self._num_documents, "documents"))
+        self._activity.queue[WAITING] = self._num_units
         if self._bar is not None:
             self._bar.start()
             self._task = self._bar.add_task(self._label, total=self._num_documents, rate="")
@@ -96,19 +107,20 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._doing.close()
         if self._bar is not None:
             self._bar.stop()
 
-    def add(self, documents: int) -> None:
-        """One more unit, with this many documents, is done."""
+    def add(self, documents: int, tokens: int = 0) -> None:
+        """One more unit is done, with this many documents, and tokens where they are known."""
         self._units += 1
         self.documents += documents
-        now = time.monotonic()
-        rate = self.documents / max(now - self._started, 1e-9)
+        self._activity.add(documents, tokens)
+        self._activity.queue[WAITING] = self._num_units - self._units
+        rate = self.documents / max(time.monotonic() - self._started, 1e-9)
         if self._bar is not None:
             self._bar.update(self._task, advance=documents, rate=f"{rate:.0f} docs/s")
-        if self._bar is None and (self._units == self._num_units or now - self._last >= self._every_s):
-            self._last = now
+        if self._bar is None and self._units in (1, self._num_units):
             left = (self._num_documents - self.documents) / max(rate, 1e-9)
             logger.info(
                 "%s: %d of %d, %d of %d documents, %.0f docs/s, %.0f s left",

@@ -29,6 +29,9 @@ from r2med_ray.storage.keys import ArtifactKey, Json
 from r2med_ray.storage.listing import made_for
 from r2med_ray.types import DocId
 
+READ_TOKENS = "read_tokens"
+"""Name of the number of tokens that a model has read of documents."""
+
 Tables: TypeAlias = Mapping[str, pa.Table]
 
 
@@ -48,7 +51,7 @@ def make_shard(
         computing: what the maker was loaded with.
 
     Returns:
-        `documents`, and what a service counted.
+        `documents`, `READ_TOKENS` where they are known, and what a service counted.
 
     Raises:
         DataError: at the last attempt; names the documents that it failed on.
@@ -64,9 +67,12 @@ def make_shard(
     whole = _tried(maker, lambda: maker.make_shard(work.task, documents, shard.rows), work.is_last_attempt)
     if isinstance(whole, _Heard):
         speed = Speed.measured(len(documents), time.monotonic() - began, computing)
-        attributes = whole.counted(maker) | {SPEED: speed.to_json()} | made_for(work.task, work.label)
+        counted = whole.counted(maker)
+        attributes = counted | {SPEED: speed.to_json()} | made_for(work.task, work.label)
         _store(store, work.key, whole.tables, attributes)
-        return {"documents": len(documents), **maker.take_usage()}
+        cuts = counted[CUTS]
+        tokens = {READ_TOKENS: cuts["tokens"] - cuts["lost"]} if cuts else {}
+        return {"documents": len(documents), **tokens, **maker.take_usage()}
     most = most_left_out(len(documents)) if work.on_bad_document == "skip" else 0
     left_out = _left_out([document.doc_id for document in documents], failing(make), whole, most)
     kept = [position for position, document in enumerate(documents) if document.doc_id not in left_out]

@@ -2,9 +2,8 @@
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import cast
 
 from ray.exceptions import RayActorError, RayTaskError
@@ -17,6 +16,7 @@ from r2med_ray.blame import in_words, made_or_blamed
 from r2med_ray.errors import DataError, StageError
 from r2med_ray.reranking.pair_requests import PairRequest
 from r2med_ray.reranking.pair_reranking import Scored
+from r2med_ray.serving.metrics import Told
 from r2med_ray.serving.reranker_app import PairScorerDeployment, in_flight
 from r2med_ray.settings.resources import RerankResources
 
@@ -47,17 +47,23 @@ class ServedReranker:
     Args:
         handle: the handle of a running `reranker_app.PairScorerDeployment`.
         resources: requests in flight, deadline and retries.
+        model: the scorer's name, for metrics and logs.
         replicas: the most replicas that answer.
     """
 
     def __init__(
-        self, handle: DeploymentHandle[PairScorerDeployment], resources: RerankResources, replicas: int = 1
+        self,
+        handle: DeploymentHandle[PairScorerDeployment],
+        resources: RerankResources,
+        model: str = "reranker",
+        replicas: int = 1,
     ) -> None:
         self._handle = handle
         self._resources = resources
+        self._model = model
         self._in_flight = in_flight(resources, replicas)
 
-    def score(self, requests: Iterable[PairRequest]) -> Iterator[Scored]:
+    def score(self, requests: Sequence[PairRequest]) -> Iterator[Scored]:
         """Yield the scores of each request, in the order of the requests. Few are sent at once.
 
         Raises:
@@ -65,20 +71,23 @@ class ServedReranker:
                 request.
             DataError: the server answered with another number of scores than pairs.
         """
-        waiting = iter(requests)
+        waiting = deque(requests)
         sent: deque[_Sent] = deque()
-        while True:
-            for request in islice(waiting, self._in_flight - len(sent)):
-                sent.append(_Sent(request, self._send(request)))
-            if not sent:
-                return
-            request, answer = sent[0].request, self._answer(sent[0])
-            sent.popleft()
-            if len(answer.scores) != len(request.candidates):
-                raise DataError(
-                    f"rerank: {request.unit}: {len(answer.scores)} scores for {len(request.candidates)} pairs"
-                )
-            yield answer
+        with Told(self._model, sum(len(request.candidates) for request in requests)) as told:
+            while waiting or sent:
+                while waiting and len(sent) < self._in_flight:
+                    request = waiting.popleft()
+                    sent.append(_Sent(request, self._send(request)))
+                told.queue(waiting=len(waiting), in_flight=len(sent))
+                request = sent[0].request
+                with told.waiting_for_answer():
+                    answer = self._answer(sent[0])
+                sent.popleft()
+                if len(answer.scores) != len(request.candidates):
+                    counts = f"{len(answer.scores)} scores for {len(request.candidates)} pairs"
+                    raise DataError(f"rerank: {request.unit}: {counts}")
+                told.scored(len(answer.scores))
+                yield answer
 
     def _send(self, request: PairRequest) -> DeploymentResponse[Scored]:
         return cast(DeploymentResponse[Scored], self._handle.score.remote(request.pairs))

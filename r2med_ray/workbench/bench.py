@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from r2med_ray.activity import told
 from r2med_ray.chat import ChatPrompt, Completion
 from r2med_ray.corpus.catalog import fetch_published, resolve_tasks
 from r2med_ray.corpus.convert import convert_documents, load_corpus
@@ -274,13 +275,14 @@ def open_workbench(
     if address is None:
         from r2med_ray.workbench.local_runner import LocalRunner
 
-        yield Workbench(kept, LocalRunner(names.catalog, kept, resources, worklog), names, worklog, resources)
+        with told():
+            yield Workbench(kept, LocalRunner(names.catalog, kept, resources, worklog), names, worklog, resources)
         return
     from r2med_ray.distributed.growing import given_back
     from r2med_ray.distributed.session import connect
     from r2med_ray.workbench.on_cluster import ClusterRunner
 
-    with connect(address, only_to_plan=only_to_plan, cluster=cluster) as capacity, given_back(capacity):
+    with connect(address, only_to_plan=only_to_plan, cluster=cluster) as capacity, given_back(capacity), told():
         runner = ClusterRunner(name, names.catalog, kept, resources, capacity, worklog, ask_for_models=ask_for_models)
         yield Workbench(kept, runner, names, worklog, resources)
 

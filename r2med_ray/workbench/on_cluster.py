@@ -207,7 +207,8 @@ class ClusterRunner:
             replicas=replicas,
             start_within_s=self._timeout_s,
         )
-        return ServedScorer(ServedReranker(stack.enter_context(served), resources, replicas), stack)
+        client = ServedReranker(stack.enter_context(served), resources, row.name, replicas)
+        return ServedScorer(client, stack)
 
     def start_model(self, model: LanguageModel) -> AnsweringModel:
         row, stack = language_model_row(model), ExitStack()

@@ -10,6 +10,7 @@ from r2med_ray.models.services.chat import ChatModel
 from r2med_ray.reranking.pair_requests import PairRequest
 from r2med_ray.reranking.pair_reranking import Scored
 from r2med_ray.serving.clients import ServedReranker
+from r2med_ray.serving.metrics import CountedTexts
 from r2med_ray.workbench.catalog_rows import language_model_row
 
 
@@ -42,9 +43,8 @@ class AnsweringModel:
     def generator(self, model: LanguageModel) -> TextGenerator:
         """Return what asks it with the sampling of a row."""
         row = language_model_row(model)
-        if self.address is None:
-            return ChatModel(row, stop=self.stop)
-        return ChatModel(row.for_replicas(), base_url=self.address, stop=self.stop)
+        asked = row if self.address is None else row.for_replicas()
+        return CountedTexts(ChatModel(asked, base_url=self.address, stop=self.stop), row.name)
 
     def close(self) -> None:
         """End the engine."""

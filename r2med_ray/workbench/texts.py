@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 
+from r2med_ray.activity import Activity, doing
 from r2med_ray.chat import ChatPrompt, Completion, LanguageModel, Message, TextGenerator
 from r2med_ray.errors import ContextError, StageError
 from r2med_ray.errors import named as named_units
@@ -93,7 +94,8 @@ class Texts:
         """
         written: dict[str, Completion | None] = {}
         try:
-            self._write(model, generator, asked, written)
+            with doing(f"write with {model.name}", len(asked), "texts") as activity:
+                self._write(model, generator, asked, written, activity)
         finally:
             self._packed.keep({digest: text for digest in asked if (text := written.get(digest)) is not None})
         return written
@@ -104,11 +106,13 @@ class Texts:
         generator: TextGenerator,
         asked: Mapping[str, tuple[ArtifactKey, ChatPrompt]],
         written: dict[str, Completion | None],
+        activity: Activity,
     ) -> None:
         while waiting := {digest: item for digest, item in asked.items() if digest not in written}:
             items = list(waiting.values())
             try:
-                generator.generate([prompt for _, prompt in items], keep=partial(self._keep, model, items, written))
+                keep = partial(self._keep, model, items, written, activity)
+                generator.generate([prompt for _, prompt in items], keep=keep)
             except ContextError as error:
                 too_long = {key.digest: None for key, prompt in items if prompt.unit in error.units}
                 if not too_long:
@@ -125,6 +129,7 @@ class Texts:
         model: LanguageModel,
         items: Sequence[tuple[ArtifactKey, ChatPrompt]],
         written: dict[str, Completion | None],
+        activity: Activity,
         place: int,
         completion: Completion,
     ) -> None:
@@ -134,6 +139,7 @@ class Texts:
             writer.attributes.update(model=model.name, unit=prompt.unit)
             writer.write(FILE, content.encode("utf-8", "surrogatepass"))
         written[key.digest] = completion
+        activity.add(1, completion.completion_tokens or 0)
 
     def _find_one(self, key: ArtifactKey) -> Completion | None:
         artifact = self._store.find(key)

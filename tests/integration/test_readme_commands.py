@@ -35,6 +35,7 @@ COMMANDS = [
     "r2med nano build Demo-Posts --output nano",
     "r2med run jobs/hard_negatives.yaml",
     "r2med artifacts ls",
+    "r2med status store",
 ]
 """The commands in the shell blocks of README.md, in order. `tests/unit/test_readme.py` compares both."""
 

@@ -310,7 +310,7 @@ def test_two_replicas_share_the_requests_and_give_the_same_artefacts_as_one(
     resources = SMALL.model_copy(update={"replicas": number, "timeout_s": 200})
     build = partial(WaitsForAnother, tmp_path / "calls")
     with serve_pair_scorer("two", build, resources, cpus=0.25, gpus=0, replicas=2) as handle:
-        shared = scored(ServedReranker(handle, resources, 2))
+        shared = scored(ServedReranker(handle, resources, replicas=2))
 
     assert len(list((tmp_path / "replicas").iterdir())) == 2
     assert reranking_files(shared) == reranking_files(scored(served[0]))

@@ -49,6 +49,7 @@ CORE = (
     "vectors",
     "blame",
     "waiting",
+    "activity",
     "errors",
     "secrets",
 )

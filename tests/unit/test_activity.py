@@ -1,0 +1,56 @@
+"""What a process is doing now, for a log and for the record of a job."""
+
+import logging
+import threading
+
+import pytest
+
+from r2med_ray import activity
+from r2med_ray.activity import doing, every, lines, told
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def test_all_work_that_goes_on_is_told_with_its_rates_and_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(activity, "time", clock)
+
+    with doing("encode for m", 3000, "documents") as encoding, doing("waiting for nodes for b"):
+        clock.now += 10
+        encoding.add(1500, tokens=20_000)
+        encoding.queue["shards waiting"] = 2
+        # 1,500 documents and 20,000 tokens in 10 s
+        assert lines() == [
+            "encode for m: 1,500 of 3,000 documents, 150 documents/s, 2,000 tokens/s, 2 shards waiting",
+            "waiting for nodes for b: 10 s",
+        ]
+    assert lines() == []
+
+
+def test_a_log_says_again_and_again_what_is_being_done(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger=activity.logger.name)
+    said = threading.Event()
+    caplog.handler.addFilter(lambda record: said.set() or True)
+
+    with told(every_s=0.01), doing("write with m", 4, "texts"):
+        assert said.wait(60)
+
+    assert caplog.records[0].getMessage().startswith("after 0 min: write with m: 0 of 4 texts, ")
+
+
+def test_what_is_called_again_and_again_ends_with_its_block() -> None:
+    called = threading.Event()
+    before = threading.active_count()
+
+    with every(0.01, called.set):
+        assert called.wait(60)
+
+    assert threading.active_count() == before
