@@ -2,7 +2,8 @@
 
     parts → demands → what is stored | batches → the ledger chooses one → a runner does it → answers → parts
 
-One batch at a time, with one exception: while a language model writes, corpora are prepared if both have room.
+One batch at a time, with two exceptions, where there is room: corpora are prepared while a language model writes, and
+several indexes are searched at once.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -16,7 +16,7 @@ from r2med_ray.workbench.holders import Holders
 from r2med_ray.workbench.parts import Ended, LookUp, Part
 from r2med_ray.workbench.runner import Runner
 from r2med_ray.workbench.serving_batches import find_runs, score_pairs, write_texts
-from r2med_ray.workbench.side_by_side import side_by_side
+from r2med_ray.workbench.side_by_side import at_once, side_by_side
 from r2med_ray.workbench.worklog import Worklog
 
 T = TypeVar("T")
@@ -54,9 +54,11 @@ class Leading:
             yield from self._go_on(list(self._live))
             batches = self._sorted()
             while self._live:
-                batch = self._chosen(batches)
-                self._serve(batch, batches)
-                yield from self._go_on(list(batch.waiting))
+                chosen = self._chosen(batches)
+                served = [chosen, *self._searched_beside(chosen, batches)]
+                at_once([partial(self._serve, batch, batches) for batch in served])
+                waited = {name for batch in served for name in batch.waiting}
+                yield from self._go_on([name for name in self._live if name in waited])
                 batches = self._sorted()
                 self._holders.end(ledger.idle(self._holders.reserved))
 
@@ -97,12 +99,27 @@ class Leading:
 
     def _chosen(self, batches: Mapping[str, Batch]) -> Batch:
         """Return the batch that is served next, once what is in its way has ended."""
-        groups = [batch.group(self._passed_over[batch.place.name]) for batch in waited_for(batches.values())]
+        groups = self._groups(batches)
         decision = ledger.decide(self._runner.capacity, self._holders.reserved, groups)
         self._passed_over.update(group.name for group in groups)
         del self._passed_over[decision.group.name]
         self._holders.end(decision.end)
         return batches[decision.group.name]
+
+    def _groups(self, batches: Mapping[str, Batch]) -> list[ledger.Group]:
+        return [batch.group(self._passed_over[batch.place.name]) for batch in waited_for(batches.values())]
+
+    def _searched_beside(self, chosen: Batch, batches: Mapping[str, Batch]) -> list[Batch]:
+        """Return the searches in other indexes that there is room for while one has its turn."""
+        if chosen.place.kind != "search":
+            return []
+        searches = [group for group in self._groups(batches) if batches[group.name].place.kind == "search"]
+        joined = ledger.side_by_side(
+            self._runner.capacity, self._holders.reserved, chosen.group(0), searches, self._runner.searches_at_once
+        )
+        for group in joined:
+            del self._passed_over[group.name]
+        return [batches[group.name] for group in joined]
 
     def _serve(self, batch: Batch, batches: Mapping[str, Batch]) -> None:
         match batch.place.kind:

@@ -143,6 +143,31 @@ def fits_beside(capacity: Need, holders: Iterable[Holder], need: Need) -> bool:
     return _room(capacity, holders, (), need)
 
 
+def side_by_side(
+    capacity: Need, holders: Mapping[str, Holder], chosen: Group, others: Iterable[Group], most: int
+) -> list[Group]:
+    """Return groups that can be served at the same time as a chosen one.
+
+    Nothing ends for them, and no part that needs them is still on the way.
+
+    Args:
+        capacity: what the cluster has.
+        holders: what runs once room was made for the chosen group.
+        chosen: is served in any case.
+        others: the first of them that fit are returned.
+        most: how many groups are served at a time, the chosen one among them.
+    """
+    needs = {name: holder.need for name, holder in holders.items()} | {chosen.name: chosen.need}
+    joined: list[Group] = []
+    for group in others:
+        with_it = needs | {group.name: group.need}
+        is_new = group.name != chosen.name and not group.coming
+        if is_new and len(joined) < most - 1 and sum(with_it.values(), Need()).fits(capacity):
+            joined.append(group)
+            needs = with_it
+    return joined
+
+
 def idle(holders: Mapping[str, Holder]) -> tuple[str, ...]:
     """Return the holders that nobody needs any more. They end at once, so that pools can grow."""
     return tuple(name for name, holder in holders.items() if not holder.wanted_by)

@@ -58,6 +58,7 @@ class LocalRunner:
     ) -> None:
         self.stop = threading.Event()
         self.capacity = ONE
+        self.searches_at_once = 1
         self._catalog = catalog
         self._resources = resources
         self._worklog = worklog

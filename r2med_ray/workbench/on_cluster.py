@@ -41,6 +41,9 @@ from r2med_ray.workbench.served import AnsweringModel, ServedScorer
 from r2med_ray.workbench.sizing import require_language_model, require_reranker, size_pools
 from r2med_ray.workbench.worklog import Worklog
 
+SEARCHES_AT_ONCE = 8
+"""Indexes that are searched at the same time. The driver merges what their shards find, one ranking after another."""
+
 
 class ClusterRunner:
     """Fulfils `runner.Runner` on the cluster that this process is connected to.
@@ -70,6 +73,9 @@ class ClusterRunner:
         ask_for_models: bool = False,
     ) -> None:
         self.stop = threading.Event()
+        self.searches_at_once = SEARCHES_AT_ONCE
+        self._asking_for_nodes = threading.Lock()
+        """Whoever asks for nodes takes the place of whoever asked before, so one at a time waits for them."""
         self.capacity = Need(cpus=capacity.cpus, gpus=capacity.gpus)
         self.pools = size_pools(resources, capacity)
         self._name = name
@@ -227,8 +233,11 @@ class ClusterRunner:
         return AnsweringModel(address, stack, self.stop)
 
     def _wait_for_nodes(self, what: str, pool: Pool, beside: float = 0.0) -> None:
-        if self._cluster.wait_s is not None:
-            wait_for_nodes(what, pool, beside=beside, wait_s=self._cluster.wait_s, stop=self.stop)
+        wait_s = self._cluster.wait_s
+        if wait_s is None:
+            return
+        with self._asking_for_nodes:
+            wait_for_nodes(what, pool, beside=beside, wait_s=wait_s, stop=self.stop)
 
     def _models_at_hand(self) -> ModelsAtHand:
         """Return what checks models before they have to work, for `when_missing: skip`."""

@@ -131,6 +131,11 @@ class Runner(Protocol):
         """Store what is made of queries; all first stages share one model."""
         ...
 
+    @property
+    def searches_at_once(self) -> int:
+        """How many indexes may be opened and searched at the same time, where all of them have room."""
+        ...
+
     def open_index(self, task: Task, first_stage: ShardedFirstStage) -> OpenIndex:
         """INDEX: load the index of a corpus that is prepared."""
         ...

@@ -1,7 +1,7 @@
-"""Two halves of a job's work at the same time, in two threads; whichever fails first has the other stopped."""
+"""Work of a job at the same time, in threads. All of it has ended whenever one of these functions ends."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def side_by_side(here: Callable[[], T], beside: Callable[[], object], stop: threading.Event) -> T:
-    """Do one thing in this thread and another in a second one, which has ended when this returns or raises.
+    """Do one thing in this thread and another in a second one. Whichever fails first has the other stopped.
 
     Args:
         here: what this thread does; an interruption of the process reaches it alone.
@@ -39,3 +39,17 @@ def side_by_side(here: Callable[[], T], beside: Callable[[], object], stop: thre
     finally:
         stop.clear()  # both have ended, and whoever works next must not be stopped
     return result
+
+
+def at_once(work: Sequence[Callable[[], object]]) -> None:
+    """Do several things, the first in this thread and each other one in a thread of its own.
+
+    Raises:
+        BaseException: what ended the first of them, in their order, that failed.
+    """
+    first, *others = work
+    with ThreadPoolExecutor(max_workers=max(1, len(others))) as pool:
+        running = [pool.submit(each) for each in others]
+        first()
+    for each in running:
+        each.result()

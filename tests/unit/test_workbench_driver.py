@@ -11,7 +11,7 @@ from r2med_ray.chat import ChatPrompt, Completion
 from r2med_ray.corpus.convert import convert_documents, load_corpus
 from r2med_ray.demands import Ask, Expect, Find, Read, Score, Steps
 from r2med_ray.errors import ContextError, DataError, NotAtHand, StageError
-from r2med_ray.first_stage import FirstStage
+from r2med_ray.first_stage import FirstStage, ShardedFirstStage
 from r2med_ray.first_stages.lexical import LexicalFirstStage
 from r2med_ray.indexing.bm25 import BM25_ROWS
 from r2med_ray.protocols import Candidates
@@ -19,6 +19,7 @@ from r2med_ray.settings.compat import Rules
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Document, Query, Reranking, Run, Task
 from r2med_ray.workbench.driver import Driver
+from r2med_ray.workbench.in_process import PlainIndex
 from r2med_ray.workbench.parts import Ended, Part
 from r2med_ray.workbench.worklog import Worklog
 from tests.fakes import ScriptedGenerator
@@ -388,6 +389,84 @@ def test_the_final_searches_wait_for_the_texts_so_every_index_is_opened_once(sto
     assert sorted(runner.calls) == ["open one", "open two", "prepare one, two", "start script"]
     assert sum(log.started.values()) == 3
     assert sorted(runner.closed) == sorted(call for call in runner.calls if not call.startswith("prepare"))
+
+
+class SearchesTogether(ScriptedRunner):
+    """Searches several indexes at once. The search in `one` ends after the search in `two`.
+
+    Attributes:
+        together: what becomes of waiting for the other search, by name of the task.
+    """
+
+    def __init__(self, store: ArtifactStore, worklog: Worklog, **settings: Any) -> None:
+        super().__init__(store, worklog, **settings)
+        self.searches_at_once = 8
+        self.together: dict[str, bool] = {}
+        self._begun = {"one": threading.Event(), "two": threading.Event()}
+        self._two_has_ended = threading.Event()
+
+    def open_index(self, task: Task, first_stage: ShardedFirstStage) -> PlainIndex:
+        index = super().open_index(task, first_stage)
+        search = index.retrieve
+
+        def retrieve(queries: Sequence[Query], *, k: int) -> Run:
+            self._begun[task.name].set()
+            other = "two" if task.name == "one" else "one"
+            self.together[task.name] = self._begun[other].wait(60)
+            if task.name == "one":
+                self._two_has_ended.wait(60)
+            found = search(queries, k=k)
+            if task.name == "two":
+                self._two_has_ended.set()
+            return found
+
+        index.retrieve = retrieve  # type: ignore[method-assign]
+        return index
+
+
+def test_tasks_are_searched_at_the_same_time_and_the_results_come_in_the_order_of_the_parts(
+    tmp_path: Path,
+) -> None:
+    runs: dict[str, dict[str, Any]] = {}
+    files: dict[str, list[tuple[str, str]]] = {}
+    for name, kind in {"serial": ScriptedRunner, "together": SearchesTogether}.items():
+        store, worklog = ArtifactStore(str(tmp_path / name)), Worklog()
+        parts = {f"on {task}": finding(task_of(store, task)) for task in ("one", "two")}
+        runner = kind(store, worklog)
+        runs[name] = dict(Driver(store, runner, worklog, fetch).run(parts))
+        files[name] = [(each.name, each.files["run.parquet"].sha256) for each in store.all("run")]
+
+    assert isinstance(runner, SearchesTogether)
+    assert runner.together == {"one": True, "two": True}
+    assert sorted(runner.closed) == ["open one", "open two"]
+    assert list(runs["together"]) == list(runs["serial"]) == ["on one", "on two"]
+    assert {name: ended.result for name, ended in runs["together"].items()} == {
+        name: ended.result for name, ended in runs["serial"].items()
+    }
+    assert files["together"] == files["serial"]
+
+
+def test_of_searches_at_the_same_time_the_first_failure_by_order_is_raised_and_all_indexes_are_closed(
+    store: ArtifactStore,
+) -> None:
+    class BothFail(SearchesTogether):
+        def open_index(self, task: Task, first_stage: ShardedFirstStage) -> PlainIndex:
+            index = super().open_index(task, first_stage)
+            search = index.retrieve
+
+            def retrieve(queries: Sequence[Query], *, k: int) -> Run:
+                search(queries, k=k)
+                raise StageError("search", task.name, "the shard is gone")
+
+            index.retrieve = retrieve  # type: ignore[method-assign]
+            return index
+
+    runner = BothFail(store, Worklog())
+    parts = {f"on {task}": finding(task_of(store, task)) for task in ("one", "two")}
+    with pytest.raises(StageError, match="search failed on one"):  # which fails after the other one
+        list(Driver(store, runner, Worklog(), fetch).run(parts))
+
+    assert sorted(runner.closed) == ["open one", "open two"]
 
 
 class WatchesCorpora(Echo):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from r2med_ray.errors import CapacityError
-from r2med_ray.workbench.ledger import Group, Holder, Need, decide, ends_for, fits_beside, idle
+from r2med_ray.workbench.ledger import Group, Holder, Need, decide, ends_for, fits_beside, idle, side_by_side
 
 
 def group(
@@ -71,6 +71,26 @@ def test_gpus_are_counted_beside_cpus() -> None:
 
     assert not fits_beside(Need(cpus=8, gpus=1), running.values(), Need(cpus=1, gpus=1))
     assert fits_beside(Need(cpus=8, gpus=1), running.values(), Need(cpus=7))
+
+
+@pytest.mark.parametrize(
+    ("cpus", "most", "joined"),
+    [
+        # `one` takes 2 CPUs. `open` is reserved already, `two` takes 2 more, and `late` is never ready.
+        pytest.param(8, 9, ["two", "open", "three"], id="room-for-all"),
+        pytest.param(8, 2, ["two"], id="no-more-than-are-allowed"),
+        pytest.param(8, 1, [], id="one-at-a-time"),
+        # 2 for `one` and 3 for `open` leave 1.
+        pytest.param(6, 9, ["open", "three"], id="what-does-not-fit-is-left-out"),
+        pytest.param(5, 9, ["open"], id="what-runs-takes-no-more-room"),
+    ],
+)
+def test_searches_that_fit_are_made_at_the_same_time(cpus: int, most: int, joined: list[str]) -> None:
+    chosen = group("one", 2)
+    others = [chosen, group("late", 0, coming="b"), group("two", 2), group("open", 3), group("three", 1)]
+
+    beside = side_by_side(Need(cpus=cpus), holders(("open", 3, "a")), chosen, others, most)
+    assert [each.name for each in beside] == joined
 
 
 def test_what_nobody_needs_is_idle() -> None:
