@@ -9,6 +9,7 @@ from pathlib import Path
 from r2med_ray.corpus.conditions import with_hard_negatives
 from r2med_ray.corpus.loading import load_task
 from r2med_ray.corpus.packs import read_pack
+from r2med_ray.corpus.query_subsets import with_choice
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.first_stages.bad_documents import left_out_of
 from r2med_ray.pipeline import Ranked, rank
@@ -114,7 +115,10 @@ def run_benchmark(benchmark: ResolvedBenchmark, bench: Workbench) -> BenchmarkRe
         tasks=tuple(
             task_record(entry, task) for entry in benchmark.tasks for task in loaded_as.get(entry.name, [None])
         ),
-        systems=tuple(system_record(resolved, examples.get(resolved.name, {})) for resolved in benchmark.systems),
+        systems=tuple(
+            system_record(resolved, examples.get(resolved.name, {}), is_whole=not any(t.all_queries for t in tasks))
+            for resolved in benchmark.systems
+        ),
         results=tuple(results),
         missing=tuple(missing.records),
         stages=(*loaded, *map(stage_record, bench.worklog.entries)),
@@ -149,7 +153,8 @@ def _load_tasks(
             shards=config.resources.shards,
             on_conflict=benchmark.on_conflict,
         )
-        [task, *conditions] = _with_hard_negatives(benchmark, task, store)
+        choice = benchmark.choices.get(task.name)
+        [task, *conditions] = [with_choice(each, choice) for each in _with_hard_negatives(benchmark, task, store)]
         tasks += [task, *conditions]
         for warning in task.warnings:
             logger.warning("%s: %s", task.name, warning)

@@ -135,14 +135,20 @@ def task_record(entry: TaskRow | TaskConfig, task: Task | None) -> TaskRecord:
     )
 
 
-def system_record(resolved: ResolvedSystem, example: Mapping[str, Json]) -> SystemRecord:
-    """Return what a report is told of a system; `example` says what its models are given, and is empty if unknown."""
+def system_record(resolved: ResolvedSystem, example: Mapping[str, Json], *, is_whole: bool = True) -> SystemRecord:
+    """Return what a report is told of a system.
+
+    Args:
+        resolved: the system.
+        example: says what its models are given, and is empty if unknown.
+        is_whole: False if only some queries of a task were asked, which compares with nothing that is published.
+    """
     return SystemRecord(
         name=resolved.name,
         description=resolved.describe(),
         settings={first_stage.label: first_stage.settings() for first_stage in resolved.first_stages},
         compat=resolved.rules.compat,
         differences=tuple(row.id for row in resolved.differences),
-        published_key=resolved.published_key,
+        published_key=resolved.published_key if is_whole else None,
         example=example,
     )

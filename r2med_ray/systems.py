@@ -1,12 +1,13 @@
 """The names of a benchmark file turned into rows, before anything starts; and what names the results they lead to."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from r2med_ray.corpus.catalog import TASKS, TaskRow, require_folder, select_tasks
+from r2med_ray.corpus.query_subsets import choices_of
 from r2med_ray.errors import ConfigError
 from r2med_ray.evaluation.measure_entries import read_measures
 from r2med_ray.evaluation.measures import Measure
@@ -27,6 +28,7 @@ from r2med_ray.settings.compat import Difference, Part, Rules, in_force
 from r2med_ray.settings.config import BenchmarkConfig, RerankerConfig, SystemConfig, TaskConfig
 from r2med_ray.settings.faults import Faults
 from r2med_ray.settings.hard_negatives import require_tasks
+from r2med_ray.settings.query_choice import QueryChoice
 from r2med_ray.settings.registry import Registry
 from r2med_ray.settings.retriever import RetrieverConfig
 from r2med_ray.settings.rewriter import RewriterConfig
@@ -161,6 +163,8 @@ class ResolvedBenchmark:
     measures: tuple[Measure, ...]
     tasks: tuple[TaskRow | TaskConfig, ...]
     systems: tuple[ResolvedSystem, ...]
+    choices: Mapping[str, QueryChoice] = field(default_factory=dict)
+    """Task → the queries that are asked, for tasks of which only some are."""
 
     @property
     def on_conflict(self) -> Literal["error", "last"]:
@@ -193,6 +197,7 @@ def resolve(config: BenchmarkConfig) -> ResolvedBenchmark:
     for entry in config.tasks:
         if isinstance(entry, TaskConfig) and entry.layout != "ir_datasets":
             faults.tried(partial(require_folder, entry))
+    choices = faults.tried(lambda: choices_of(config.queries, [task.name for task in tasks])) if tasks else None
     faults.require_none()
     return ResolvedBenchmark(
         config=config,
@@ -200,6 +205,7 @@ def resolve(config: BenchmarkConfig) -> ResolvedBenchmark:
         measures=measures or (),
         tasks=tuple(tasks),
         systems=tuple(system for system in systems if system),
+        choices=choices or {},
     )
 
 

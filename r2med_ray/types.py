@@ -303,6 +303,9 @@ class Task:
     folder: str
     """The folder that the task's files were read from. Generated texts of earlier runs are in it too."""
 
+    all_queries: tuple[Query, ...] = ()
+    """All queries of the collection, if `queries` are only some of them; otherwise empty."""
+
     ranked_lists: Mapping[str, str] = field(default_factory=dict)
     """Ranked lists that came with the collection: name → file."""
 

@@ -9,6 +9,7 @@ from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from r2med_ray.first_stage import MadeBy, ShardedFirstStage
 from r2med_ray.first_stages.bad_documents import key_of_stored
+from r2med_ray.first_stages.query_reuse import take_from_whole
 from r2med_ray.settings.compat import Rules
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey
@@ -134,13 +135,22 @@ def shards_left(store: ArtifactStore, corpora: Corpora, device: str) -> Left[Sha
 
 
 def queries_left(store: ArtifactStore, questions: Questions, device: str) -> Left[QueryWork] | None:
-    """Return the queries whose artefact isn't stored, each artefact once; None where nothing is made of queries."""
-    work = [
-        QueryWork(task=task.name, queries=tuple(block), rules=first_stage.rules, key=key, label=first_stage.label)
-        for task, first_stage, queries in questions
-        for block in blocks(queries)
-        if (key := first_stage.queries_key(task.name, block, device)) is not None
-    ]
+    """Return the queries whose artefact isn't stored, each artefact once; None where nothing is made of queries.
+
+    Vectors of some queries of a task are first taken from those of all its queries, where these are stored.
+    """
+    work = []
+    for task, first_stage, queries in questions:
+        for block in blocks(queries):
+            key = first_stage.queries_key(task.name, block, device)
+            if key is None:
+                continue
+            take_from_whole(store, task, first_stage, block, key, device)
+            work.append(
+                QueryWork(
+                    task=task.name, queries=tuple(block), rules=first_stage.rules, key=key, label=first_stage.label
+                )
+            )
     return _left(store, work) if work else None
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import cast
 
 from r2med_ray.corpus.loading import load_task
+from r2med_ray.corpus.query_subsets import with_choice
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.pipeline import rewriter_of
 from r2med_ray.rewriting.answers import FORMATS
@@ -53,7 +54,8 @@ def export_texts(
             )
             for entry in benchmark.tasks
         ]
-        return [_export(bench, task, chosen, folder / task.name, sample) for task in tasks]
+        asked = [with_choice(task, benchmark.choices.get(task.name)) for task in tasks]
+        return [_export(bench, task, chosen, folder / task.name, sample) for task in asked]
 
 
 def _export(bench: Workbench, task: Task, system: ResolvedSystem, folder: Path, sample: int) -> Path:

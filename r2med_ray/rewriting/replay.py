@@ -74,7 +74,7 @@ class ReplayRewriter:
         path = self.source.path
         if path is None:
             path = yield Fetch(task=self._task, file=self.source.file)
-        rows = read_generations(path, queries)
+        rows = read_generations(path, self._task.all_queries or queries)
         rewriting = expand(
             queries,
             {query.query_id: [self._answer(rows[query.query_id])] for query in queries},

@@ -13,6 +13,7 @@ from pydantic import Field, ValidationInfo, model_validator
 from r2med_ray.settings.file_paths import PathField, rooted
 from r2med_ray.settings.hard_negatives import HardNegativesConfig
 from r2med_ray.settings.own_measure import OwnMeasureConfig
+from r2med_ray.settings.query_choice import QueriesField
 from r2med_ray.settings.registry import nearest
 from r2med_ray.settings.resources import ClusterConfig, Frozen, ResourcesConfig
 from r2med_ray.settings.retriever import RetrieverConfig, RetrieverField
@@ -147,6 +148,10 @@ class BenchmarkConfig(Frozen):
 
     hard_negatives: tuple[HardNegativesConfig, ...] = ()
     """Hard negatives for tasks of this benchmark."""
+
+    queries: QueriesField | None = None
+    """Which queries are asked: a number, for the first queries of each task; a list of ids, if there is one task; or
+    a number or a list of ids for each task by name. If left out, all are. The report says that a part was asked."""
 
     cluster: ClusterConfig | None = None
     """The nodes that the cluster may have. If left out, a job is sized by what Ray or `ray up` says of the cluster,

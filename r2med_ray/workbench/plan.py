@@ -4,7 +4,7 @@ It reads task files and the store, writes nothing and starts nothing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from r2med_ray.chat import LanguageModel
 from r2med_ray.corpus.catalog import TASKS, TaskCounts, TaskRow, fetcher, resolve_tasks
 from r2med_ray.corpus.convert import corpus_key, load_corpus
 from r2med_ray.corpus.loading import read_task_queries
+from r2med_ray.corpus.query_subsets import chosen
 from r2med_ray.corpus.sources import TaskSource, data_folder, is_cached
 from r2med_ray.errors import DataError, NotAtHand
 from r2med_ray.first_stage import FirstStage
@@ -115,7 +116,9 @@ def _find(entry: TaskRow | TaskConfig, benchmark: ResolvedBenchmark, store: Arti
     try:
         source = find_task(entry, download=False)
         corpus = stored_corpus(source, benchmark, store)
-        queries = tuple(read_task_queries(source))
+        every = tuple(read_task_queries(source))
+        choice = benchmark.choices.get(entry.name)
+        queries = every if choice is None else chosen(every, choice, entry.name)
     except DataError as error:  # a plan of what isn't there yet is still a plan; the run stops at this error
         what = error.what if isinstance(error, NotAtHand) else str(error)
         folder = data_folder(entry.name)
@@ -130,7 +133,9 @@ def _find(entry: TaskRow | TaskConfig, benchmark: ResolvedBenchmark, store: Arti
         if corpus
         else "corpus to be converted; its shards are known afterwards"
     )
-    task = _task(entry, corpus or NOT_CONVERTED, queries, source.folder)
+    if len(queries) < len(every):
+        state += f"; {len(queries)} of {len(every)} queries"
+    task = replace(_task(entry, corpus or NOT_CONVERTED, queries, source.folder), all_queries=every)
     return _Found(task=task, is_here=True, state=state, counts=counts)
 
 

@@ -1,0 +1,46 @@
+"""Vectors of some queries of a task, taken from the stored vectors of all of its queries."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from r2med_ray.first_stage import ShardedFirstStage
+from r2med_ray.indexing.keys import QUERY_VECTORS_FILE
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.keys import ArtifactKey
+from r2med_ray.storage.listing import made_for
+from r2med_ray.types import Query, Task
+
+WHOLE = "taken_from"
+"""Attribute: name of the artefact with the vectors of all queries."""
+
+_ROW = "row"
+
+
+def take_from_whole(
+    store: ArtifactStore,
+    task: Task,
+    first_stage: ShardedFirstStage,
+    queries: Sequence[Query],
+    key: ArtifactKey,
+    device: str,
+) -> None:
+    """Store the vectors of queries, if those of the whole task are stored and theirs are not.
+
+    Nothing is stored for queries that a rewriter changed. What was cut off a part of the queries is not known.
+    """
+    positions = {query: position for position, query in enumerate(task.all_queries)}
+    if not positions or not all(query in positions for query in queries) or store.find(key):
+        return
+    whole_key = first_stage.queries_key(task.name, task.all_queries, device)
+    whole = store.find(whole_key) if whole_key else None
+    if whole is None:
+        return
+    table = whole.table(QUERY_VECTORS_FILE).take([positions[query] for query in queries])
+    if _ROW in table.column_names:  # counts the queries
+        rows = pa.array(np.arange(len(queries)), table.schema.field(_ROW).type)
+        table = table.set_column(table.column_names.index(_ROW), table.schema.field(_ROW), rows)
+    with store.create(key) as writer:
+        writer.attributes |= {WHOLE: whole.name, **made_for(task.name, first_stage.label)}
+        writer.write_table(QUERY_VECTORS_FILE, table)
