@@ -1,6 +1,7 @@
 """The job from configuration to report, in a process of its own, with real models and a real cluster."""
 
 import json
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 from r2med_ray.storage.artifacts import REMEDY, Artifact, ArtifactStore
 from tests.http_services import Held, Service, embeddings
 from tests.integration.jobs import run_files, run_job, running_job, write_config
+from tests.integration.nodes import nodes_in
 from tests.unit.test_damaged_store import flip, flip_an_id
 
 pytestmark = [pytest.mark.ray, pytest.mark.serve]
@@ -147,6 +149,50 @@ def test_a_killed_driver_leaves_nothing_half_made_and_is_resumed(
     runs = run_files(tmp_path / "out")
     assert len(runs.pop("runs/served/Demo-Posts.trec").splitlines()) == 15 * 80  # every query has every document
     assert runs == run_files(finished / "results" / "small")
+
+
+def test_a_driver_killed_at_five_points_leaves_what_the_next_one_finishes_with_the_same_bytes(
+    finished: Path, store: ArtifactStore, tmp_path: Path, address: str
+) -> None:
+    there = len(ArtifactStore(str(finished / "store")).names())
+    arguments = [finished / "small.yaml", "--store", store.uri, "--output", tmp_path / "out"]
+    for number in sorted(random.Random(10).sample(range(1, there), 5)):
+        with running_job(*arguments, cwd=tmp_path, address=address) as job:
+            job.wait_for(f"artefact {number} of {there}", lambda number=number: len(store.names()) >= number)
+            job.kill()
+        assert list(store.problems()) == []
+        assert not (tmp_path / "out").exists()
+    run_job(*arguments, cwd=tmp_path, address=address)
+
+    assert run_files(tmp_path / "out") == run_files(finished / "results" / "small")
+    assert store.names() == ArtifactStore(str(finished / "store")).names()
+
+
+def test_two_jobs_on_one_store_at_once_give_the_same_bytes_and_damage_nothing(
+    finished: Path, store: ArtifactStore, tmp_path: Path
+) -> None:
+    arguments = [finished / "small.yaml", "--store", store.uri, "--output"]
+    with (
+        running_job(*arguments, tmp_path / "a", cwd=tmp_path, log_name="a.log") as first,
+        running_job(*arguments, tmp_path / "b", cwd=tmp_path, log_name="b.log") as second,
+    ):
+        for job in (first, second):
+            assert job.process.wait(timeout=580) == 0, job.log.read_text()
+
+    assert run_files(tmp_path / "a") == run_files(tmp_path / "b") == run_files(finished / "results" / "small")
+    assert store.names() == ArtifactStore(str(finished / "store")).names()
+    assert list(store.problems()) == []
+
+
+def test_a_job_whose_object_store_is_tiny_gives_the_same_bytes(
+    finished: Path, store: ArtifactStore, tmp_path: Path
+) -> None:
+    with nodes_in(tmp_path) as nodes:
+        address = nodes.start_head("--num-cpus=2", f"--object-store-memory={80 * 1024**2}")
+        arguments = [finished / "small.yaml", "--store", store.uri, "--output", tmp_path / "out"]
+        run_job(*arguments, cwd=tmp_path, address=address)
+
+    assert run_files(tmp_path / "out") == run_files(finished / "results" / "small")
 
 
 def test_what_is_wrong_with_a_benchmark_stops_it_with_exit_code_2(
