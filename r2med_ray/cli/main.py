@@ -5,6 +5,7 @@ Imports are inside the commands, so that `r2med evaluate` loads neither Ray nor 
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -216,20 +217,41 @@ def artifacts_gc(
     damaged: Annotated[
         bool, typer.Option("--damaged", help="Also remove what has changed bytes, or was made from it.")
     ] = False,
+    keep_used_by: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--keep-used-by",
+            help="Also remove what this benchmark file doesn't use; may be repeated. Texts and paid vectors stay.",
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
 ) -> None:
-    """Remove what killed jobs left half made."""
+    """Remove what killed jobs left half made; if asked, also what is damaged, or what no named benchmark uses."""
     from r2med_ray.corpus.convert import names_of
 
+    opened, now = _store(store), time.time()
+    names = _unused(opened, keep_used_by, datetime.fromtimestamp(now - older_than_hours * 3600, UTC))
     for path in collect_garbage(
-        _store(store),
+        opened,
         older_than_s=older_than_hours * 3600,
-        now=time.time(),
+        now=now,
         damaged=damaged,
         names_of=names_of,
         dry_run=dry_run,
     ):
         typer.echo(f"{'would remove' if dry_run else 'removed'} {path}")
+    for name in names:
+        if not dry_run:
+            opened.remove(name)
+        typer.echo(f"{'would remove' if dry_run else 'removed'} {name}")
+
+
+def _unused(store: ArtifactStore, files: list[Path] | None, before: datetime) -> list[str]:
+    from r2med_ray.settings.config_files import load_with
+    from r2med_ray.systems import resolve
+    from r2med_ray.workbench.unused import unused
+
+    return unused(store, [load_with(resolve, file) for file in files], before=before) if files else []
 
 
 def exit_on_user_error(command: Callable[[], object]) -> None:

@@ -133,9 +133,11 @@ def _find(entry: TaskRow | TaskConfig, benchmark: ResolvedBenchmark, store: Arti
         if corpus
         else "corpus to be converted; its shards are known afterwards"
     )
-    if len(queries) < len(every):
+    is_part = len(queries) < len(every)
+    if is_part:
         state += f"; {len(queries)} of {len(every)} queries"
-    task = replace(_task(entry, corpus or NOT_CONVERTED, queries, source.folder), all_queries=every)
+    task = _task(entry, corpus or NOT_CONVERTED, queries, source.folder)
+    task = replace(task, all_queries=every) if is_part else task
     return _Found(task=task, is_here=True, state=state, counts=counts)
 
 

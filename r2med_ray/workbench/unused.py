@@ -1,0 +1,83 @@
+"""Which artefacts no benchmark of a few uses, so that they can go.
+
+A benchmark is planned, and every artefact that the plan finds is used. So are vectors of queries, trained indexes and
+surveys that go with what was found. What a language model wrote and what a service was paid for always stays.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+
+from r2med_ray.corpus.convert import load_corpus
+from r2med_ray.corpus.text_survey import KIND as SURVEYS
+from r2med_ray.storage.artifacts import Artifact, ArtifactStore
+from r2med_ray.storage.keys import ArtifactKey
+from r2med_ray.systems import ResolvedBenchmark
+from r2med_ray.workbench.local_runner import LocalRunner
+from r2med_ray.workbench.plan import find_task, make_plan
+from r2med_ray.workbench.worklog import Worklog
+
+ALWAYS_KEPT = ("generation", "generations", "transcript", "api-vectors")
+"""Kinds of artefacts that were written by a language model, or paid for."""
+
+DEVICES = ("cpu", "cuda")
+"""What artefacts may have been made on. The keys of vectors depend on it, and this machine may not have it."""
+
+QUERIES = "query-"
+"""How the kinds of artefacts that are made of queries begin."""
+
+
+class _Noting(ArtifactStore):
+    """A store that notes what is found in it."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(uri)
+        self.found: dict[str, Artifact] = {}
+
+    def find(self, key: ArtifactKey) -> Artifact | None:
+        artifact = super().find(key)
+        if artifact is not None:
+            self.found[artifact.name] = artifact
+        return artifact
+
+
+def unused(store: ArtifactStore, benchmarks: Iterable[ResolvedBenchmark], *, before: datetime) -> list[str]:
+    """Return the names of the artefacts that none of the benchmarks uses.
+
+    Args:
+        store: the store.
+        benchmarks: the benchmarks whose artefacts stay.
+        before: an artefact that was written later is used, because a job may just have made it.
+
+    Raises:
+        NotAtHand: a task of a benchmark is not on this machine, so what the benchmark uses is not known.
+    """
+    noting = _Noting(store.uri)
+    for benchmark in benchmarks:
+        for entry in benchmark.tasks:
+            find_task(entry, download=False)
+        for device in DEVICES:
+            catalog, resources = benchmark.names.catalog, benchmark.config.resources
+            make_plan(benchmark, noting, LocalRunner(catalog, noting, resources, Worklog(), device=device))
+    every, dates = list(store.all()), store.dates()
+    used = {*noting.found, *_beside(list(noting.found.values()), every)}
+    return [each.name for each in every if each.name not in used and dates[each.name] < before]
+
+
+def _beside(found: Sequence[Artifact], every: Sequence[Artifact]) -> Iterator[str]:
+    """Yield the names of what goes with artefacts that are used, and of what always stays."""
+    corpora = [load_corpus(artifact).digest for artifact in found if _kind(artifact) == "corpus"]
+    digests = {artifact.name.partition("/")[2] for artifact in found}
+    encoders = [artifact.inputs["encoding"]["document"] for artifact in found if "encoding" in artifact.inputs]
+    for artifact in every:
+        kind, inputs = _kind(artifact), artifact.inputs
+        if (
+            kind in ALWAYS_KEPT
+            or (kind == SURVEYS and inputs["corpus"] in corpora)
+            or (kind == "ann" and inputs["vectors"] in digests)
+            or (kind.startswith(QUERIES) and inputs["encoding"]["document"] in encoders)
+        ):
+            yield artifact.name
+
+
+def _kind(artifact: Artifact) -> str:
+    return artifact.name.partition("/")[0]
