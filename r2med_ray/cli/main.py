@@ -213,7 +213,7 @@ def artifacts_verify(store: StoreOption = None) -> None:
 @artifacts_app.command("gc")
 def artifacts_gc(
     store: StoreOption = None,
-    older_than_hours: Annotated[float, typer.Option(help="Leave half-made things younger than this.")] = 24.0,
+    older_than_hours: Annotated[float, typer.Option(help="Leave what is younger than this.")] = 24.0,
     damaged: Annotated[
         bool, typer.Option("--damaged", help="Also remove what has changed bytes, or was made from it.")
     ] = False,
