@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from r2med_ray.approximations import Approximation
 from r2med_ray.chat import Completion
-from r2med_ray.corpus.catalog import fetcher
+from r2med_ray.corpus.catalog import TASKS, fetcher
 from r2med_ray.cuts import PartCuts
 from r2med_ray.demands import Expect, Find, QueryRewriter, Read, Reranker, Steps
 from r2med_ray.evaluation.evaluate import Evaluation, evaluate
@@ -29,8 +30,9 @@ from r2med_ray.retrieval.fusion import fuse
 from r2med_ray.retrieval.searches import combine_searches, searches_of
 from r2med_ray.rewriting.answers import FORMATS, read_completion
 from r2med_ray.rewriting.build import build_rewriter
-from r2med_ray.systems import ResolvedSystem, prompt_task
-from r2med_ray.types import Approximation, Query, QueryId, Repairs, Reranking, Rewriting, Run, Task
+from r2med_ray.rewriting.prompts import PromptTask
+from r2med_ray.systems import ResolvedSystem
+from r2med_ray.types import Query, QueryId, Repairs, Reranking, Rewriting, Run, Task, without_condition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +120,7 @@ def rewriter_of(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Q
         tool=system.tool,
         tool_inputs=system.tool.inputs(task, device) if system.tool else {},
         rules=system.rules,
-        prompt=prompt_task(task.name),
+        prompt=_prompt_task(task.name),
         can_fetch=fetcher(task) is not None,
         system=system.name,
     )
@@ -128,6 +130,15 @@ def _cuts_of_rewriting(system: ResolvedSystem, rewriting: Rewriting) -> tuple[Pa
     if system.language_model is None or system.tool is None:  # no passage is shown
         return ()
     return (PartCuts.of_sides(system.language_model.name, "prompts", rewriting.cuts),)
+
+
+def _prompt_task(name: str) -> PromptTask:
+    """Return what the choice of a prompt needs to know of a task; one outside the catalogue has but its name."""
+    name = without_condition(name)
+    if name not in TASKS:
+        return PromptTask(names=(name,))
+    row = TASKS[name]
+    return PromptTask(names=(row.name, *row.aliases), family=row.family)
 
 
 def _search(

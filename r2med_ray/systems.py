@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from r2med_ray.corpus.catalog import TASKS, TaskRow, require_folder, select_tasks
+from r2med_ray.corpus.catalog import TaskRow, require_folder, select_tasks
 from r2med_ray.corpus.query_subsets import choices_of
 from r2med_ray.errors import ConfigError
 from r2med_ray.evaluation.measure_entries import read_measures
@@ -23,7 +23,6 @@ from r2med_ray.models.catalog.load import Catalog, load_catalog
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.rewriting.methods import Method, spelled
 from r2med_ray.rewriting.own_methods import load_methods
-from r2med_ray.rewriting.prompts import PromptTask
 from r2med_ray.settings.compat import Difference, Part, Rules, in_force
 from r2med_ray.settings.config import BenchmarkConfig, RerankerConfig, SystemConfig, TaskConfig
 from r2med_ray.settings.faults import Faults
@@ -33,7 +32,7 @@ from r2med_ray.settings.registry import Registry
 from r2med_ray.settings.retriever import RetrieverConfig
 from r2med_ray.settings.rewriter import RewriterConfig
 from r2med_ray.storage.keys import Json
-from r2med_ray.types import Combine, Compat, OnBadDocument, without_condition
+from r2med_ray.types import Combine, Compat, OnBadDocument
 
 _PARTS: Mapping[str, set[Part]] = {"terms": {"bm25"}, "vectors": {"dense"}}
 """What a first stage's artefacts hold → its part in the table of differences; other kinds were never published."""
@@ -207,15 +206,6 @@ def resolve(config: BenchmarkConfig) -> ResolvedBenchmark:
         systems=tuple(system for system in systems if system),
         choices=choices or {},
     )
-
-
-def prompt_task(name: str) -> PromptTask:
-    """Return what the choice of a prompt needs to know of a task; one outside the catalogue has but its name."""
-    name = without_condition(name)
-    if name not in TASKS:
-        return PromptTask(names=(name,))
-    row = TASKS[name]
-    return PromptTask(names=(row.name, *row.aliases), family=row.family)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

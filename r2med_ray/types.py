@@ -1,7 +1,7 @@
 """Plain values that travel along the flow.
 
-All values are frozen. This module needs the standard library, numpy and `cuts` only. Ids are text everywhere.
-Scores are compared as float32 (see `ranking`).
+All values are frozen. This module needs the standard library, numpy, `approximations` and `cuts` only. Ids are text
+everywhere. Scores are compared as float32 (see `ranking`).
 """
 
 from collections import Counter
@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from r2med_ray.approximations import Approximation
 from r2med_ray.cuts import SideCuts
 
 DocId: TypeAlias = str
@@ -19,9 +20,6 @@ QueryId: TypeAlias = str
 
 CANDIDATES = "candidates:"
 """What the label of ranked lists begins with that are given, not searched for."""
-
-CLOSE_TO_EXACT = 0.99
-"""Recall from which an approximate search counts as close to exact search."""
 
 FloatMatrix: TypeAlias = npt.NDArray[np.float32]
 FloatVector: TypeAlias = npt.NDArray[np.float32]
@@ -185,41 +183,6 @@ class ScoredDoc(NamedTuple):
 
 Ranking: TypeAlias = tuple[ScoredDoc, ...]
 """Documents in the order of `ranking.best`, none twice."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Approximation:
-    """What an approximate search missed."""
-
-    search: str
-    """The label of the first stage, which holds the index and its search parameters."""
-
-    recall: float
-    """The share of the documents of exact search that the approximate search found, over the sampled queries."""
-
-    num_sampled: int
-    """Queries that were searched for exactly, too."""
-
-    depth: int
-    """Documents that both searches were asked for."""
-
-    num_queries: int
-    """Queries of the approximate search."""
-
-    num_short: int
-    """Queries with fewer documents than exact search would find."""
-
-    @property
-    def is_close(self) -> bool:
-        """Whether next to nothing was missed. Reports and logs warn of other searches."""
-        return self.recall >= CLOSE_TO_EXACT and not self.num_short
-
-    def __str__(self) -> str:
-        return (
-            f"{self.search} finds {100 * self.recall:.2f} of the first {self.depth} documents of exact search "
-            f"(0-100, {self.num_sampled} queries); {self.num_short} of {self.num_queries} rankings are shorter than "
-            "those of exact search"
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

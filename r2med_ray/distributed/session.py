@@ -69,26 +69,28 @@ def connect(
         yield named_by(cluster) if cluster else _capacity_of([here])
         return
     if started_here:
-        # A token of its own: Ray would otherwise create or reuse the one that all clusters of this user share.
-        if "RAY_AUTH_TOKEN_PATH" not in os.environ:
-            os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-        with said_plainly(None):
-            ray.init(address="local", num_cpus=num_cpus, include_dashboard=False)
+        _start(num_cpus)
     elif not already_connected:
         with said_plainly(target):
             _require_listener(target)
             ray.init(address=target)
-    there = capacity_now()
-    origin = "started for this job" if started_here else "joined"
+    there, origin = capacity_now(), "started for this job" if started_here else "joined"
     logger.info("Ray %s, %s: %s", ray.__version__, origin, there.describe())
     try:
-        alone = named_by(cluster) if cluster else there
-        capacity = alone if target == "local" else can_become(cluster, there)
+        capacity = (named_by(cluster) if cluster else there) if target == "local" else can_become(cluster, there)
         logger.info("sized for %s, by %s", capacity.describe(), capacity.source)
         yield capacity
     finally:
         if not already_connected:
             ray.shutdown()
+
+
+def _start(num_cpus: int | None) -> None:
+    """Start a cluster with a token of its own: Ray would else use the one that all clusters of this user share."""
+    if "RAY_AUTH_TOKEN_PATH" not in os.environ:
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    with said_plainly(None):
+        ray.init(address="local", num_cpus=num_cpus, include_dashboard=False)
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ mteb loads the task and measures the rankings. Analysis, vectors, index, search 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from r2med_ray.approximations import Approximation
 from r2med_ray.demands import Expect, Find, Steps
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.first_stage import FirstStage
@@ -14,7 +15,7 @@ from r2med_ray.ranking import best
 from r2med_ray.reporting.mteb_results import ORGANISATION
 from r2med_ray.retrieval.approximate_search import checked
 from r2med_ray.storage.keys import fingerprint
-from r2med_ray.types import Approximation, DocId, Query, QueryId, Ranking, Run, Task
+from r2med_ray.types import DocId, Query, QueryId, Ranking, Run, Task
 from r2med_ray.workbench.bench import Workbench
 
 if TYPE_CHECKING:

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 
+from r2med_ray.approximations import Approximation
 from r2med_ray.cuts import PartCuts
 from r2med_ray.evaluation.evaluate import Evaluation
 from r2med_ray.evaluation.text_ties import TieRange
 from r2med_ray.storage.keys import Json
-from r2med_ray.types import CONDITION, Approximation, Compat, DocId, HardNegatives, Qrels, QueryId, Repairs, Run
+from r2med_ray.types import CONDITION, Compat, DocId, HardNegatives, Qrels, QueryId, Repairs, Run
 
 _DISTRIBUTIONS = (
     "r2med-ray", "ray", "torch", "transformers", "sentence-transformers", "vllm", "faiss-cpu", "faiss-gpu",

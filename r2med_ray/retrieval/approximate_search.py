@@ -5,9 +5,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
+from r2med_ray.approximations import Approximation
 from r2med_ray.demands import Find, Steps
 from r2med_ray.retrieval.search import most_found
-from r2med_ray.types import Approximation, Query, Run
+from r2med_ray.types import Query, Run
 
 logger = logging.getLogger(__name__)
 

@@ -22,12 +22,12 @@ from pyarrow import fs
 
 from r2med_ray.errors import ArtifactError, StoreError
 from r2med_ray.storage.artifact_writer import ArtifactWriter, StoredFile
-from r2med_ray.storage.keys import ArtifactKey, Json, canonical_json
+from r2med_ray.storage.keys import ArtifactKey, Json, canonical_json, fingerprint
 from r2med_ray.storage.places import at_once, open_place
 
 MANIFEST = "manifest.json"
-DIGEST = "sha256"
-"""Field of a manifest: the SHA-256 of its other fields."""
+DIGEST = "digest"
+"""Field of a manifest: the fingerprint of its other fields."""
 
 REMEDY = "Remove it with `r2med artifacts gc --damaged` and run the job again."
 """What helps against a damaged artefact."""
@@ -161,7 +161,7 @@ class ArtifactStore:
                     for name, stored in writer.files.items()
                 },
             }
-            content = _manifest_text(manifest | {DIGEST: _digest_of(manifest)}).encode()
+            content = json.dumps(manifest | {DIGEST: _digest_of(manifest)}, indent=1, sort_keys=True).encode()
             self.place.publish(f"{base}/{MANIFEST}", content, beside=writer.folder)
         except BaseException:
             with contextlib.suppress(OSError):  # a store that fails twice keeps the attempt, until `gc`
@@ -294,10 +294,6 @@ class ArtifactStore:
         return None, content
 
 
-def _manifest_text(manifest: Mapping[str, Json]) -> str:
-    return json.dumps(manifest, indent=1, sort_keys=True)
-
-
 def _digest_of(manifest: Mapping[str, Json]) -> str:
     """Return the digest of a manifest. It is that of what a reader gets: keys of JSON are texts."""
-    return hashlib.sha256(_manifest_text(json.loads(_manifest_text(manifest))).encode()).hexdigest()
+    return fingerprint(json.loads(json.dumps(manifest)))

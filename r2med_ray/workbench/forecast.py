@@ -15,7 +15,11 @@ from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.catalog.row import Row
 from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey
+from r2med_ray.workbench.answers import TextsAnswer
+from r2med_ray.workbench.catalog_rows import language_model_row
+from r2med_ray.workbench.driver import Counted
 from r2med_ray.workbench.estimates import DOCUMENT_TOKENS, QUERY_TOKENS, Work, estimate, line
+from r2med_ray.workbench.plan_text import ShardCount
 from r2med_ray.workbench.runner import Runner
 
 ASSUMED = "assumed"
@@ -165,3 +169,20 @@ def _speeds(store: ArtifactStore, group: Sequence[LookedUp]) -> list[Speed]:
 def _model_inputs(inputs: Mapping[str, object]) -> dict[str, object]:
     """Return what a key says beside the shard."""
     return {name: value for name, value in inputs.items() if name not in ("shard", "skip_rows")}
+
+
+def texts_to_write(counted: Iterable[Counted]) -> Iterator[tuple[LanguageModelRow, int]]:
+    """Yield how many texts of a language model are known to be missing, for each demand."""
+    for count in counted:
+        for answer in count.waits_for:
+            if isinstance(answer, TextsAnswer):
+                yield language_model_row(answer.ask.model), len(answer.missing)
+
+
+def shard_counts(looked_up: Sequence[LookedUp]) -> Iterator[ShardCount]:
+    """Count what is stored of each corpus that is converted."""
+    for each in looked_up:
+        if each.shards is not None:
+            what = f"{each.first_stage.artifact_label} for {each.first_stage.label}"
+            stored = len(each.stored)
+            yield ShardCount(what=what, task=each.task, stored=stored, missing=len(each.shards) - stored)

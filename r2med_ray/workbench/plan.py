@@ -19,7 +19,6 @@ from r2med_ray.errors import DataError, NotAtHand
 from r2med_ray.first_stage import FirstStage
 from r2med_ray.first_stages.bad_documents import find_shards
 from r2med_ray.models.at_hand import ModelsAtHand
-from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.catalog.row import Row
 from r2med_ray.models.catalog.service_keys import find_key
@@ -32,10 +31,9 @@ from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem
 from r2med_ray.types import CONDITION, Corpus, Task, without_condition
 from r2med_ray.workbench.answers import TextsAnswer
-from r2med_ray.workbench.catalog_rows import language_model_row
 from r2med_ray.workbench.driver import Counted, Driver
-from r2med_ray.workbench.forecast import LookedUp, preparation, reranking, writing
-from r2med_ray.workbench.plan_text import Plan, ShardCount
+from r2med_ray.workbench.forecast import LookedUp, preparation, reranking, shard_counts, texts_to_write, writing
+from r2med_ray.workbench.plan_text import Plan
 from r2med_ray.workbench.runner import Runner
 from r2med_ray.workbench.worklog import Worklog
 
@@ -79,7 +77,7 @@ def make_plan(benchmark: ResolvedBenchmark, store: ArtifactStore, runner: Runner
     return Plan(
         benchmark=benchmark,
         tasks=(*((item.task.name, item.state) for item in found), *_conditions(benchmark)),
-        shards=tuple(_shards(looked_up)),
+        shards=tuple(shard_counts(looked_up)),
         unwritten=tuple(_unwritten(parts, counted)),
         needs=tuple(needs([*_data(found, benchmark), *_texts(parts, counted), *_models(benchmark)])),
         keys=tuple(_keys(benchmark)),
@@ -96,7 +94,7 @@ def make_plan(benchmark: ResolvedBenchmark, store: ArtifactStore, runner: Runner
                 store, runner, looked_up, documents_per_shard=benchmark.config.resources.documents_per_shard
             ),
             *reranking(runner, _pairs(parts, counted)),
-            *writing(_texts_to_write(counted)),
+            *writing(texts_to_write(counted.values())),
         ),
     )
 
@@ -213,15 +211,6 @@ def _look_up(
         )
 
 
-def _shards(looked_up: Sequence[LookedUp]) -> Iterator[ShardCount]:
-    """Count what is stored of each corpus that is converted."""
-    for each in looked_up:
-        if each.shards is not None:
-            what = f"{each.first_stage.artifact_label} for {each.first_stage.label}"
-            stored = len(each.stored)
-            yield ShardCount(what=what, task=each.task, stored=stored, missing=len(each.shards) - stored)
-
-
 def _pairs(
     parts: Mapping[str, tuple[ResolvedSystem, _Found]], counted: Mapping[str, Counted]
 ) -> Iterator[tuple[RerankerRow, int]]:
@@ -229,14 +218,6 @@ def _pairs(
     for name, (system, item) in parts.items():
         if system.scorer and system.config.reranker and not counted[name].is_finished:
             yield system.scorer, item.num_queries * min(system.depth, system.config.reranker.depth)
-
-
-def _texts_to_write(counted: Mapping[str, Counted]) -> Iterator[tuple[LanguageModelRow, int]]:
-    """Yield how many texts of a language model are known to be missing, for each demand."""
-    for count in counted.values():
-        for answer in count.waits_for:
-            if isinstance(answer, TextsAnswer):
-                yield language_model_row(answer.ask.model), len(answer.missing)
 
 
 def _unwritten(parts: Mapping[str, tuple[ResolvedSystem, _Found]], counted: Mapping[str, Counted]) -> Iterator[str]:

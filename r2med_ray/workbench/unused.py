@@ -9,6 +9,7 @@ from datetime import datetime
 
 from r2med_ray.corpus.convert import load_corpus
 from r2med_ray.corpus.text_survey import KIND as SURVEYS
+from r2med_ray.errors import ConfigError
 from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.systems import ResolvedBenchmark
@@ -50,9 +51,16 @@ def unused(store: ArtifactStore, benchmarks: Iterable[ResolvedBenchmark], *, bef
 
     Raises:
         NotAtHand: a task of a benchmark is not on this machine, so what the benchmark uses is not known.
+        ConfigError: a benchmark has hard negatives, whose artefacts no plan knows.
     """
     noting = _Noting(store.uri)
     for benchmark in benchmarks:
+        if benchmark.config.hard_negatives:
+            name = benchmark.config.name
+            raise ConfigError(
+                f"benchmark {name!r} has hard negatives, and what it uses for them is not known: remove "
+                "by name instead, with `r2med artifacts rm`"
+            )
         for entry in benchmark.tasks:
             find_task(entry, download=False)
         for device in DEVICES:

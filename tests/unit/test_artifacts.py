@@ -164,7 +164,7 @@ def test_a_manifest_of_other_inputs_is_refused(store: ArtifactStore, tmp_path: P
     write(store)
     manifest = tmp_path / "store" / KEY.name / "manifest.json"
     values = json.loads(manifest.read_text())
-    del values["sha256"]
+    del values["digest"]
     manifest.write_text(json.dumps(values | {"inputs": {"model": "other"}}))
 
     with pytest.raises(ArtifactError, match="made from other inputs"):

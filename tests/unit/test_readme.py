@@ -40,6 +40,7 @@ ROOMS = (
 )
 CORE = (
     "types",
+    "approximations",
     "cuts",
     "readings",
     "first_stage",

@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 
+from r2med_ray.approximations import Approximation
 from r2med_ray.evaluation.text_ties import TieRange
 from r2med_ray.reporting.notes import reading_notes, warnings
 from r2med_ray.reporting.page import render_page
 from r2med_ray.reporting.record import MissingRecord
 from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.tables import leaderboard_markdown, leaderboard_text
-from r2med_ray.types import Approximation, Repairs
+from r2med_ray.types import Repairs
 from tests.unit.reporting_records import ALPHA, BETA, FIRST, RESULTS, SECOND, record
 
 

@@ -4,10 +4,11 @@ import csv
 import io
 from dataclasses import replace
 
+from r2med_ray.approximations import Approximation
 from r2med_ray.reporting.run_details import result_columns
 from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.tables import leaderboard_csv, leaderboard_markdown, leaderboard_text
-from r2med_ray.types import Approximation, Repairs
+from r2med_ray.types import Repairs
 from tests.unit.reporting_records import ALPHA, BETA, FIRST, RESULTS, SECOND, record
 
 

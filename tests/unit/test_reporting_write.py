@@ -6,12 +6,13 @@ from dataclasses import replace
 import pyarrow.parquet as pq
 import pytest
 
+from r2med_ray.approximations import Approximation
 from r2med_ray.errors import DataError
 from r2med_ray.evaluation.trec import read_qrels, read_run
 from r2med_ray.reporting.record import MissingRecord
 from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.write import load_results, write_report
-from r2med_ray.types import Approximation, Repairs
+from r2med_ray.types import Repairs
 from tests.unit.reporting_records import ALPHA, BETA, FIRST, RESULTS, SECOND, files, record, result, run
 
 

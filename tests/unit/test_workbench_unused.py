@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from r2med_ray.benchmark import run_benchmark
 from r2med_ray.cli.main import app
-from r2med_ray.errors import NotAtHand
+from r2med_ray.errors import ConfigError, NotAtHand
 from r2med_ray.settings.config_files import load_with, parse_config
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey
@@ -57,6 +57,14 @@ def test_what_a_benchmark_uses_stays_and_the_rest_goes(tmp_path: Path) -> None:
     assert told == [f"would remove {name}" for name in sorted(of_vectors)]
     assert CliRunner().invoke(app, arguments).exit_code == 0
     assert set(store.names()) == of_words | {text.name}
+
+
+def test_nothing_is_judged_by_a_benchmark_with_hard_negatives(tmp_path: Path) -> None:
+    values = {"name": "a", "tasks": ["Demo-Evidence"], "systems": [{"name": "s", "retriever": "bm25"}]}
+    benchmark = resolve(parse_config({**values, "hard_negatives": [{"task": "Demo-Evidence"}]}))
+
+    with pytest.raises(ConfigError, match="benchmark 'a' has hard negatives, and what it uses for them is not known"):
+        unused(ArtifactStore(str(tmp_path / "store")), [benchmark], before=LATER)
 
 
 def test_nothing_is_judged_by_a_benchmark_whose_data_is_not_here(tmp_path: Path) -> None:

@@ -1,0 +1,41 @@
+"""What an approximate search missed, measured against exact search."""
+
+from dataclasses import dataclass
+
+CLOSE_TO_EXACT = 0.99
+"""Recall from which an approximate search counts as close to exact search."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approximation:
+    """What an approximate search missed."""
+
+    search: str
+    """The label of the first stage, which holds the index and its search parameters."""
+
+    recall: float
+    """The share of the documents of exact search that the approximate search found, over the sampled queries."""
+
+    num_sampled: int
+    """Queries that were searched for exactly, too."""
+
+    depth: int
+    """Documents that both searches were asked for."""
+
+    num_queries: int
+    """Queries of the approximate search."""
+
+    num_short: int
+    """Queries with fewer documents than exact search would find."""
+
+    @property
+    def is_close(self) -> bool:
+        """Whether next to nothing was missed. Reports and logs warn of other searches."""
+        return self.recall >= CLOSE_TO_EXACT and not self.num_short
+
+    def __str__(self) -> str:
+        return (
+            f"{self.search} finds {100 * self.recall:.2f} of the first {self.depth} documents of exact search "
+            f"(0-100, {self.num_sampled} queries); {self.num_short} of {self.num_queries} rankings are shorter than "
+            "those of exact search"
+        )
