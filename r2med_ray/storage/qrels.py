@@ -24,8 +24,9 @@ from r2med_ray.storage.jsonl import Record, holds_json, read_jsonl, read_lines
 from r2med_ray.storage.parquet import read_rows
 from r2med_ray.types import DocId, Qrels, QueryId
 
-GREATEST_GRADE = 2**31 - 1
-"""The greatest grade that is accepted, so that sums of gains stay exact."""
+GREATEST_GRADE = 10**6
+"""The greatest grade that is accepted. The referee, trec_eval, counts the judgements of every grade up to the
+greatest: for 2**31 - 1 it takes 16 GB of memory."""
 
 JUDGEMENT_FIELDS: tuple[tuple[str, ...], ...] = (("q_id", "query-id"), ("p_id", "corpus-id"), ("score",))
 """Names of query, document and grade in a record, each in order of preference: R2MED's first, MTEB's second."""

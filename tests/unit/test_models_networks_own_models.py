@@ -277,7 +277,8 @@ def test_what_a_class_without_the_method_cuts_is_unknown(tmp_path: Path) -> None
 
     assert taken_cuts(TaskEncoders(models.encoders["toy"], device="cpu", token_budget=7).for_task("t")) is None
     scorer = build_pair_scorer(models.rerankers["toy-scorer"], models, device="cpu")
-    assert score_counted(scorer, [("rash", "crash")]) == ([4.0], None)
+    scored = score_counted(scorer, [("rash", "crash")])
+    assert (scored.scores, scored.cuts) == ([4.0], None)
 
 
 def test_a_pair_scorer_of_a_users_own_may_say_what_it_cut(tmp_path: Path) -> None:

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from r2med_ray.distributed import asking_nodes
+from r2med_ray.distributed.ceilings import named_by
 from r2med_ray.errors import ConfigError, NotAtHand
 from r2med_ray.first_stage import ShardedFirstStage
 from r2med_ray.models.at_hand import gpu_memory_gb
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.catalog.load import load_catalog
-from r2med_ray.models.services.chat import ChatModel
+from r2med_ray.serving.metrics import CountedTexts
 from r2med_ray.settings.config_files import parse_config
 from r2med_ray.settings.pools import ClusterCapacity, Node
 from r2med_ray.settings.resources import ClusterConfig, NodeShape, ResourcesConfig
@@ -33,7 +34,8 @@ TWO_GPUS = ClusterCapacity(nodes=(Node(cpus=4), Node(cpus=16, gpus=1), Node(cpus
 
 def runner(folder: Path, capacity: ClusterCapacity, cluster: ClusterConfig | None = None) -> ClusterRunner:
     store = ArtifactStore(str(folder / "store"))
-    return ClusterRunner("test", load_catalog(), store, ResourcesConfig(), capacity, Worklog(), cluster=cluster)
+    capacity = named_by(cluster) if cluster else capacity
+    return ClusterRunner("test", load_catalog(), store, ResourcesConfig(), capacity, Worklog())
 
 
 def row(folder: Path, **values: Any) -> LanguageModelRow:
@@ -138,7 +140,7 @@ def test_a_model_with_an_address_reserves_nothing(tmp_path: Path) -> None:
     asked.require(elsewhere)
 
     assert asked.writing(elsewhere) == Need()
-    assert isinstance(asked.start_model(elsewhere).generator(elsewhere), ChatModel)
+    assert isinstance(asked.start_model(elsewhere).generator(elsewhere), CountedTexts)
 
 
 def test_two_rows_of_one_model_share_an_engine_unless_they_start_it_otherwise(tmp_path: Path) -> None:

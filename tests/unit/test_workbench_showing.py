@@ -319,9 +319,9 @@ def test_the_manifest_shows_an_example_of_each_system(file: Path, folder: Path) 
     [pair] = examples["scored"]["rerank"]["pair"]
     assert (pair["tokens"], pair["limit"]) == (13, 13)
     assert [part["side"] for part in pair["parts"]] == ["query", "document"]
-    # Pairs are scored in the order of their documents' ids, and d1 is "heart failure". 3 special tokens, 9 of the
-    # query and 2 of the document are one more than the limit.
-    assert [(part["text"], part["lost"]) for part in pair["parts"]] == [(QUERIES[0][1], 1), ("heart failure", 0)]
+    # Pairs are scored in the order of their documents' ids, and d1 is "heart failure". 3 special tokens, 8 of the
+    # query and 2 of the document are as many as the limit.
+    assert [(part["text"], part["lost"]) for part in pair["parts"]] == [(QUERIES[0][1], 0), ("heart failure", 0)]
     assert [reading["parts"][0]["side"] for reading in examples["pooled"]["rerank"]["pair"]] == ["query", "document"]
     assert examples["scored"]["rerank"] | {"max_length": 13, "query_prompt": ""} == examples["scored"]["rerank"]
     assert examples["listed"]["rerank"]["unit"].startswith("query 'q1'")
