@@ -8,8 +8,8 @@ PYTHON ?= $(or $(shell for each in python3.11 python3.12 python3.13 python3.14 p
 VENV ?= .venv
 LLM_VENV ?= .venv-llm
 BIN := $(VENV)/bin
-# The tests of one file share what is slow to start, so that a file is never divided.
-PYTEST := pytest --numprocesses=2 --dist=loadfile
+# The tests of one file share what is slow to start, so that a file is never divided. The slow files come first.
+PYTEST := pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 export HF_HUB_OFFLINE ?= 1
 
 .PHONY: demo test test-llm check fuzz benchmarks clean
