@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -89,6 +89,25 @@ class ModelFacts:
     has_prompts: bool = False
 
 
+class ToExplain(NamedTuple):
+    """What a first stage is asked to explain, and what it may need for that."""
+
+    store: ArtifactStore
+    """It may have what was made of the corpus. Nothing is written."""
+
+    task: Task
+    """Is searched."""
+
+    queries: Sequence[Query]
+    """One query, as often as it is searched for, each time with the texts that are searched together."""
+
+    document: Document | None
+    """A document of the corpus, if one is shown."""
+
+    computing: Computing
+    """What this process computes with."""
+
+
 class FirstStageFacts(Protocol):
     """What every first stage says about itself. A first stage is hashable by value, and cheap to build."""
 
@@ -138,22 +157,8 @@ class FirstStageFacts(Protocol):
 
     def model_facts(self) -> ModelFacts: ...
 
-    def explain(
-        self,
-        store: ArtifactStore,
-        task: Task,
-        queries: Sequence[Query],
-        document: Document | None,
-        computing: Computing,
-    ) -> Given:
+    def explain(self, asked: ToExplain) -> Given:
         """Return what the first stage is given, said by the code that reads it for a benchmark.
-
-        Args:
-            store: may have what was made of the corpus; nothing is written.
-            task: is searched.
-            queries: one query, as often as it is searched for, each time with the texts that are searched together.
-            document: a document of the corpus, if one is shown.
-            computing: what this process computes with.
 
         Raises:
             R2MedError: the model isn't here, or can't read the texts.

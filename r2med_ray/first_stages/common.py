@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from r2med_ray.first_stage import Computing, ModelFacts, ShardedFirstStage, Ties
+from r2med_ray.first_stage import ModelFacts, ShardedFirstStage, Ties, ToExplain
 from r2med_ray.first_stages.explaining import read_by_model
 from r2med_ray.models.catalog.devices import Dtype
 from r2med_ray.readings import Given
@@ -12,7 +12,7 @@ from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.retriever import RetrieverConfig
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
-from r2med_ray.types import Corpus, CorpusShard, Document, OnBadDocument, Query, Task
+from r2med_ray.types import Corpus, CorpusShard, OnBadDocument, Query, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,15 +82,8 @@ class CommonFirstStage:
     def model_facts(self) -> ModelFacts:
         return ModelFacts()
 
-    def explain(
-        self: ShardedFirstStage,
-        store: ArtifactStore,
-        task: Task,
-        queries: Sequence[Query],
-        document: Document | None,
-        computing: Computing,
-    ) -> Given:
-        return read_by_model(self, store, task, queries, document, computing)
+    def explain(self: ShardedFirstStage, asked: ToExplain) -> Given:
+        return read_by_model(self, asked)
 
     def cost(self, usage: Mapping[str, int]) -> str:
         return ""

@@ -3,37 +3,26 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from r2med_ray.first_stage import Computing, ShardedFirstStage
+from r2med_ray.first_stage import ShardedFirstStage, ToExplain
 from r2med_ray.indexing.analyzers import ANALYZERS
 from r2med_ray.indexing.bm25 import BM25Row, query_weights
 from r2med_ray.indexing.statistics import CorpusStatistics
 from r2med_ray.readings import Given, Term, Terms, listening
-from r2med_ray.storage.artifacts import ArtifactStore
-from r2med_ray.types import Document, Query, Task
+from r2med_ray.types import Document
 
 LOADED = "the model was loaded into this process and read the texts"
 NOT_ASKED = "the service was not asked; this is what it would be sent"
 SAYS_NOTHING = "this kind doesn't say what it reads"
 
 
-def read_by_model(
-    first_stage: ShardedFirstStage,
-    store: ArtifactStore,
-    task: Task,
-    queries: Sequence[Query],
-    document: Document | None,
-    computing: Computing,
-) -> Given:
-    """Return what the model of a first stage reads; it is loaded into this process.
-
-    The arguments are those of `FirstStageFacts.explain`.
-    """
-    maker = first_stage.load(store, computing)
+def read_by_model(first_stage: ShardedFirstStage, asked: ToExplain) -> Given:
+    """Return what the model of a first stage reads; it is loaded into this process."""
+    maker = first_stage.load(asked.store, asked.computing)
     with listening() as heard:
-        for query in queries:
-            maker.make_queries(task.name, [query], first_stage.rules)
-        if document is not None:
-            maker.make_shard(task.name, [document], [0])
+        for query in asked.queries:
+            maker.make_queries(asked.task.name, [query], first_stage.rules)
+        if asked.document is not None:
+            maker.make_shard(asked.task.name, [asked.document], [0])
     origin = NOT_ASKED if first_stage.work == "ask a service" else LOADED
     lines = (origin,) if heard.readings else (origin, SAYS_NOTHING)
     return Given(lines=lines, readings=tuple(heard.readings))
@@ -47,7 +36,7 @@ def bags_of_words(
     Args:
         row: the parameters.
         texts: what is asked.
-        document: see `FirstStageFacts.explain`.
+        document: see `ToExplain`.
         statistics: those of the corpus, which decide the weights; None if they aren't known yet.
     """
     for text in texts:

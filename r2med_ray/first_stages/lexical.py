@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from r2med_ray.corpus.shards import read_ids
-from r2med_ray.first_stage import Computing, MadeBy, Maker, ModelFacts, Ties
+from r2med_ray.first_stage import Computing, MadeBy, Maker, ModelFacts, Ties, ToExplain
 from r2med_ray.first_stages.common import CommonFirstStage, WantedRetriever
 from r2med_ray.first_stages.explaining import bags_of_words
 from r2med_ray.indexing.bm25 import BM25Index, BM25Row
@@ -139,20 +139,14 @@ class LexicalFirstStage(CommonFirstStage):
         """Return one text per query: what BM25 is asked."""
         return [self.text_asked(query) for query in queries]
 
-    def explain(
-        self,
-        store: ArtifactStore,
-        task: Task,
-        queries: Sequence[Query],
-        document: Document | None,
-        computing: Computing,
-    ) -> Given:
+    def explain(self, asked: ToExplain) -> Given:
         """Return the terms of query and document, with weights if the store has the statistics of the corpus."""
-        keys = [self.shard_key(task.name, task.corpus, shard, computing.device) for shard in task.corpus.shards]
+        store, task, device = asked.store, asked.task, asked.computing.device
+        keys = [self.shard_key(task.name, task.corpus, shard, device) for shard in task.corpus.shards]
         is_counted = all(store.find_all(keys))
-        statistics = self.gather(store, task, computing.device) if is_counted else None
+        statistics = self.gather(store, task, device) if is_counted else None
         lines = [self.row.describe()]
         if not is_counted:
             lines.append("the weights depend on the terms of the corpus, which the store doesn't have")
-        texts = [self.text_asked(query) for query in queries]
-        return Given(lines=tuple(lines), terms=tuple(bags_of_words(self.row, texts, document, statistics)))
+        texts = [self.text_asked(query) for query in asked.queries]
+        return Given(lines=tuple(lines), terms=tuple(bags_of_words(self.row, texts, asked.document, statistics)))

@@ -9,15 +9,14 @@ from r2med_ray.corpus.layouts import LAYOUTS
 from r2med_ray.corpus.records import file_digest
 from r2med_ray.errors import ConfigError, DataError, NotAtHand
 from r2med_ray.evaluation.trec import read_run
-from r2med_ray.first_stage import Computing, ModelFacts
+from r2med_ray.first_stage import ModelFacts, ToExplain
 from r2med_ray.first_stages.common import WantedRetriever
 from r2med_ray.readings import Given, place_of
 from r2med_ray.retrieval.ranked_lists import NUM_CANDIDATES, ListRetriever, Lists, read_lists
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.registry import nearest
-from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import Json
-from r2med_ray.types import CANDIDATES, Document, Query, Run, Task
+from r2med_ray.types import CANDIDATES, Query, Run, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,17 +91,11 @@ class ListFirstStage:
         drop = self.drop_identical_ids
         return ListRetriever(self.label, lists, keep=self.keep, drop_identical_ids=drop).retrieve(queries, k=k)
 
-    def explain(
-        self,
-        store: ArtifactStore,
-        task: Task,
-        queries: Sequence[Query],
-        document: Document | None,
-        computing: Computing,
-    ) -> Given:
+    def explain(self, asked: ToExplain) -> Given:
         """Return where the list is, and where the document stands in it; no text is read."""
+        task, document = asked.task, asked.document
         lines = [f"a list that exists already: {self.path(task)}; no text is read"]
-        for query in queries[:1]:
+        for query in asked.queries[:1]:
             ranking = self.find(task, [query], max(1, task.corpus.num_rows)).rankings[query.query_id]
             ids = [hit.doc_id for hit in ranking]
             lines.append(f"the list of query {query.query_id!r} has {len(ids)} documents")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from r2med_ray.demands import Find
 from r2med_ray.errors import R2MedError
-from r2med_ray.first_stage import Computing, FirstStage
+from r2med_ray.first_stage import Computing, FirstStage, ToExplain
 from r2med_ray.first_stages.explaining import LOADED
 from r2med_ray.models.networks.pair_scorers import build_pair_scorer
 from r2med_ray.readings import Given, listening, place_of
@@ -129,7 +129,7 @@ def _search(
 ) -> Section:
     queries = [query for _, query, _ in searches]
     try:
-        given = first_stage.explain(bench.store, found.task, queries, found.document, computing)
+        given = first_stage.explain(ToExplain(bench.store, found.task, queries, found.document, computing))
     except R2MedError as error:
         given = Given(lines=(f"can't be shown: {error}",))
     lines = given.lines
