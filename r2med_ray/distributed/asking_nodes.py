@@ -8,6 +8,7 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from r2med_ray.distributed.nodes import alive_nodes
 from r2med_ray.models.at_hand import gpu_memory_gb
 from r2med_ray.settings.pools import ClusterCapacity
 
@@ -42,8 +43,8 @@ def most_of_any_node(read: Callable[[], float | None], resource: str) -> float |
     """
     task = ray.remote(num_cpus=0, max_retries=0)(read)
     asked: list[tuple[str, Any]] = []
-    for node in ray.nodes() if ray.is_initialized() else []:  # type: ignore[no-untyped-call]
-        if node["Alive"] and node["Resources"].get(resource):
+    for node in alive_nodes() if ray.is_initialized() else []:
+        if node["Resources"].get(resource):
             there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
             asked.append((node["NodeManagerAddress"], task.options(scheduling_strategy=there).remote()))
     numbers = []

@@ -9,15 +9,17 @@ from contextlib import contextmanager
 
 import ray
 
+from r2med_ray.distributed.nodes import alive_nodes
+
 ENDED = (
     "without an error of its own: native code crashed, or memory ran out. Its last words are in the log of the job"
 )
 """How a process ends that neither returns nor raises anything."""
 
 
-def alive_nodes() -> set[str]:
+def ids_of_nodes() -> set[str]:
     """Return the ids of the nodes that the cluster has now."""
-    return {node["NodeID"] for node in ray.nodes() if node["Alive"]}  # type: ignore[no-untyped-call]
+    return {node["NodeID"] for node in alive_nodes()}
 
 
 class Count:
@@ -27,7 +29,7 @@ class Count:
         alive: returns the ids of the nodes that are there. A process that went with its node isn't counted.
     """
 
-    def __init__(self, alive: Callable[[], set[str]] = alive_nodes) -> None:
+    def __init__(self, alive: Callable[[], set[str]] = ids_of_nodes) -> None:
         self._alive = alive
         self._nodes: dict[str, list[str]] = {}
 

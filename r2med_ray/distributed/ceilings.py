@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from ray._common.constants import HEAD_NODE_RESOURCE_NAME
 from ray._private.state import state
 
+from r2med_ray.distributed.nodes import alive_nodes
 from r2med_ray.errors import ConfigError
 from r2med_ray.settings.pools import ClusterCapacity, Node
 from r2med_ray.settings.resources import WAIT_S, ClusterConfig
@@ -143,5 +144,4 @@ def _within(
 
 def _is_head() -> bool:
     here = ray.get_runtime_context().get_node_id()
-    nodes = ray.nodes()  # type: ignore[no-untyped-call]
-    return any(node["NodeID"] == here and HEAD_NODE_RESOURCE_NAME in node["Resources"] for node in nodes)
+    return any(node["NodeID"] == here and HEAD_NODE_RESOURCE_NAME in node["Resources"] for node in alive_nodes())

@@ -4,10 +4,7 @@ Ray's autoscaler starts nodes for actors that are pending. A stage asks for all 
 begins, so that their nodes come together, and says what it waits for.
 """
 
-import logging
-import math
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,11 +19,7 @@ from r2med_ray.distributed import metrics
 from r2med_ray.distributed.session import capacity_now
 from r2med_ray.errors import CapacityError, StoppedError
 from r2med_ray.settings.pools import ClusterCapacity, Pool
-
-logger = logging.getLogger(__name__)
-
-LOOKS_EVERY_S = 1.0
-TELLS_EVERY_S = 60.0
+from r2med_ray.waiting import LOOKS_EVERY_S, Wait
 
 
 def wait_for_nodes(what: str, pool: Pool, *, beside: float, wait_s: float, stop: threading.Event) -> None:
@@ -49,43 +42,26 @@ def wait_for_nodes(what: str, pool: Pool, *, beside: float, wait_s: float, stop:
     """
     each = {name: amount for name, amount in (("CPU", pool.cpus), ("GPU", pool.gpus)) if amount}
     bundles = [*[each] * pool.actors, *([{"CPU": beside}] if beside else [])]
+    wait = Wait(wait_s, tells_at_once=True)
     with doing(f"waiting for nodes for {what}"):
-        _wait(what, bundles, pool, beside=beside, wait_s=wait_s, stop=stop)
-
-
-def _wait(
-    what: str,
-    bundles: list[dict[str, float]],
-    pool: Pool,
-    *,
-    beside: float,
-    wait_s: float,
-    stop: threading.Event,
-) -> None:
-    """Wait for nodes, see `wait_for_nodes`."""
-    began = told = time.monotonic()
-    while True:
-        request_resources(bundles=bundles)
-        if _have_room(now := capacity_now(), pool, beside):
-            return
-        waited = time.monotonic() - began
-        needed = f"{what} needs {pool.describe()}, and the cluster has {now.describe()}"
-        if is_infeasible(bundles):
-            raise CapacityError(
-                f"{needed}; Ray's autoscaler says that {_in_words(bundles)} is infeasible with the kinds of nodes "
-                "and the limits that it was configured with. Lower `resources`, or raise the limits"
-            )
-        if waited > wait_s:
-            raise CapacityError(
-                f"{needed} after {waited / 60:.0f} min. Look at `ray status` for why no nodes come, or set a larger "
-                "`cluster.wait_s`"
-            )
-        if told == began or time.monotonic() - told > TELLS_EVERY_S:
-            told = time.monotonic()
-            logger.info("waiting for nodes: %s (%.0f of %.0f min)", needed, waited / 60, math.ceil(wait_s / 60))
-        metrics.waited_for_nodes().inc(LOOKS_EVERY_S, {"stage": what})
-        if stop.wait(LOOKS_EVERY_S):
-            raise StoppedError(f"{what}: stopped while it waited for nodes")
+        while True:
+            request_resources(bundles=bundles)
+            if _have_room(now := capacity_now(), pool, beside):
+                return
+            needed = f"{what} needs {pool.describe()}, and the cluster has {now.describe()}"
+            if is_infeasible(bundles):
+                raise CapacityError(
+                    f"{needed}; Ray's autoscaler says that {_in_words(bundles)} is infeasible with the kinds of "
+                    "nodes and the limits that it was configured with. Lower `resources`, or raise the limits"
+                )
+            if not wait.goes_on(f"nodes: {needed}"):
+                raise CapacityError(
+                    f"{needed} after {wait.lasted_s / 60:.0f} min. Look at `ray status` for why no nodes come, or "
+                    "set a larger `cluster.wait_s`"
+                )
+            metrics.waited_for_nodes().inc(LOOKS_EVERY_S, {"stage": what})
+            if stop.wait(LOOKS_EVERY_S):
+                raise StoppedError(f"{what}: stopped while it waited for nodes")
 
 
 def is_infeasible(bundles: Sequence[Mapping[str, float]]) -> bool:

@@ -34,10 +34,7 @@ from r2med_ray.first_stages.preparation import (
 from r2med_ray.settings.pools import Pool
 from r2med_ray.settings.resources import NO_PROGRESS_TIMEOUT_S
 from r2med_ray.storage.artifacts import ArtifactStore
-from r2med_ray.waiting import Wait
-
-LOOKS_EVERY_S = 1.0
-"""Seconds between two looks at a worker that doesn't answer."""
+from r2med_ray.waiting import LOOKS_EVERY_S, Wait
 
 
 class ShardWorker:

@@ -22,7 +22,7 @@ from r2med_ray.settings.pools import Pool
 from r2med_ray.settings.resources import NO_PROGRESS_TIMEOUT_S
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import CorpusShard, Query, Ranking, Run, Task
-from r2med_ray.waiting import Wait
+from r2med_ray.waiting import LOOKS_EVERY_S, Wait
 
 logger = logging.getLogger(__name__)
 
@@ -30,9 +30,6 @@ Prepared = TypeVar("Prepared")
 
 
 Ask: TypeAlias = "Callable[[_Part], ray.ObjectRef[Any]]"
-
-LOOKS_EVERY_S = 1.0
-"""Seconds between two looks at actors that don't answer."""
 
 REPLACED_WITHIN_S = 60.0
 """Seconds within which an actor that lost its node should have another. Then other actors take its shards."""

@@ -15,6 +15,7 @@ from ray._private.services import canonicalize_bootstrap_address
 from ray.exceptions import AuthenticationError
 
 from r2med_ray.distributed.ceilings import can_become, named_by, node_of
+from r2med_ray.distributed.nodes import alive_nodes
 from r2med_ray.errors import CapacityError, ConfigError
 from r2med_ray.settings.pools import ClusterCapacity
 from r2med_ray.settings.resources import ClusterConfig
@@ -154,8 +155,7 @@ def _no_cluster(address: str | None, error: Exception) -> CapacityError | Config
 
 def capacity_now() -> ClusterCapacity:
     """Return what the cluster that this process is connected to has now."""
-    nodes = ray.nodes()  # type: ignore[no-untyped-call]
-    return _capacity_of([node["Resources"] for node in nodes if node["Alive"]])
+    return _capacity_of([node["Resources"] for node in alive_nodes()])
 
 
 def _capacity_of(nodes: Sequence[Mapping[str, float]]) -> ClusterCapacity:

@@ -46,8 +46,8 @@ class Trying:
     end."""
 
     def __init__(self, stage: str, attempts: Attempts) -> None:
+        self.attempts = attempts
         self._stage = stage
-        self._attempts = attempts
 
     def at(
         self, item: ShardWork, what: str, make: Callable[[ShardWork], Mapping[str, float]], most: int = ATTEMPTS
@@ -60,7 +60,7 @@ class Trying:
             make: does it, and returns numbers about it.
             most: so many processes may end over it.
         """
-        with self._attempts.at(f"{what} {item.key.name}") as ended:
+        with self.attempts.at(f"{what} {item.key.name}") as ended:
             if ended:
                 cause = f"the process {what} ended, {ENDED}"
                 if ended + item.is_last_attempt >= most:
@@ -103,16 +103,10 @@ class ReadShard:
 class WorkOnRow:
     """Unpacks a row into the shard that it holds and gives it to the worker, which is built once per actor."""
 
-    def __init__(
-        self,
-        work: Sequence[ShardWork],
-        build_worker: Callable[[], WorkOnShard],
-        trying: Trying,
-        attempts: Attempts,
-    ) -> None:
+    def __init__(self, work: Sequence[ShardWork], build_worker: Callable[[], WorkOnShard], trying: Trying) -> None:
         self._work = work
         self._trying = trying
-        with attempts.at(f"building {ray.get_runtime_context().get_actor_id()}") as ended:
+        with trying.attempts.at(f"building {ray.get_runtime_context().get_actor_id()}") as ended:
             if ended >= ATTEMPTS:
                 raise DataError(f"the process of a worker ended while it was built, {ENDED}")
             self._worker = build_worker()

@@ -160,8 +160,7 @@ def _rows(
     stage: str, store: ArtifactStore, work: Sequence[ShardWork], build_worker: Callable[[], WorkOnShard], pool: Pool
 ) -> Generator[dict[str, Any], None, None]:
     """Yield what the workers return. The work begins when the first row is asked for, and ends with `close`."""
-    attempts = Attempts()
-    trying = Trying(stage, attempts)
+    trying = Trying(stage, Attempts())
     shards = [{"positions": positions} for positions in _positions(work)]
     read = ray.data.from_items(shards, override_num_blocks=len(shards)).map_batches(
         ReadShard(store, work, trying).__call__,
@@ -172,7 +171,7 @@ def _rows(
     )
     finished = read.map_batches(
         WorkOnRow,
-        fn_constructor_args=(work, build_worker, trying, attempts),
+        fn_constructor_args=(work, build_worker, trying),
         batch_size=1,
         batch_format="pyarrow",
         compute=ActorPoolStrategy(

@@ -1,9 +1,12 @@
-"""Ray's metrics of rerankers and language models, as the job sees them. `ray_` stands before the exported names."""
+"""Ray's metrics of rerankers and language models, as the job sees them. `ray_` stands before the exported names.
+
+Each is made when it is asked for first, because Ray has to run by then.
+"""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import cache
+from functools import cache, partial
 
 from ray.util.metrics import Counter, Gauge
 
@@ -13,40 +16,18 @@ from r2med_ray.chat import ChatPrompt, Completion, TextGenerator
 TAGS = ("model",)
 
 
-@cache
-def pairs() -> Counter:
-    """Return the counter of pairs that were scored."""
-    return Counter("r2med_pairs", "Pairs of query and document that a reranker has scored", TAGS)
-
-
-@cache
-def requests_waiting() -> Gauge:
-    """Return the gauge of requests that are not sent yet."""
-    return Gauge("r2med_requests_waiting", "Requests that wait in the job for their turn", TAGS)
-
-
-@cache
-def requests_in_flight() -> Gauge:
-    """Return the gauge of requests that were sent and are not answered."""
-    return Gauge("r2med_requests_in_flight", "Requests that were sent and are not answered", TAGS)
-
-
-@cache
-def waited_for_answers() -> Counter:
-    """Return the counter of seconds that the job has waited for answers."""
-    return Counter("r2med_waited_for_answers_seconds", "Seconds that the job waited for answers", TAGS)
-
-
-@cache
-def texts() -> Counter:
-    """Return the counter of texts that a language model has written."""
-    return Counter("r2med_texts", "Texts that a language model has written", TAGS)
-
-
-@cache
-def tokens_written() -> Counter:
-    """Return the counter of the tokens of these texts, where the server says them."""
-    return Counter("r2med_tokens_written", "Tokens that a language model has written", TAGS)
+pairs = cache(partial(Counter, "r2med_pairs", "Pairs of query and document that a reranker has scored", TAGS))
+requests_waiting = cache(
+    partial(Gauge, "r2med_requests_waiting", "Requests that wait in the job for their turn", TAGS)
+)
+requests_in_flight = cache(
+    partial(Gauge, "r2med_requests_in_flight", "Requests that were sent and are not answered", TAGS)
+)
+waited_for_answers = cache(
+    partial(Counter, "r2med_waited_for_answers_seconds", "Seconds that the job waited for answers", TAGS)
+)
+texts = cache(partial(Counter, "r2med_texts", "Texts that a language model has written", TAGS))
+tokens_written = cache(partial(Counter, "r2med_tokens_written", "Tokens that a language model has written", TAGS))
 
 
 class CountedTexts:
