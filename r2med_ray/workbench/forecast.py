@@ -37,20 +37,22 @@ class LookedUp:
     """All documents of the corpus; None if nobody knows."""
 
     queries: int
-    shards: Sequence[tuple[ArtifactKey, int, Artifact | None]] | None
-    """Key of each shard's artefact, the shard's documents, the artefact if it is stored; None before the corpus is
-    converted."""
+    shards: Sequence[tuple[int, Artifact | None]] | None
+    """Each shard's documents, and its artefact if it is stored; None before the corpus is converted."""
+
+    key: ArtifactKey | None
+    """The key of the first shard's artefact, which names the model; None where there is none."""
 
     @property
     def missing(self) -> int:
         """Documents whose artefact is not stored."""
         if self.shards is None:
             return self.documents or 0
-        return sum(rows for _, rows, artifact in self.shards if artifact is None)
+        return sum(rows for rows, artifact in self.shards if artifact is None)
 
     @property
     def stored(self) -> list[Artifact]:
-        return [artifact for _, _, artifact in self.shards or () if artifact]
+        return [artifact for _, artifact in self.shards or () if artifact]
 
 
 def preparation(
@@ -72,7 +74,7 @@ def preparation(
         shards = sum(
             math.ceil(each.missing / documents_per_shard)
             if each.shards is None
-            else sum(artifact is None for *_, artifact in each.shards)
+            else sum(artifact is None for _, artifact in each.shards)
             for each in lacking
         )
         work = _documents(STAGES[first_stage.work], first_stage, group, sum(each.missing for each in lacking))
@@ -155,13 +157,13 @@ def _billions(first_stage: FirstStage) -> float | None:
 def _speeds(store: ArtifactStore, group: Sequence[LookedUp]) -> list[Speed]:
     """Return what was measured on corpora of the plan; or else on any corpus, with the very same inputs."""
     here = [speed for each in group for artifact in each.stored if (speed := speed_of(artifact))]
-    keys = [key for each in group for key, *_ in each.shards or ()]
-    if here or not keys:
+    key = next((each.key for each in group if each.key), None)
+    if here or key is None:
         return here
-    wanted = _model_inputs(keys[0].inputs)
+    wanted = _model_inputs(key.inputs)
     return [
         speed
-        for artifact in store.all(keys[0].kind)
+        for artifact in store.all(key.kind)
         if _model_inputs(artifact.inputs) == wanted and (speed := speed_of(artifact))
     ]
 

@@ -27,7 +27,7 @@ from r2med_ray.reporting.missing import needs
 from r2med_ray.reporting.record import MissingRecord
 from r2med_ray.rewriting.published_generations import FILE_NAME
 from r2med_ray.settings.config import TaskConfig
-from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem
 from r2med_ray.types import CONDITION, Corpus, Task, without_condition
 from r2med_ray.workbench.answers import TextsAnswer
@@ -194,20 +194,19 @@ def _look_up(
         for first_stage in system.searched_with:
             first_stages.setdefault((type(first_stage), first_stage.artifact_group), first_stage)
     for item, first_stage in product(found, first_stages.values()):
-        corpus, shards = item.task.corpus, None
-        if corpus is not NOT_CONVERTED:
-            shards = []
-        if corpus is not NOT_CONVERTED and first_stage.work != "nothing":
-            keys = [first_stage.shard_key(item.task.name, corpus, shard, device) for shard in corpus.shards]
-            stored = find_shards(store, first_stage, item.task.name, corpus, device)
-            rows = [shard.num_rows for shard in corpus.shards]
-            shards = list(zip(keys, rows, stored, strict=True))
+        corpus, task, key = item.task.corpus, item.task.name, None
+        shards: list[tuple[int, Artifact | None]] | None = None if corpus is NOT_CONVERTED else []
+        if corpus.shards and first_stage.work != "nothing":
+            stored = find_shards(store, first_stage, task, corpus, device)
+            shards = [(shard.num_rows, artifact) for shard, artifact in zip(corpus.shards, stored, strict=True)]
+            key = first_stage.shard_key(task, corpus, corpus.shards[0], device)
         yield LookedUp(
-            task=item.task.name,
+            task=task,
             first_stage=first_stage,
             documents=item.counts.documents if item.counts else None,
             queries=item.num_queries,
             shards=shards,
+            key=key,
         )
 
 

@@ -7,7 +7,7 @@ surveys that go with what was found. What a language model wrote and what a serv
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
-from r2med_ray.corpus.convert import load_corpus
+from r2med_ray.corpus.convert import names_of
 from r2med_ray.corpus.text_survey import KIND as SURVEYS
 from r2med_ray.errors import ConfigError
 from r2med_ray.storage.artifacts import Artifact, ArtifactStore
@@ -73,7 +73,7 @@ def unused(store: ArtifactStore, benchmarks: Iterable[ResolvedBenchmark], *, bef
 
 def _beside(found: Sequence[Artifact], every: Sequence[Artifact]) -> Iterator[str]:
     """Yield the names of what goes with artefacts that are used, and of what always stays."""
-    corpora = [load_corpus(artifact).digest for artifact in found if _kind(artifact) == "corpus"]
+    corpora = [name for artifact in found for name in names_of(artifact)]
     digests = {artifact.name.partition("/")[2] for artifact in found}
     encoders = [artifact.inputs["encoding"]["document"] for artifact in found if "encoding" in artifact.inputs]
     for artifact in every:
