@@ -25,7 +25,7 @@ from r2med_ray.models.networks.late_interaction import LateInteractionEncoder
 from r2med_ray.models.networks.loading import load_whole, pickle_guard
 from r2med_ray.models.networks.sparse_encoders import SparseEncoder
 from r2med_ray.models.networks.task_encoders import TaskEncoders
-from r2med_ray.models.networks.unread_tensors import rebuild_unread
+from r2med_ray.models.networks.unread_tensors import left_by_transformers, rebuild_unread
 from r2med_ray.models.networks.yes_no import YesNoScorer
 from r2med_ray.types import Document
 from tests.unit import tiny_checkpoints
@@ -243,7 +243,7 @@ def test_networks_of_transformers_keep_the_tensors_that_they_have(
     model = transformers.AutoModel.from_pretrained(tmp_path, dtype=dtype)
     before = {name: value.clone() for name, value in model.named_buffers()}
 
-    rebuild_unread("encoder 'm'", model)
+    rebuild_unread("encoder 'm'", model, list(left_by_transformers(model)), model.config.dtype)
 
     assert before
     assert all(torch.equal(before[name], value) for name, value in model.named_buffers())

@@ -183,6 +183,7 @@ class WaveModel(WavePreTrained):
         waves = torch.cos(torch.outer(torch.arange(512), rates))
         self.register_buffer("waves", waves, persistent=False)
         self.register_buffer("position_ids", torch.arange(512))
+        self.register_buffer("nothing", None, persistent=False)
         self.shift = torch.tensor(2.0)
         if config.noise:
             self.register_buffer("noise", torch.randn(config.hidden_size), persistent=False)

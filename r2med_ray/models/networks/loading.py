@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from r2med_ray.errors import DataError
 from r2med_ray.models.catalog.pickles import refused_pickle
 from r2med_ray.models.networks.own_loading import Reading, noted_weights, require_proved
-from r2med_ray.models.networks.unread_tensors import rebuild_unread
+from r2med_ray.models.networks.unread_tensors import left_by_transformers, rebuild_unread
 
 if TYPE_CHECKING:
     from torch import nn
@@ -66,7 +66,8 @@ def _checked_loads(owner: str, may_lack: Sequence[str], reading: Reading) -> Ite
                 f"{owner}: {len(missing)} weights of {type(model).__name__} are not in {model.name_or_path}, "
                 f"e.g. {missing[0]!r}"
             )
-        rebuild_unread(owner, model)
+        unread = list(left_by_transformers(model))
+        rebuild_unread(owner, model, unread, model.config.dtype)  # `from_pretrained` builds a network in this dtype
         reading.whole.update(model.modules())
         return (model, report) if output_loading_info else model
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from r2med_ray.errors import DataError
-from r2med_ray.models.networks.unread_tensors import rebuild_unread, without_memory
+from r2med_ray.models.networks.unread_tensors import joined, rebuild_unread, without_memory
 
 if TYPE_CHECKING:
     from torch import nn
@@ -42,7 +42,7 @@ def noted_weights(reading: Reading) -> Iterator[None]:
         read = self.state_dict().keys() - set(result.missing_keys)
         for path, module in self.named_modules():
             names = [*module._parameters, *module._buffers]
-            reading.tensors.update((module, name) for name in names if _joined(path, name) in read)
+            reading.tensors.update((module, name) for name in names if joined(path, name) in read)
         return result
 
     nn.Module.load_state_dict = load_state_dict  # type: ignore[method-assign]
@@ -78,12 +78,12 @@ def require_proved(owner: str, loaded: "nn.Module", reading: Reading, may_lack: 
         reading.whole.update(network.modules())
     for path, module in loaded.named_modules():
         for name in without_memory(module):
-            raise DataError(f"{owner}: the tensor {_joined(path, name)!r} has no memory after its network was loaded")
+            raise DataError(f"{owner}: the tensor {joined(path, name)!r} has no memory after its network was loaded")
 
 
 def _require_weights(owner: str, network: "nn.Module", reading: Reading, may_lack: Sequence[str]) -> None:
     weights = [
-        (_joined(path, name), weight, reading.has(module, name))
+        (joined(path, name), weight, reading.has(module, name))
         for path, module in network.named_modules()
         for name, weight in module._parameters.items()
         if weight is not None
@@ -100,10 +100,7 @@ def _require_weights(owner: str, network: "nn.Module", reading: Reading, may_lac
 
 def _unread(network: "nn.Module", reading: Reading) -> Iterator[tuple[str, str]]:
     for path, module in network.named_modules():
-        for name in {**module._buffers, **dict.fromkeys(without_memory(module))}:
+        buffers = dict(module.named_buffers(recurse=False, remove_duplicate=False))
+        for name in {**buffers, **dict.fromkeys(without_memory(module))}:
             if not reading.has(module, name):
                 yield path, name
-
-
-def _joined(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name

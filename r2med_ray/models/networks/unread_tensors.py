@@ -5,7 +5,7 @@ the same class that is built on the CPU in the ordinary way.
 """
 
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from r2med_ray.errors import DataError
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-def rebuild_unread(owner: str, model: "PreTrainedModel", unread: Iterable[tuple[str, str]] | None = None) -> None:
+def rebuild_unread(
+    owner: str, model: "PreTrainedModel", unread: Sequence[tuple[str, str]], dtype: "torch.dtype | None" = None
+) -> None:
     """Give every tensor that no file holds the value that it gets when the network is built on the CPU.
 
     The network is built twice, with other random numbers each time. A tensor is rebuilt only if both give the same
@@ -26,8 +28,8 @@ def rebuild_unread(owner: str, model: "PreTrainedModel", unread: Iterable[tuple[
     Args:
         owner: see `loading.load_whole`.
         model: a network of transformers, as `from_pretrained` returned it.
-        unread: module and name of each such tensor, for a network that code of its own loaded; if left out, those
-            that transformers leaves.
+        unread: module and name of each such tensor.
+        dtype: torch's default dtype while the network is built; torch's own if left out.
 
     Raises:
         DataError: a tensor can't be rebuilt; names it.
@@ -35,8 +37,6 @@ def rebuild_unread(owner: str, model: "PreTrainedModel", unread: Iterable[tuple[
     """
     import torch
 
-    dtype: Any = model.config.dtype if unread is None else None  # `from_pretrained` sets it while it builds a network
-    unread = list(_unread(model) if unread is None else unread)
     if not unread:
         return
     built = [_built_on_cpu(owner, model, seed, dtype) for seed in (0, 1)]
@@ -45,15 +45,15 @@ def rebuild_unread(owner: str, model: "PreTrainedModel", unread: Iterable[tuple[
         is_proved = not value.is_meta and torch.equal(value, again)
         if not is_proved or (value.shape, value.dtype) != (loaded.shape, loaded.dtype):
             raise DataError(
-                f"{owner}: {type(model).__name__} has a tensor {f'{path}.{name}'.lstrip('.')!r} that is in no file, "
+                f"{owner}: {type(model).__name__} has a tensor {joined(path, name)!r} that is in no file, "
                 f"and its code doesn't give the tensor one value when it builds the network on the CPU; so the "
                 f"tensor can't be trusted"
             )
         setattr(model.get_submodule(path), name, value if loaded.is_meta else value.to(loaded.device))
 
 
-def _unread(model: "nn.Module") -> Iterator[tuple[str, str]]:
-    """Yield module and name of each tensor that was not read from a file and is no parameter.
+def left_by_transformers(model: "nn.Module") -> Iterator[tuple[str, str]]:
+    """Yield module and name of each tensor that `from_pretrained` did not read from a file and that is no parameter.
 
     These are: buffers that no file ever holds; buffers that the network's code lets a file lack, and that were not
     read (transformers marks what it has read); and plain attributes, which stay without memory.
@@ -64,12 +64,17 @@ def _unread(model: "nn.Module") -> Iterator[tuple[str, str]]:
     ignored = "|".join(f"(?:{pattern})" for pattern in getattr(model, "_keys_to_ignore_on_load_missing", None) or ())
     for path, module in model.named_modules():
         for name, buffer in module.named_buffers(recurse=False, remove_duplicate=False):
-            full = f"{path}.{name}" if path else name
+            full = joined(path, name)
             may_be_lacking = ignored and re.search(ignored, full) and not getattr(buffer, "_is_hf_initialized", False)
             if full not in held or may_be_lacking:
                 yield path, name
         for name in without_memory(module):
             yield path, name
+
+
+def joined(path: str, name: str) -> str:
+    """Return the name of a module's tensor in its network."""
+    return f"{path}.{name}" if path else name
 
 
 def without_memory(module: "nn.Module") -> Iterator[str]:
