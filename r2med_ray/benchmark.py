@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from r2med_ray.corpus.loading import load_task
 from r2med_ray.corpus.packs import read_pack
 from r2med_ray.corpus.query_subsets import with_choice
 from r2med_ray.corpus.sources import TaskSource
+from r2med_ray.evaluation.hard_negatives.placed import require_labelled
 from r2med_ray.first_stages.bad_documents import left_out_of
 from r2med_ray.pipeline import Ranked, rank
 from r2med_ray.recording import result_record, stage_record, system_record, task_record
@@ -22,11 +24,12 @@ from r2med_ray.reporting.tables import leaderboard_text
 from r2med_ray.reporting.write import write_report_to
 from r2med_ray.secrets import scrubbed
 from r2med_ray.settings.config_files import load_with
+from r2med_ray.settings.hard_negatives import without_condition
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import Json
 from r2med_ray.storage.places import without_credentials
 from r2med_ray.systems import ResolvedBenchmark, resolve
-from r2med_ray.types import Task, without_condition
+from r2med_ray.types import Task
 from r2med_ray.workbench.bench import Workbench, open_workbench
 from r2med_ray.workbench.job_folders import default_base, lasting
 from r2med_ray.workbench.job_records import recorded
@@ -155,7 +158,9 @@ def _load_tasks(
         )
         choice = benchmark.choices.get(task.name)
         [task, *conditions] = [with_choice(each, choice) for each in _with_hard_negatives(benchmark, task, store)]
-        tasks += [task, *conditions]
+        if conditions:
+            require_labelled(task.qrels, task.hard_negatives)
+        tasks += [task, *(replace(each, warnings=()) for each in conditions)]
         for warning in task.warnings:
             logger.warning("%s: %s", task.name, warning)
         stages.append(

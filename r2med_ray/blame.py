@@ -105,6 +105,24 @@ def cause_of(error: Exception) -> str | None:
     return None if isinstance(error, NOT_OF_ONE_ITEM) else in_words(error)
 
 
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """What could not be made."""
+
+    cause: str
+
+
+def tried(make: Callable[[], T], find_cause: CauseOf = cause_of) -> T | Failed:
+    """Return what `make` makes, or why it fails. An error that `find_cause` has no words for is raised again."""
+    try:
+        return make()
+    except Exception as error:  # a model may raise anything
+        cause = find_cause(error)
+        if cause is None:
+            raise
+        return Failed(cause)
+
+
 def failing(make: Callable[[Sequence[int]], object], find_cause: CauseOf = cause_of) -> Fails:
     """Return a function that says why `make` fails for some positions; None if it doesn't.
 
@@ -114,14 +132,8 @@ def failing(make: Callable[[Sequence[int]], object], find_cause: CauseOf = cause
     """
 
     def fails(positions: Sequence[int]) -> str | None:
-        try:
-            make(positions)
-        except Exception as error:  # a model may raise anything
-            cause = find_cause(error)
-            if cause is None:
-                raise
-            return cause
-        return None
+        made = tried(lambda: make(positions), find_cause)
+        return made.cause if isinstance(made, Failed) else None
 
     return fails
 
@@ -148,19 +160,18 @@ def made_or_blamed(
     Raises:
         StageError: `make` failed twice; names the item that is to blame.
     """
-    cause = ""
-    for attempt in (1, 2):
-        try:
-            return make(range(len(names)))
-        except Exception as error:  # a model may raise anything
-            said = find_cause(error)
-            if said is None:
-                raise
-            cause = said
-        if attempt == 1:
-            note_first_failure(StageError(stage, unit, cause))
-    found = blame(failing(make, find_cause), len(names), cause, most=1)
-    raise StageError(stage, unit, said_of(what, found, names, cause))
+
+    def make_all() -> T:
+        return make(range(len(names)))
+
+    made = tried(make_all, find_cause)
+    if isinstance(made, Failed):
+        note_first_failure(StageError(stage, unit, made.cause))
+        made = tried(make_all, find_cause)
+    if not isinstance(made, Failed):
+        return made
+    found = blame(failing(make, find_cause), len(names), made.cause, most=1)
+    raise StageError(stage, unit, said_of(what, found, names, made.cause))
 
 
 def note_first_failure(failure: StageError) -> None:

@@ -31,8 +31,9 @@ from r2med_ray.retrieval.searches import combine_searches, searches_of
 from r2med_ray.rewriting.answers import FORMATS, read_completion
 from r2med_ray.rewriting.build import build_rewriter
 from r2med_ray.rewriting.prompts import PromptTask
+from r2med_ray.settings.hard_negatives import without_condition
 from r2med_ray.systems import ResolvedSystem
-from r2med_ray.types import Query, QueryId, Repairs, Reranking, Rewriting, Run, Task, without_condition
+from r2med_ray.types import Query, QueryId, Repairs, Reranking, Rewriting, Run, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +79,11 @@ def rank(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Steps[Ra
     yield _reranking_ahead(system)
     found, approximations = yield from _search(task, system, rewriting.queries)
     run = fuse(found, system.config.fusion, tag=system.name, k=system.depth) if system.config.fusion else found[0]
-    repairs, pair = Repairs(), None
+    repairs, pair = Repairs(), list[Any]()
     cuts = _cuts_of_rewriting(system, rewriting)
     if system.config.reranker is not None:
         run, reranking = yield from _rerank(task, system, rewriting.queries, run)
-        repairs, pair = reranking.repairs, reranking.example
+        repairs, pair = reranking.repairs, reranking.example or []
         cuts += (PartCuts.of_sides(system.config.reranker.model, "pairs", reranking.cuts),)
     return Ranked(
         run=Run(tag=system.name, rankings=run.rankings),
@@ -90,7 +91,7 @@ def rank(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Steps[Ra
         repairs=repairs,
         found_nothing=_found_nothing(system, found),
         cuts=cuts,
-        pair=pair or (),
+        pair=pair,
         approximations=approximations,
     )
 

@@ -131,11 +131,12 @@ def task_record(entry: TaskRow | TaskConfig, task: Task | None) -> TaskRecord:
         qrels=task.qrels,
         counts=task.counts,
         warnings=task.warnings,
+        is_part=bool(task.all_queries),
         hard_negatives=task.hard_negatives,
     )
 
 
-def system_record(resolved: ResolvedSystem, example: Mapping[str, Json], *, is_whole: bool = True) -> SystemRecord:
+def system_record(resolved: ResolvedSystem, example: Mapping[str, Json], *, is_whole: bool) -> SystemRecord:
     """Return what a report is told of a system.
 
     Args:

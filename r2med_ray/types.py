@@ -96,13 +96,9 @@ class Expansion:
             object.__setattr__(self, "use", implied_use(self.method))
 
 
-CONDITION = "+hn-"
-"""What comes between the name of a task and the name of a condition with hard negatives, as in `Biology+hn-all`."""
-
-
-def without_condition(name: str) -> str:
-    """Return the name of the task that a condition was made from; the name of any other task or suite unchanged."""
-    return name.partition(CONDITION)[0]
+def positives_of(grades: Mapping[DocId, int]) -> set[DocId]:
+    """Return the documents that are judged relevant to a query."""
+    return {doc_id for doc_id, grade in grades.items() if grade > 0}
 
 
 def implied_use(method: str) -> Use:
@@ -232,9 +228,13 @@ class Corpus:
     protocol indexes them."""
 
     @property
+    def counted_shards(self) -> tuple[CorpusShard, ...]:
+        return self.shards if self.counted is None else self.counted
+
+    @property
     def prepared(self) -> tuple[CorpusShard, ...]:
         """The shards that a search needs something of: its own, and those that are only counted."""
-        return tuple(dict.fromkeys((*self.shards, *(self.counted or ()))))
+        return tuple(dict.fromkeys((*self.shards, *self.counted_shards)))
 
     @property
     def num_rows(self) -> int:

@@ -16,8 +16,9 @@ from r2med_ray.corpus.sources import HubFiles, TaskSource, hub_commit, hub_file,
 from r2med_ray.errors import ConfigError, NotAtHand
 from r2med_ray.settings.config import TaskConfig
 from r2med_ray.settings.faults import Faults
+from r2med_ray.settings.hard_negatives import without_condition
 from r2med_ray.settings.registry import Registry, nearest
-from r2med_ray.types import Task, without_condition
+from r2med_ray.types import Task
 
 _COMMIT = re.compile("[0-9a-f]{40}")
 

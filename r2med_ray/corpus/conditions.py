@@ -22,10 +22,10 @@ from r2med_ray.corpus.loading import fetch_documents
 from r2med_ray.corpus.packs import Pack
 from r2med_ray.corpus.shards import locate
 from r2med_ray.errors import DataError
-from r2med_ray.settings.hard_negatives import Condition
+from r2med_ray.settings.hard_negatives import Condition, with_condition
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import fingerprint
-from r2med_ray.types import CONDITION, Corpus, CorpusShard, DocId, Document, Query, Task
+from r2med_ray.types import Corpus, CorpusShard, DocId, Document, Query, Task, positives_of
 
 
 def with_hard_negatives(
@@ -43,8 +43,8 @@ def with_hard_negatives(
     Raises:
         DataError: a passage has an id of the corpus, or the text of a positive of its query; names both.
     """
-    positives = _positives(task, store)
-    _require_new(task, pack, positives, store)
+    positives = _positives(task, pack, store)
+    _require_other_texts(task, pack, positives)
     start = task.corpus.num_rows
     added = _added(task, pack.documents, store, start, documents_per_shard)
     labelled = replace(
@@ -74,13 +74,13 @@ def _condition(task: Task, condition: Condition, corpus: Corpus, pack: Pack, pos
             return query
         kept = set(pack.negatives.get(query.query_id, ()))
         if condition == "pairs":
-            kept |= {doc_id for doc_id, grade in task.qrels.get(query.query_id, {}).items() if grade > 0}
+            kept |= positives_of(task.qrels.get(query.query_id, {}))
         return replace(query, excluded=query.excluded | (searched - kept))
 
     return replace(
         task,
-        name=f"{task.name}{CONDITION}{condition}",
-        suite=f"{task.suite}{CONDITION}{condition}",
+        name=with_condition(task.name, condition),
+        suite=with_condition(task.suite, condition),
         corpus=corpus,
         queries=tuple(map(asked, task.queries)),
         ranked_lists={},
@@ -99,9 +99,7 @@ def _corpus(
     return Corpus(
         key=key,
         digest=fingerprint(digests),
-        shards=tuple(
-            shard if shard in base.shards else replace(shard, index=index) for index, shard in enumerate(shards)
-        ),
+        shards=tuple(replace(shard, index=index) for index, shard in enumerate(shards)),
         counted=counted,
         duplicate_rows=base.duplicate_rows,
     )
@@ -118,20 +116,23 @@ def _added(
     return load_corpus(artifact, start_row=start_row)
 
 
-def _positives(task: Task, store: ArtifactStore) -> dict[DocId, Document]:
-    """Return the positives of all queries that the corpus has, by id."""
-    relevant = {doc_id for grades in task.qrels.values() for doc_id, grade in grades.items() if grade > 0}
-    there = {doc_id for _, doc_ids in locate(store, task.corpus, relevant) for doc_id in doc_ids}
+def _positives(task: Task, pack: Pack, store: ArtifactStore) -> dict[DocId, Document]:
+    """Return the positives of all queries that the corpus has, by id; the corpus must have no passage of the pack."""
+    relevant = set[DocId]().union(*map(positives_of, task.qrels.values()))
+    passages = {document.doc_id for document in pack.documents}
+    there: set[DocId] = set()
+    for shard, doc_ids in locate(store, task.corpus, relevant | passages):
+        if taken := [doc_id for doc_id in doc_ids if doc_id in passages]:
+            raise DataError(
+                f"hard negatives of {task.name}: passage {taken[0]!r} has the id of a document of the corpus "
+                f"(shard {shard.index}); a pack brings passages of its own"
+            )
+        there.update(doc_ids)
     return dict(sorted(fetch_documents(store, task.corpus, there).items()))
 
 
-def _require_new(task: Task, pack: Pack, positives: dict[DocId, Document], store: ArtifactStore) -> None:
+def _require_other_texts(task: Task, pack: Pack, positives: dict[DocId, Document]) -> None:
     passages = {document.doc_id: document for document in pack.documents}
-    for shard, doc_ids in locate(store, task.corpus, passages):
-        raise DataError(
-            f"hard negatives of {task.name}: passage {doc_ids[0]!r} has the id of a document of the corpus "
-            f"(shard {shard.index}); a pack brings passages of its own"
-        )
     for query_id, negatives in pack.negatives.items():
         grades = task.qrels.get(query_id, {})
         texts = {positives[name].content: name for name, grade in grades.items() if grade > 0 and name in positives}

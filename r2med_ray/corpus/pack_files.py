@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from r2med_ray.corpus.records import read_records
 from r2med_ray.errors import DataError
-from r2med_ray.storage.ids import IdReader, encodable
+from r2med_ray.storage.ids import IdReader, text_of
 from r2med_ray.storage.jsonl import Record
 from r2med_ray.storage.qrels import listed_ids, whole_grade
 from r2med_ray.types import DocId, Document, HardNegative, Qrels, QueryId
@@ -152,7 +152,4 @@ def _ids(record: Record, field: str, ids: IdReader) -> tuple[DocId, ...]:
 
 
 def _text(record: Record, field: str) -> str:
-    value = record.first_of([field])
-    if not isinstance(value, str):
-        raise DataError(f"{record.where}: {field} is {value!r:.80}; expected a text")
-    return encodable(value, where=record.where)
+    return text_of(record.first_of([field]), where=record.where, field=field)

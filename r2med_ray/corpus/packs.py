@@ -11,7 +11,7 @@ from pathlib import Path
 from r2med_ray.corpus.pack_files import Label, PackFiles, Passage, read_files
 from r2med_ray.errors import DataError
 from r2med_ray.storage.ids import Tally
-from r2med_ray.types import DocId, Document, HardNegative, HardNegatives, Qrels, QueryId, Task
+from r2med_ray.types import DocId, Document, HardNegative, HardNegatives, Qrels, QueryId, Task, positives_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ def read_pack(folders: Sequence[Path], task: Task) -> Pack:
             raise DataError(f"{where}: the pack of {task.name} holds no {what}")
     labelled = {doc_id for of_query in negatives.values() for doc_id in of_query}
     lacking = [
-        query_id for query_id, grades in task.qrels.items() if _positives(grades) and query_id not in negatives
+        query_id for query_id, grades in task.qrels.items() if positives_of(grades) and query_id not in negatives
     ]
     return Pack(
         documents=tuple(passage.document for _, passage in sorted(passages.items())),
@@ -103,7 +103,7 @@ def _check(label: Label, known: set[QueryId], passages: Mapping[DocId, Passage],
         raise DataError(f"{said}: the task has no such query, e.g. it has {min(known)!r}")
     if label.doc_id not in passages:
         raise DataError(f"{said}: the pack has no such passage")
-    positives = _positives(qrels.get(label.query_id, {}))
+    positives = positives_of(qrels.get(label.query_id, {}))
     if label.doc_id in positives:
         raise DataError(f"{said}: a hard negative can't be a positive of its query")
     for positive in label.negative.positives:
@@ -121,7 +121,3 @@ def _both(first: Label, second: Label) -> Label:
         )
     positives = sorted({*first.negative.positives, *second.negative.positives})
     return first._replace(negative=HardNegative(kind=max(kinds, default=""), positives=tuple(positives)))
-
-
-def _positives(grades: Mapping[DocId, int]) -> set[DocId]:
-    return {doc_id for doc_id, grade in grades.items() if grade > 0}

@@ -41,11 +41,11 @@ def chosen(queries: Sequence[Query], choice: QueryChoice, task: str) -> tuple[Qu
     """
     if isinstance(choice, int):
         return tuple(queries[:choice])
-    known = [query.query_id for query in queries]
+    wanted, known = set(choice), dict.fromkeys(query.query_id for query in queries)
     for query_id in choice:
         if query_id not in known:
             raise ConfigError(f"queries: task {task!r} has no query {query_id!r}.{nearest(query_id, known)}")
-    return tuple(query for query in queries if query.query_id in choice)
+    return tuple(query for query in queries if query.query_id in wanted)
 
 
 def with_choice(task: Task, choice: QueryChoice | None) -> Task:

@@ -18,7 +18,7 @@ from r2med_ray.corpus.topics import (
     read_trec_topics,
 )
 from r2med_ray.errors import DataError
-from r2med_ray.storage.ids import IdReader, Tally, encodable
+from r2med_ray.storage.ids import IdReader, Tally, text_of
 from r2med_ray.storage.jsonl import Record, holds_json, read_lines
 from r2med_ray.storage.qrels import listed_ids, read_judgements
 from r2med_ray.types import Document, Qrels, Query, QueryId
@@ -48,7 +48,9 @@ def read_documents(path: Path, layout: Layout, ids: IdReader) -> Iterator[Docume
         title = record.values.get("title")
         if title is None or (isinstance(title, str) and not title.strip()):
             title = ""
-        yield Document(doc_id=doc_id, title=_text(title, where, "title"), text=_text_of(record, layout, where))
+        yield Document(
+            doc_id=doc_id, title=text_of(title, where=where, field="title"), text=_text_of(record, layout, where)
+        )
 
 
 def read_queries(path: Path, layout: Layout, ids: IdReader) -> list[Query]:
@@ -124,10 +126,4 @@ def _has_records(path: Path) -> bool:
 
 
 def _text_of(record: Record, layout: Layout, where: str) -> str:
-    return _text(record.first_of(layout.text_fields), where, "text")
-
-
-def _text(value: object, where: str, field: str) -> str:
-    if not isinstance(value, str):
-        raise DataError(f"{where}: {field} is {value!r:.80}; expected a text")
-    return encodable(value, where=where)
+    return text_of(record.first_of(layout.text_fields), where=where, field="text")

@@ -8,15 +8,17 @@ multiple test procedure", Scand. J. Statist. 1979.
 Shape letters: N queries of all tasks.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from r2med_ray.errors import DataError
 from r2med_ray.evaluation.arrow import DoubleVector
 from r2med_ray.types import QueryId
+
+K = TypeVar("K", bound=Hashable)
 
 TaskValues: TypeAlias = Mapping[str, Mapping[QueryId, float]]
 """Task → query_id → value of one measure, as `Evaluation.values` gives it."""
@@ -74,7 +76,7 @@ def compare_with_baseline(
     }
 
 
-def holm(p_values: Mapping[str, float]) -> dict[str, float]:
+def holm(p_values: Mapping[K, float]) -> dict[K, float]:
     """Return p-values adjusted by Holm. They are compared with the same level as the p-value of a single test."""
     adjusted = {}
     largest = 0.0
@@ -82,6 +84,12 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
         largest = max(largest, min(1.0, p_values[name] * (len(p_values) - rank)))
         adjusted[name] = largest
     return adjusted
+
+
+def adjusted(found: Mapping[K, Comparison]) -> dict[K, Comparison]:
+    """Return comparisons whose p-values are adjusted by Holm for all of them."""
+    p_values = holm({key: comparison.p_value for key, comparison in found.items()})
+    return {key: replace(comparison, p_adjusted=p_values[key]) for key, comparison in found.items()}
 
 
 def _differences(name: str, baseline: TaskValues, system: TaskValues) -> list[DoubleVector]:

@@ -11,7 +11,7 @@ from r2med_ray.first_stage import FirstStage, ShardedFirstStage
 from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
 from r2med_ray.storage.places import at_once
-from r2med_ray.types import Corpus, CorpusShard, DocId, OnBadDocument, Task
+from r2med_ray.types import CorpusShard, DocId, OnBadDocument, Task
 
 LEFT_OUT = "left_out"
 """The attribute of an artefact that lists the documents that it lacks."""
@@ -49,15 +49,19 @@ def key_of_stored(store: ArtifactStore, on_bad_document: OnBadDocument, key: Art
 
 
 def find_shards(
-    store: ArtifactStore, first_stage: ShardedFirstStage, task: str, corpus: Corpus, device: str
+    store: ArtifactStore,
+    first_stage: ShardedFirstStage,
+    task: Task,
+    shards: Sequence[CorpusShard],
+    device: str,
 ) -> list[Artifact | None]:
-    """Return the artefact of each shard of a corpus, see `key_of_stored`; None for those that aren't stored."""
+    """Return the artefact of some shards of a task, see `key_of_stored`; None for each that isn't stored."""
 
     def find(shard: CorpusShard) -> Artifact | None:
-        key = first_stage.shard_key(task, corpus, shard, device)
+        key = first_stage.shard_key(task.name, task.corpus, shard, device)
         return store.find(key_of_stored(store, first_stage.on_bad_document, key))
 
-    return at_once(find, corpus.shards)
+    return at_once(find, shards)
 
 
 def attributes_of(left_out: Mapping[DocId, str]) -> dict[str, Json]:

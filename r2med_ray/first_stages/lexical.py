@@ -10,11 +10,12 @@ import pyarrow as pa
 
 from r2med_ray.corpus.shards import read_ids
 from r2med_ray.first_stage import Computing, MadeBy, Maker, ModelFacts, Ties, ToExplain
+from r2med_ray.first_stages.bad_documents import find_shards
 from r2med_ray.first_stages.common import CommonFirstStage, WantedRetriever
 from r2med_ray.first_stages.explaining import bags_of_words
 from r2med_ray.indexing.bm25 import BM25Index, BM25Row
 from r2med_ray.indexing.keys import COUNTS_FILE, TERMS_FILE, terms_key
-from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
+from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms, num_empty
 from r2med_ray.readings import Given
 from r2med_ray.retrieval.file_order import row_id
 from r2med_ray.retrieval.query_construction import lexical_query
@@ -97,14 +98,13 @@ class LexicalFirstStage(CommonFirstStage):
 
         A variant of Lucene's doesn't count empty documents.
         """
-        shards = task.corpus.shards if task.corpus.counted is None else task.corpus.counted
-        keys = [self.shard_key(task.name, task.corpus, shard, device) for shard in shards]
-        counted = CorpusStatistics.merge(CorpusStatistics.from_table(store.get(k).table(COUNTS_FILE)) for k in keys)
+        keys = [self.shard_key(task.name, task.corpus, shard, device) for shard in task.corpus.counted_shards]
+        stored = [store.get(key) for key in keys]
+        counted = CorpusStatistics.merge(CorpusStatistics.from_table(each.table(COUNTS_FILE)) for each in stored)
         if self.row.counts == "exact":
             return counted
-        tables = (store.get(key).table(TERMS_FILE) for key in keys)
-        num_empty = sum(ShardTerms.from_table(table, self.row.analyzer).num_empty for table in tables)
-        return replace(counted, num_documents=counted.num_documents - num_empty)
+        empty = sum(num_empty(each.table(TERMS_FILE, ["rows"])) for each in stored)
+        return replace(counted, num_documents=counted.num_documents - empty)
 
     def load_index(
         self, store: ArtifactStore, task: Task, shard: CorpusShard, gathered: CorpusStatistics, device: str
@@ -129,7 +129,7 @@ class LexicalFirstStage(CommonFirstStage):
             self.row,
             hidden=[position for position, (row, _) in enumerate(kept) if row in duplicates],
             keep_zero_scores=self.rules.bm25_zero_scores,
-            is_counted=task.corpus.counted is None or shard in task.corpus.counted,
+            is_counted=shard in task.corpus.counted_shards,
         )
 
     def text_asked(self, query: Query) -> str:
@@ -142,8 +142,7 @@ class LexicalFirstStage(CommonFirstStage):
     def explain(self, asked: ToExplain) -> Given:
         """Return the terms of query and document, with weights if the store has the statistics of the corpus."""
         store, task, device = asked.store, asked.task, asked.computing.device
-        keys = [self.shard_key(task.name, task.corpus, shard, device) for shard in task.corpus.shards]
-        is_counted = all(store.find_all(keys))
+        is_counted = all(find_shards(store, self, task, task.corpus.counted_shards, device))
         statistics = self.gather(store, task, device) if is_counted else None
         lines = [self.row.describe()]
         if not is_counted:

@@ -13,7 +13,18 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from r2med_ray.blame import Fails, blame, cause_of, failing, in_words, note_first_failure, said_of, with_names
+from r2med_ray.blame import (
+    Failed,
+    Fails,
+    blame,
+    cause_of,
+    failing,
+    in_words,
+    note_first_failure,
+    said_of,
+    tried,
+    with_names,
+)
 from r2med_ray.corpus.loading import ShardRows
 from r2med_ray.cuts import to_json
 from r2med_ray.errors import CapacityError, ConfigError, DataError, NotAtHand, StageError
@@ -23,7 +34,7 @@ from r2med_ray.first_stages.preparation import STAGES, QueryWork, ShardWork
 from r2med_ray.first_stages.stored_cuts import CUTS, SAME, cuts_made, same_vectors
 from r2med_ray.first_stages.stored_examples import EXAMPLE
 from r2med_ray.first_stages.stored_speed import SPEED, Speed
-from r2med_ray.readings import Listener, listening
+from r2med_ray.readings import listening
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
 from r2med_ray.storage.listing import made_for
@@ -67,19 +78,16 @@ def make_shard(
     whole = _tried(maker, lambda: maker.make_shard(work.task, documents, shard.rows), work.is_last_attempt)
     if isinstance(whole, _Heard):
         speed = Speed.measured(len(documents), time.monotonic() - began, computing)
-        counted = whole.counted(maker)
-        attributes = counted | {SPEED: speed.to_json()} | made_for(work.task, work.label)
+        attributes = whole.told | {SPEED: speed.to_json()} | made_for(work.task, work.label)
         _store(store, work.key, whole.tables, attributes)
-        cuts = counted[CUTS]
-        tokens = {READ_TOKENS: cuts["tokens"] - cuts["lost"]} if cuts else {}
-        return {"documents": len(documents), **tokens, **maker.take_usage()}
+        return {"documents": len(documents), **whole.tokens, **maker.take_usage()}
     most = most_left_out(len(documents)) if work.on_bad_document == "skip" else 0
-    left_out = _left_out([document.doc_id for document in documents], failing(make), whole, most)
+    left_out = _left_out([document.doc_id for document in documents], failing(make), whole.cause, most)
     kept = [position for position, document in enumerate(documents) if document.doc_id not in left_out]
     rest = _heard(maker, lambda: make(kept))
-    noted = attributes_of(left_out) | rest.counted(maker)
+    noted = attributes_of(left_out) | rest.told
     _store(store, key_without_bad(work.key), rest.tables, noted | made_for(work.task, work.label))
-    return {"documents": len(kept), **maker.take_usage()}
+    return {"documents": len(kept), **rest.tokens, **maker.take_usage()}
 
 
 def make_queries(store: ArtifactStore, maker: Maker, work: QueryWork) -> dict[str, int]:
@@ -99,10 +107,10 @@ def make_queries(store: ArtifactStore, maker: Maker, work: QueryWork) -> dict[st
     whole = _tried(maker, lambda: maker.make_queries(work.task, work.queries, work.rules), work.is_last_attempt)
     if isinstance(whole, _Heard):
         same = {SAME: same_vectors(work.queries, whole.tables)}
-        _store(store, work.key, whole.tables, whole.counted(maker) | same | made_for(work.task, work.label))
+        _store(store, work.key, whole.tables, whole.told | same | made_for(work.task, work.label))
         return {"documents": len(work.queries), **maker.take_usage()}
-    found = blame(failing(make), len(work.queries), whole, most=1)
-    raise DataError(said_of("query", found, [query.query_id for query in work.queries], whole))
+    found = blame(failing(make), len(work.queries), whole.cause, most=1)
+    raise DataError(said_of("query", found, [query.query_id for query in work.queries], whole.cause))
 
 
 class Made(NamedTuple):
@@ -186,29 +194,27 @@ class _Heard(NamedTuple):
     """What a maker made, and what it told of its reading."""
 
     tables: Tables
-    heard: Listener
+    told: dict[str, Json]
+    """What is stored beside the tables."""
 
-    def counted(self, maker: Maker) -> dict[str, Json]:
-        """Return what is stored beside the tables."""
-        return {CUTS: to_json(cuts_made(maker)), EXAMPLE: self.heard.example()}
+    @property
+    def tokens(self) -> dict[str, int]:
+        """The tokens that were read, if they are known."""
+        cuts = self.told[CUTS]
+        return {READ_TOKENS: cuts["tokens"] - cuts["lost"]} if cuts else {}
 
 
 def _heard(maker: Maker, make: Callable[[], Tables]) -> _Heard:
     """Have something made, of which everything is counted and nothing of what was made before."""
     maker.take_cuts()
     with listening(most=1) as heard:
-        return _Heard(make(), heard)
+        tables = make()
+    return _Heard(tables, {CUTS: to_json(cuts_made(maker)), EXAMPLE: heard.example()})
 
 
-def _tried(maker: Maker, make: Callable[[], Tables], is_last_attempt: bool) -> _Heard | str:
+def _tried(maker: Maker, make: Callable[[], Tables], is_last_attempt: bool) -> _Heard | Failed:
     """Return what was made; or, at the last attempt, why making it fails for some of its items."""
-    try:
-        return _heard(maker, make)
-    except Exception as error:  # a model may raise anything
-        cause = cause_of(error)
-        if cause is None or not is_last_attempt:
-            raise
-        return cause
+    return tried(lambda: _heard(maker, make), cause_of if is_last_attempt else lambda error: None)
 
 
 def _left_out(ids: Sequence[DocId], fails: Fails, cause: str, most: int) -> dict[DocId, str]:

@@ -9,6 +9,7 @@ from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from r2med_ray.first_stage import MadeBy, ShardedFirstStage
 from r2med_ray.first_stages.bad_documents import key_of_stored
+from r2med_ray.first_stages.query_blocks import blocks
 from r2med_ray.first_stages.query_reuse import take_from_whole
 from r2med_ray.settings.compat import Rules
 from r2med_ray.storage.artifacts import ArtifactStore
@@ -18,9 +19,6 @@ from r2med_ray.types import CorpusShard, OnBadDocument, Query, Task
 
 STAGES: Mapping[MadeBy, str] = {"encode": "encode", "ask a service": "encode", "tokenize": "tokenize"}
 """Work → the stage of the flow that errors and reports name."""
-
-MOST_QUERIES = 10_000
-"""Queries that are prepared and searched together. A block of so many vectors of 4,096 dimensions has 160 MB."""
 
 Corpora: TypeAlias = Sequence[tuple[Task, ShardedFirstStage]]
 """Tasks, each with a first stage that is going to search its corpus. All are of one kind and one `artifact_group`."""
@@ -152,11 +150,6 @@ def queries_left(store: ArtifactStore, questions: Questions, device: str) -> Lef
                 )
             )
     return _left(store, work) if work else None
-
-
-def blocks(queries: Sequence[Query]) -> list[Sequence[Query]]:
-    """Return queries in blocks of `MOST_QUERIES`, at least one. An artefact is made of each block."""
-    return [queries[at : at + MOST_QUERIES] for at in range(0, max(1, len(queries)), MOST_QUERIES)]
 
 
 def _left(store: ArtifactStore, work: Iterable[W]) -> Left[W]:

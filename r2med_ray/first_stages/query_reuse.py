@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from r2med_ray.first_stage import ShardedFirstStage
+from r2med_ray.first_stages.query_blocks import blocks
 from r2med_ray.indexing.keys import QUERY_VECTORS_FILE
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey
@@ -13,7 +14,7 @@ from r2med_ray.storage.listing import made_for
 from r2med_ray.types import Query, Task
 
 WHOLE = "taken_from"
-"""Attribute: name of the artefact with the vectors of all queries."""
+"""Attribute: names of the artefacts with the vectors of all queries."""
 
 _ROW = "row"
 
@@ -33,14 +34,15 @@ def take_from_whole(
     positions = {query: position for position, query in enumerate(task.all_queries)}
     if not positions or not all(query in positions for query in queries) or store.find(key):
         return
-    whole_key = first_stage.queries_key(task.name, task.all_queries, device)
-    whole = store.find(whole_key) if whole_key else None
-    if whole is None:
+    keys = [first_stage.queries_key(task.name, block, device) for block in blocks(task.all_queries)]
+    whole = [artifact for artifact in store.find_all(filter(None, keys)) if artifact is not None]
+    if len(whole) < len(keys):
         return
-    table = whole.table(QUERY_VECTORS_FILE).take([positions[query] for query in queries])
+    every = pa.concat_tables(artifact.table(QUERY_VECTORS_FILE) for artifact in whole)
+    table = every.take([positions[query] for query in queries])
     if _ROW in table.column_names:  # counts the queries
         rows = pa.array(np.arange(len(queries)), table.schema.field(_ROW).type)
         table = table.set_column(table.column_names.index(_ROW), table.schema.field(_ROW), rows)
     with store.create(key) as writer:
-        writer.attributes |= {WHOLE: whole.name, **made_for(task.name, first_stage.label)}
+        writer.attributes |= {WHOLE: [artifact.name for artifact in whole], **made_for(task.name, first_stage.label)}
         writer.write_table(QUERY_VECTORS_FILE, table)

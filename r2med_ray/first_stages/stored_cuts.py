@@ -12,7 +12,7 @@ import pyarrow as pa
 from r2med_ray.cuts import Cuts, PartCuts, from_json, sum_of, to_json
 from r2med_ray.first_stage import FirstStage, Maker, ShardedFirstStage
 from r2med_ray.first_stages.bad_documents import find_shards
-from r2med_ray.first_stages.preparation import blocks
+from r2med_ray.first_stages.query_blocks import blocks
 from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.storage.keys import Json
 from r2med_ray.types import Query, Task
@@ -59,7 +59,7 @@ def document_cuts(store: ArtifactStore, task: Task, first_stage: FirstStage, dev
     reader = _reader(first_stage)
     if reader is None:
         return None
-    return sum_of(map(_noted, find_shards(store, reader, task.name, task.corpus, device)))
+    return sum_of(map(_noted, find_shards(store, reader, task, task.corpus.shards, device)))
 
 
 def search_cuts(

@@ -73,11 +73,6 @@ class ShardTerms:
         """int64, shape (N,): how many terms each document has, repeats included."""
         return np.bincount(self.rows, weights=self.counts, minlength=self.num_documents).astype(np.int64)
 
-    @property
-    def num_empty(self) -> int:
-        """Documents without a term, which Lucene leaves out of a field's number of documents."""
-        return self.num_documents - len(np.unique(self.rows))
-
     def to_table(self) -> pa.Table:
         """Return a table with one row per term."""
         columns = {
@@ -99,6 +94,16 @@ class ShardTerms:
             rows=rows.values.to_numpy(),
             counts=counts.values.to_numpy(),
         )
+
+
+def num_empty(table: pa.Table) -> int:
+    """Return how many documents have no term. Lucene leaves them out of a field's number of documents.
+
+    Args:
+        table: the table of a shard's terms, or its column `rows` alone.
+    """
+    rows_P = table["rows"].combine_chunks().values.to_numpy()
+    return int(table.schema.metadata[b"num_documents"]) - len(np.unique(rows_P))
 
 
 class _TermNumbers(dict[str, tuple[int, ...]]):

@@ -23,7 +23,8 @@ WHICH_COMPARES = (
 
 def compare_with_published(record: BenchmarkRecord) -> str:
     """Return the comparison for a terminal or a log."""
-    judged = verdicts(summarise(replace(record, baseline=None)))
+    only_scores = replace(record, baseline=None, config={**record.config, "hard_negatives": ()})
+    judged = verdicts(summarise(only_scores))
     if not judged:
         measures = ", ".join(record.measures)
         return f"{record.name}: none of {measures} is published for any of its systems and tasks\n"

@@ -1,12 +1,11 @@
 """Tables of the figures of hard negatives: per condition, per kind, and as another code computes them."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from r2med_ray.reporting.columns import Column, escape_markdown, markdown_table
-from r2med_ray.reporting.formats import NOTHING, p_value, plain, points
+from r2med_ray.reporting.formats import NOTHING, plain, points
 from r2med_ray.reporting.hard_negatives import PAIRS, ConditionFigures
-from r2med_ray.reporting.scales import scale_of
+from r2med_ray.reporting.scales import comparison_columns, scale_of
 from r2med_ray.reporting.summary import Summary
 
 FOREIGN = "foreign_"
@@ -35,13 +34,13 @@ def condition_columns(summary: Summary) -> list[Column]:
     return [
         *_names(rows),
         Column(title="Condition", values=[row.condition for row in rows], is_number=False),
-        _column(record.main_measure, [row.score for row in rows], scale.value),
-        _column("Δ", [found.difference if found else None for found in compared], scale.difference),
-        _column("95% interval", [found.interval if found else None for found in compared], scale.interval),
-        _column("p", [found.p_adjusted if found else None for found in compared], p_value),
+        Column(title=record.main_measure, values=[row.score for row in rows], write=scale.value),
+        *comparison_columns(compared, scale),
         Column(title="First rank", values=[_first_rank(row) for row in rows]),
-        _column(
-            f"Beyond {record.depth}", [row.first_ranks.censored if row.first_ranks else None for row in rows], points
+        Column(
+            title=f"Beyond {record.depth}",
+            values=[row.first_ranks.censored if row.first_ranks else None for row in rows],
+            write=points,
         ),
         *_value_columns(rows, foreign=False),
     ]
@@ -65,7 +64,10 @@ def pair_columns(summary: Summary) -> list[Column]:
         *_names(rows),
         Column(title="Fooled most by", values=[_hardest(row) for row in rows], is_number=False),
         *_value_columns(rows, foreign=False),
-        *(_column(f"pair_acc: {kind}", [row.by_kind.get(kind) for row in rows], points) for kind in kinds),
+        *(
+            Column(title=f"pair_acc: {kind}", values=[row.by_kind.get(kind) for row in rows], write=points)
+            for kind in kinds
+        ),
     ]
 
 
@@ -76,7 +78,7 @@ def as_coded_columns(summary: Summary) -> list[Column]:
         *_names([row for row, _, _ in cells]),
         Column(title="Condition", values=[row.condition for row, _, _ in cells], is_number=False),
         Column(title="Figure, as coded", values=[name for _, name, _ in cells], is_number=False),
-        _column("Value", [value for _, _, value in cells], plain),
+        Column(title="Value", values=[value for _, _, value in cells], write=plain),
     ]
 
 
@@ -110,11 +112,7 @@ def _names(rows: Sequence[ConditionFigures]) -> list[Column]:
 
 def _value_columns(rows: Sequence[ConditionFigures], *, foreign: bool) -> list[Column]:
     names = dict.fromkeys(name for row in rows for name in row.values if name.startswith(FOREIGN) is foreign)
-    return [_column(name, [row.values.get(name) for row in rows], points) for name in names]
-
-
-def _column(title: str, values: Sequence[Any], write: Callable[[Any], str]) -> Column:
-    return Column(title=title, values=values, write=write)
+    return [Column(title=name, values=[row.values.get(name) for row in rows], write=points) for name in names]
 
 
 def _hardest(row: ConditionFigures) -> str:

@@ -15,8 +15,8 @@ from r2med_ray.evaluation.hard_negatives.pairs import pair_accuracy
 from r2med_ray.evaluation.hard_negatives.placed import placed
 from r2med_ray.evaluation.significance import Comparison
 from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord, TaskRecord
-from r2med_ray.settings.hard_negatives import HardNegativesConfig
-from r2med_ray.types import CONDITION, HardNegatives
+from r2med_ray.settings.hard_negatives import HardNegativesConfig, with_condition
+from r2med_ray.types import HardNegatives, positives_of
 
 BASE, PAIRS = "base", "pairs"
 
@@ -70,7 +70,7 @@ def _of_task(
     for name, result in of_base.items():
         yield _figures(record, base, name, BASE, result)
     for condition in entry.conditions:
-        task = tasks[f"{base.name}{CONDITION}{condition}"]
+        task = tasks[with_condition(base.name, condition)]
         there = {name: results[name][task.name] for name in of_base if task.name in results[name]}
         compared = _compared(record, of_base, there) if condition != PAIRS else {}
         for name, result in there.items():
@@ -127,18 +127,21 @@ def _with_pairs(row: ConditionFigures, result: ResultRecord, base: TaskRecord, d
         values=values,
         by_kind={
             kind: pair_accuracy(result.run, base.qrels, negatives, depth=depth).pair_acc
-            for kind, negatives in _by_kind(base.hard_negatives).items()
+            for kind, negatives in _by_kind(base).items()
         },
     )
 
 
-def _by_kind(negatives: HardNegatives) -> dict[str, HardNegatives]:
-    """Return kind → the labels of this kind, for the kinds that the pack names, in alphabetical order."""
-    kinds = sorted({known.kind for own in negatives.values() for known in own.values()} - {""})
+def _by_kind(base: TaskRecord) -> dict[str, HardNegatives]:
+    """Return kind → the labels of this kind, for the kinds of queries with a positive, in alphabetical order."""
+    measured = {
+        query_id: own for query_id, own in base.hard_negatives.items() if positives_of(base.qrels.get(query_id, {}))
+    }
+    kinds = sorted({known.kind for own in measured.values() for known in own.values()} - {""})
     return {
         kind: {
             query_id: {doc_id: known for doc_id, known in own.items() if known.kind == kind}
-            for query_id, own in negatives.items()
+            for query_id, own in measured.items()
         }
         for kind in kinds
     }

@@ -9,6 +9,8 @@ _ESCAPED = str.maketrans(
     {character: f"\\{character}" for character in "&%$#_{}"}
     | {
         "\\": r"\textbackslash{}",
+        "[": "{[}",
+        "*": "{*}",
         "~": r"\textasciitilde{}",
         "^": r"\textasciicircum{}",
         "<": r"\textless{}",
@@ -22,7 +24,8 @@ _ESCAPED = str.maketrans(
         "†": r"$^{\dagger}$",
     }
 )
-"""Character → what pdflatex sets as this character. Other letters are left as they are, in UTF-8."""
+"""Character → what pdflatex sets as this character. Other letters are left as they are, in UTF-8. At the
+beginning of a row, a bare `[` or `*` would belong to the `\\\\` before it."""
 
 
 def latex_table(columns: Sequence[Column], caption: str, notes: Sequence[str] = ()) -> str:

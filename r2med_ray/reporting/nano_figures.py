@@ -61,7 +61,7 @@ def nano_figures(summary: Summary, system: str) -> Iterator[NanoFigure]:
     tasks = suite_tasks(record).get(SUITE, [])
     configs: Any = record.config.get("systems", [])
     profile = next((_profile(config) for config in configs if config["name"] == system), None)
-    if profile is None or not tasks:
+    if profile is None or not tasks or any(task.is_part for task in record.tasks):
         return
     needs: Mapping[str, str] = record.needs_of(system)
     if lacking := [measure for measure in MEASURES if measure not in record.measures]:

@@ -9,7 +9,7 @@ from r2med_ray.reporting.missing import needs
 from r2med_ray.reporting.published_rules import rule_notes
 from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord
 from r2med_ray.reporting.scales import measures_of, scale_of
-from r2med_ray.types import CANDIDATES, QueryId
+from r2med_ray.types import CANDIDATES, QueryId, positives_of
 
 DEMONSTRATIONS = "Demo"
 """The suite of the tasks inside the package."""
@@ -74,7 +74,7 @@ def _left_out(record: BenchmarkRecord) -> Iterator[str]:
     said: set[tuple[str, str]] = set()
     qrels = {task.name: task.qrels for task in record.tasks}
     for result in record.results:
-        relevant = {doc_id for grades in qrels[result.task].values() for doc_id, grade in grades.items() if grade > 0}
+        relevant = set[str]().union(*map(positives_of, qrels[result.task].values()))
         for retriever, causes in result.left_out.items():
             if (result.task, retriever) not in said:
                 said.add((result.task, retriever))
@@ -147,14 +147,15 @@ def _counts(record: BenchmarkRecord) -> Iterator[str]:
     for system in record.systems:
         results = record.results_of(system.name).values()
         flagged: Counter[str] = Counter()
-        for result in results:
+        texts = record.leaderboard_results_of(system.name).values()  # conditions use the texts of their task
+        for result in texts:
             flagged.update({reason: len(query_ids) for reason, query_ids in result.flagged.items()})
         parts = {
             "queries without an answer": sum(result.evaluation.num_unanswered for result in results),
             "answered queries without a judgement": sum(result.evaluation.num_unjudged for result in results),
             "documents left out of an index": sum(result.num_left_out for result in results),
             "queries with fewer documents than asked for": sum(map(_short, results)),
-            "queries used as they are": sum(len(result.unchanged) for result in results),
+            "queries used as they are": sum(len(result.unchanged) for result in texts),
             "documents left out because their id is the query's": sum(
                 len(result.identical_ids) for result in results
             ),

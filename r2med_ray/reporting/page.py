@@ -21,6 +21,7 @@ from r2med_ray.reporting.tables import (
     published_means,
     recall_columns,
     score_columns,
+    tags,
 )
 from r2med_ray.reporting.verdicts import verdicts
 from r2med_ray.storage.keys import Json
@@ -42,6 +43,8 @@ def render_page(summary: Summary) -> str:
     return _ENVIRONMENT.get_template("index.html.j2").render(
         record=record,
         scale=scale_of(record, record.main_measure),
+        summary=summary,
+        tags=tags,
         rows=summary.rows,
         warnings=warnings(record),
         notes=reading_notes(record),

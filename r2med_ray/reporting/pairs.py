@@ -1,12 +1,14 @@
 """Two systems of one report, or the systems of two reports: per task, with wins, ties, losses and significance."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 from r2med_ray.errors import ConfigError, DataError
-from r2med_ray.evaluation.significance import Comparison, TaskValues, compare_with_baseline, holm
+from r2med_ray.evaluation.significance import Comparison, TaskValues, adjusted, compare_with_baseline
 from r2med_ray.reporting.record import BenchmarkRecord
 from r2med_ray.reporting.scales import measures_of
+from r2med_ray.settings.hard_negatives import is_condition
 from r2med_ray.settings.registry import Registry, nearest
 
 MEAN = "Mean"
@@ -24,6 +26,17 @@ class Pair:
     values_a: TaskValues
     values_b: TaskValues
     seed: int
+
+    @property
+    def averaged(self) -> list[str]:
+        """The tasks that the mean is over: all but conditions with hard negatives."""
+        return [task for task in self.values_a if not is_condition(task)]
+
+    def gains(self, tasks: Iterable[str]) -> list[float]:
+        """Return by how much B is better than A on each query of some tasks."""
+        return [
+            self.values_b[task][query_id] - value for task in tasks for query_id, value in self.values_a[task].items()
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +103,7 @@ def pairs_of(a: BenchmarkRecord, b: BenchmarkRecord, systems: Sequence[str]) -> 
 def pair_rows(pairs: Sequence[Pair]) -> list[PairRow]:
     """Return for each pair one row per task, and the mean over the tasks if there are several."""
     tasks = _adjusted([_row(pair, task, [task]) for pair in pairs for task in pair.values_a])
-    means = _adjusted([_row(pair, MEAN, list(pair.values_a)) for pair in pairs if len(pair.values_a) > 1])
+    means = _adjusted([_row(pair, MEAN, pair.averaged) for pair in pairs if len(pair.averaged) > 1])
     return [row for pair in pairs for row in (*tasks, *means) if row.pair is pair]
 
 
@@ -133,7 +146,7 @@ def _row(pair: Pair, name: str, tasks: Sequence[str]) -> PairRow:
     values_a = {task: pair.values_a[task] for task in tasks}
     values_b = {task: pair.values_b[task] for task in tasks}
     found = compare_with_baseline(values_a, {pair.b: values_b}, seed=pair.seed)[pair.b]
-    gains = [values_b[task][query_id] - value for task in tasks for query_id, value in values_a[task].items()]
+    gains = pair.gains(tasks)
     wins, losses = sum(gain > TIE for gain in gains), sum(gain < -TIE for gain in gains)
     return PairRow(
         pair=pair,
@@ -148,12 +161,9 @@ def _row(pair: Pair, name: str, tasks: Sequence[str]) -> PairRow:
 
 
 def _mean_of_means(values: Mapping[str, Mapping[str, float]]) -> float:
-    return sum(sum(of_task.values()) / len(of_task) for of_task in values.values()) / len(values)
+    return fmean(fmean(of_task.values()) for of_task in values.values())
 
 
 def _adjusted(rows: Sequence[PairRow]) -> list[PairRow]:
-    found = holm({str(number): row.comparison.p_value for number, row in enumerate(rows)})
-    return [
-        replace(row, comparison=replace(row.comparison, p_adjusted=found[str(number)]))
-        for number, row in enumerate(rows)
-    ]
+    found = adjusted({number: row.comparison for number, row in enumerate(rows)})
+    return [replace(row, comparison=found[number]) for number, row in enumerate(rows)]

@@ -8,7 +8,7 @@ from typing import Any
 from r2med_ray.errors import ConfigError
 from r2med_ray.reporting.pairs import Pair
 from r2med_ray.reporting.record import BenchmarkRecord
-from r2med_ray.reporting.scales import measures_of
+from r2med_ray.reporting.scales import scale_of
 from r2med_ray.reporting.summary import Summary
 
 FORMATS = (".svg", ".pdf")
@@ -25,7 +25,7 @@ def plot_systems(summary: Summary, file: Path) -> None:
         ConfigError: see `_drawing`; or no system has run every task.
     """
     record = summary.record
-    factor = _factor(record)
+    factor = scale_of(record, record.main_measure).factor
     rows = [row for row in reversed(summary.rows) if row.means]
     if not rows:
         raise ConfigError(f"{record.name}: no system has run every task, so there is no mean to draw")
@@ -50,20 +50,13 @@ def plot_systems(summary: Summary, file: Path) -> None:
 
 
 def plot_gains(record: BenchmarkRecord, pair: Pair, file: Path) -> None:
-    """Draw one bar per query of all tasks: how much B is better than A, in descending order.
+    """Draw one bar per query of the tasks of the mean: how much B is better than A, in descending order.
 
     Raises:
         ConfigError: see `_drawing`.
     """
-    factor = _factor(record)
-    gains = sorted(
-        (
-            factor * (pair.values_b[task][query_id] - value)
-            for task, values in pair.values_a.items()
-            for query_id, value in values.items()
-        ),
-        reverse=True,
-    )
+    factor = scale_of(record, record.main_measure).factor
+    gains = sorted((factor * gain for gain in pair.gains(pair.averaged)), reverse=True)
     with _drawing(file, height=2.2) as axes:
         colours = [COLOURS["better" if gain > 0 else "worse"] for gain in gains]
         axes.bar(range(len(gains)), gains, width=1.0, color=colours)
@@ -94,11 +87,6 @@ def _drawing(file: Path, *, height: float) -> Iterator[Any]:
         axes.spines[["top", "right"]].set_visible(False)
         yield axes
         figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else {"CreationDate": None})
-
-
-def _factor(record: BenchmarkRecord) -> float:
-    """Return what figures are multiplied by: shares are drawn on a scale of 0 to 100."""
-    return 100.0 if measures_of(record)[record.main_measure].is_share else 1.0
 
 
 def _plain(text: str) -> str:

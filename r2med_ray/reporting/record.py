@@ -10,8 +10,9 @@ from r2med_ray.approximations import Approximation
 from r2med_ray.cuts import PartCuts
 from r2med_ray.evaluation.evaluate import Evaluation
 from r2med_ray.evaluation.text_ties import TieRange
+from r2med_ray.settings.hard_negatives import is_condition
 from r2med_ray.storage.keys import Json
-from r2med_ray.types import CONDITION, Compat, DocId, HardNegatives, Qrels, QueryId, Repairs, Run
+from r2med_ray.types import Compat, DocId, HardNegatives, Qrels, QueryId, Repairs, Run
 
 _DISTRIBUTIONS = (
     "r2med-ray", "ray", "torch", "transformers", "sentence-transformers", "vllm", "faiss-cpu", "faiss-gpu",
@@ -33,13 +34,16 @@ class TaskRecord:
     """The counts of the loader: documents, queries, qrels, ..."""
 
     warnings: tuple[str, ...] = ()
+    is_part: bool = False
+    """Whether only some of the task's queries were asked, so that nothing published compares."""
+
     hard_negatives: HardNegatives = field(default_factory=dict)
     """The labels of the task's pack; empty for a task without one, and for its conditions."""
 
     @property
     def is_condition(self) -> bool:
         """Whether it is another task with hard negatives, and so no column of the leaderboard."""
-        return CONDITION in self.name
+        return is_condition(self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,6 +213,11 @@ class BenchmarkRecord:
         """Return task → result of a system, in the order of the tasks."""
         found = {result.task: result for result in self.results if result.system == system}
         return {task.name: found[task.name] for task in self.tasks if task.name in found}
+
+    def leaderboard_results_of(self, system: str) -> dict[str, ResultRecord]:
+        """Return task → result of a system, for the tasks that means are over."""
+        found = self.results_of(system)
+        return {task.name: found[task.name] for task in self.leaderboard_tasks if task.name in found}
 
     def needs_of(self, system: str) -> dict[str, str]:
         """Return task → the thing that was not at hand for a system on this task."""

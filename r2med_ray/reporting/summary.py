@@ -1,14 +1,14 @@
 """The figures of a leaderboard: per task, averaged, beside the baseline and beside published figures."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from r2med_ray.corpus.catalog import TASKS
 from r2med_ray.evaluation.aggregate import pooled_micro_recall, query_weighted, task_macro
 from r2med_ray.evaluation.evaluate import Evaluation
 from r2med_ray.evaluation.published import PublishedScore, published_score
-from r2med_ray.evaluation.significance import Comparison, compare_with_baseline
+from r2med_ray.evaluation.significance import Comparison, TaskValues, compare_with_baseline
 from r2med_ray.reporting.hard_negatives import ConditionFigures, hard_negative_figures
 from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord, SystemRecord
 from r2med_ray.reporting.scales import measures_of
@@ -59,7 +59,7 @@ class SystemSummary:
 
     @property
     def is_significant(self) -> bool:
-        return self.comparison is not None and self.comparison.p_adjusted < SIGNIFICANCE_LEVEL
+        return self.comparison is not None and is_significant(self.comparison)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +93,8 @@ def suite_tasks(record: BenchmarkRecord) -> dict[str, list[str]]:
 def summarise(record: BenchmarkRecord) -> Summary:
     """Work out the leaderboard of a benchmark. Keys and passwords are taken out of the record."""
     record = without_secrets(record)
-    results = {system.name: record.results_of(system.name) for system in record.systems}
-    comparisons = _comparisons(
-        record, {name: _evaluations(record, found.values()) for name, found in results.items()}
-    )
+    results = {system.name: record.leaderboard_results_of(system.name) for system in record.systems}
+    comparisons = _comparisons(record, {name: _evaluations(found) for name, found in results.items()})
     rows = [_row(record, system, results[system.name], comparisons.get(system.name)) for system in record.systems]
 
     def best_first(row: SystemSummary) -> tuple[float, str]:
@@ -113,7 +111,7 @@ def _row(
     results: Mapping[str, ResultRecord],
     comparison: Comparison | None,
 ) -> SystemSummary:
-    evaluations = _evaluations(record, results.values())
+    evaluations = _evaluations(results)
     recalls = [recall for result in results.values() if (recall := result.index_recall) is not None]
     scores = {task: evaluation.means[record.main_measure] for task, evaluation in evaluations.items()}
     published = published_scores(record, system, record.main_measure)
@@ -142,10 +140,8 @@ def _row(
     )
 
 
-def _evaluations(record: BenchmarkRecord, results: Iterable[ResultRecord]) -> dict[str, Evaluation]:
-    """Return task → evaluation, for the tasks of the leaderboard."""
-    averaged = {task.name for task in record.leaderboard_tasks}
-    return {result.task: result.evaluation for result in results if result.task in averaged}
+def _evaluations(results: Mapping[str, ResultRecord]) -> dict[str, Evaluation]:
+    return {task: result.evaluation for task, result in results.items()}
 
 
 def _suite_means(record: BenchmarkRecord, scores: Mapping[str, float]) -> dict[str, float]:
@@ -177,5 +173,20 @@ def _comparisons(
         for name, found in evaluations.items()
         if len(found) == len(record.leaderboard_tasks)
     }
-    baseline = values.pop(record.baseline, None) if record.baseline is not None else None
-    return compare_with_baseline(baseline, values, seed=record.seed) if baseline is not None else {}
+    return against_baseline(record, values)
+
+
+def against_baseline(record: BenchmarkRecord, values: Mapping[str, TaskValues]) -> Mapping[str, Comparison]:
+    """Compare systems with the baseline; nothing if the baseline is not among them.
+
+    Args:
+        record: says which system is the baseline.
+        values: system → task → query_id → value of one measure.
+    """
+    others = dict(values)
+    baseline = others.pop(record.baseline, None) if record.baseline is not None else None
+    return compare_with_baseline(baseline, others, seed=record.seed) if baseline is not None else {}
+
+
+def is_significant(found: Comparison) -> bool:
+    return found.p_adjusted < SIGNIFICANCE_LEVEL

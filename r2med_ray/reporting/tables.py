@@ -9,12 +9,12 @@ from dataclasses import replace
 
 from r2med_ray.reporting.columns import Column, csv_table, escape_markdown, markdown_table, text_table
 from r2med_ray.reporting.compare import verdict_columns, verdict_notes
-from r2med_ray.reporting.formats import p_value, points
+from r2med_ray.reporting.formats import points
 from r2med_ray.reporting.hard_negative_tables import hard_negative_sections
 from r2med_ray.reporting.nano_tables import nano_sections
 from r2med_ray.reporting.notes import reading_notes, warnings
-from r2med_ray.reporting.scales import POINTS, Scale, scale_of
-from r2med_ray.reporting.summary import Summary
+from r2med_ray.reporting.scales import POINTS, Scale, comparison_columns, scale_of
+from r2med_ray.reporting.summary import Summary, SystemSummary
 from r2med_ray.reporting.verdicts import verdicts
 
 
@@ -93,12 +93,17 @@ def name_column(summary: Summary) -> Column:
 
 def _described(names: Column, summary: Summary) -> Column:
     """Return the names with a second line like that of the page: `baseline`, `compat r2med`, and the description."""
-    second_lines = []
-    for row in summary.rows:
-        tags = ["baseline"] if row.system.name == summary.record.baseline else []
-        tags += [f"compat {row.system.compat}"] if row.system.compat != "none" else []
-        second_lines.append(", ".join([*tags, row.system.description]))
+    second_lines = [", ".join([*tags(summary, row), row.system.description]) for row in summary.rows]
     return replace(names, second_lines=second_lines)
+
+
+def tags(summary: Summary, row: SystemSummary) -> list[str]:
+    """Return what stands before a system's description."""
+    compat = row.system.compat
+    return [
+        *(["baseline"] if row.system.name == summary.record.baseline else []),
+        *([f"compat {compat}"] if compat != "none" else []),
+    ]
 
 
 def score_columns(summary: Summary) -> list[Column]:
@@ -147,18 +152,9 @@ def side_columns(summary: Summary) -> list[Column]:
     """Return the columns after the scores: published means, the comparison with the baseline, and counts."""
     compared = [row.comparison for row in summary.rows]
     scale = scale_of(summary.record, summary.record.main_measure)
-    columns = [
-        Column(title="Δ", values=[found.difference if found else None for found in compared], write=scale.difference),
-        Column(
-            title="95% interval",
-            values=[found.interval if found else None for found in compared],
-            write=scale.interval,
-        ),
-        Column(title="p", values=[found.p_adjusted if found else None for found in compared], write=p_value),
-    ]
     return [
         *published_means(summary),
-        *(columns if any(compared) else []),
+        *(comparison_columns(compared, scale) if any(compared) else []),
         *recall_columns(summary),
         *count_columns(summary),
     ]

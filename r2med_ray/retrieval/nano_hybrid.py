@@ -9,11 +9,11 @@ Source: scripts/build_reranking_hybrid_nano_dataset.py of github.com/hakari-benc
 """
 
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from r2med_ray.errors import DataError
 from r2med_ray.retrieval.ranked_lists import NUM_CANDIDATES, Lists
-from r2med_ray.types import DocId, Qrels, QueryId
+from r2med_ray.types import DocId, Qrels, QueryId, positives_of
 
 RRF_K = 100
 LIST_DEPTH = 500
@@ -73,7 +73,7 @@ def hybrid_lists(sources: Sequence[Lists], qrels: Qrels, *, split: str) -> dict[
     found: dict[QueryId, list[DocId]] = {}
     for query_id in sources[0]:
         ranked = hybrid_list([lists[query_id][:LIST_DEPTH] for lists in sources])
-        added = safeguard(ranked, positives_of(qrels, query_id), split=split, query_id=query_id)
+        added = safeguard(ranked, positives_of(qrels.get(query_id, {})), split=split, query_id=query_id)
         found[query_id] = ranked if added is None else [*ranked, added]
     audit(found, qrels)
     return found
@@ -91,12 +91,6 @@ def audit(lists: Lists, qrels: Qrels) -> None:
             raise DataError(f"{where}: a document is in the list twice")
         if len(ranked) > NUM_CANDIDATES + 1:
             raise DataError(f"{where}: {len(ranked)} documents, at most {NUM_CANDIDATES + 1} expected")
-        positives = positives_of(qrels, query_id)
+        positives = positives_of(qrels.get(query_id, {}))
         if positives and positives.isdisjoint(ranked):
             raise DataError(f"{where}: none of its {len(positives)} positives is in the list")
-
-
-def positives_of(qrels: Qrels, query_id: QueryId) -> set[DocId]:
-    """Return the ids of a query's documents with a grade above 0."""
-    judged: Mapping[DocId, int] = qrels.get(query_id, {})
-    return {doc_id for doc_id, grade in judged.items() if grade > 0}

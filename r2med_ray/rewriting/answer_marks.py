@@ -57,7 +57,8 @@ def _in_closed_answer(output: str, form: AnswerFormat) -> Parts:
     starts = list(pattern_of(form.thought_start).finditer(output))
     ends = list(pattern_of(form.thought_end).finditer(output))
     begins = [thought_end.end() for thought_end in reversed(ends)] or [0]
-    found = next(filter(None, (form.whole_answer.search(output, begin) for begin in begins)), None)
+    whole = form.whole_answer
+    found = next(filter(None, (whole.search(output, begin) for begin in begins)), None)
     if found is not None:
         started = [mark for mark in starts if mark.start() < found.start()]
         ended = [mark for mark in ends if mark.start() < found.start()]

@@ -9,7 +9,9 @@ from r2med_ray.errors import ConfigError
 from r2med_ray.settings.file_paths import PathField
 from r2med_ray.settings.registry import nearest
 from r2med_ray.settings.resources import Frozen
-from r2med_ray.types import CONDITION
+
+CONDITION = "+hn-"
+"""What comes between the name of a task and the name of a condition with hard negatives, as in `Biology+hn-all`."""
 
 Condition: TypeAlias = Literal["own", "all", "all-reindexed", "pairs"]
 """A task with hard negatives; see `corpus.conditions`."""
@@ -34,6 +36,21 @@ class HardNegativesConfig(Frozen):
     """`comp646` also gives the figures that the COMPSCI-646 group's code computes, for comparison."""
 
 
+def with_condition(name: str, condition: str) -> str:
+    """Return the name of a condition of a task or suite."""
+    return f"{name}{CONDITION}{condition}"
+
+
+def without_condition(name: str) -> str:
+    """Return the name of the task that a condition was made from; the name of any other task or suite unchanged."""
+    return name.partition(CONDITION)[0]
+
+
+def is_condition(name: str) -> bool:
+    """Return whether a task is a condition of another one."""
+    return CONDITION in name
+
+
 def require_tasks(entries: Sequence[HardNegativesConfig], tasks: Sequence[str]) -> None:
     """Check the hard negatives of a benchmark against the names of its tasks.
 
@@ -41,7 +58,7 @@ def require_tasks(entries: Sequence[HardNegativesConfig], tasks: Sequence[str]) 
         ConfigError: a task is called like a condition, or hard negatives are for a task that isn't there or has some.
     """
     for name in tasks:
-        if CONDITION in name:
+        if is_condition(name):
             raise ConfigError(
                 f"tasks: {name!r}: {CONDITION!r} marks a condition with hard negatives; rename the task"
             )

@@ -62,6 +62,17 @@ class IdReader:
         ]
 
 
+def text_of(value: object, *, where: str, field: str) -> str:
+    """Return the value of a field that has to be a text.
+
+    Raises:
+        DataError: it is none, or has no UTF-8 form.
+    """
+    if not isinstance(value, str):
+        raise DataError(f"{where}: {field} is {value!r:.80}; expected a text")
+    return encodable(value, where=where)
+
+
 def encodable(text: str, *, where: str) -> str:
     """Return the text unchanged.
 

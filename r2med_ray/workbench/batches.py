@@ -6,7 +6,8 @@ from typing import Any
 
 from r2med_ray.first_stage import ShardedFirstStage
 from r2med_ray.first_stages.bad_documents import find_shards
-from r2med_ray.first_stages.preparation import QuerySet, blocks
+from r2med_ray.first_stages.preparation import QuerySet
+from r2med_ray.first_stages.query_blocks import blocks
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Task
 from r2med_ray.workbench.answers import Answer, RunAnswer, ScoresAnswer, TextsAnswer
@@ -127,7 +128,7 @@ class Batches:
 
     def _is_prepared(self, index: Place, task: Task, first_stage: ShardedFirstStage) -> bool:
         if index.name not in self._prepared:
-            found = find_shards(self._store, first_stage, task.name, task.corpus, self._device)
+            found = find_shards(self._store, first_stage, task, task.corpus.prepared, self._device)
             self._prepared[index.name] = all(artifact is not None for artifact in found)
         return self._prepared[index.name]
 

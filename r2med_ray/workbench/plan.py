@@ -27,9 +27,10 @@ from r2med_ray.reporting.missing import needs
 from r2med_ray.reporting.record import MissingRecord
 from r2med_ray.rewriting.published_generations import FILE_NAME
 from r2med_ray.settings.config import TaskConfig
+from r2med_ray.settings.hard_negatives import with_condition, without_condition
 from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem
-from r2med_ray.types import CONDITION, Corpus, Task, without_condition
+from r2med_ray.types import Corpus, Task
 from r2med_ray.workbench.answers import TextsAnswer
 from r2med_ray.workbench.driver import Counted, Driver
 from r2med_ray.workbench.forecast import LookedUp, preparation, reranking, shard_counts, texts_to_write, writing
@@ -103,10 +104,8 @@ def _conditions(benchmark: ResolvedBenchmark) -> Iterator[tuple[str, str]]:
     """Yield the conditions with hard negatives. A pack is read when the job starts, so its work is not counted."""
     for entry in benchmark.config.hard_negatives:
         for condition in entry.conditions:
-            yield (
-                f"{entry.task}{CONDITION}{condition}",
-                f"{entry.task} with hard negatives, which are not counted here",
-            )
+            name = with_condition(entry.task, condition)
+            yield name, f"{entry.task} with hard negatives, which are not counted here"
 
 
 def _find(entry: TaskRow | TaskConfig, benchmark: ResolvedBenchmark, store: ArtifactStore) -> _Found:
@@ -197,7 +196,7 @@ def _look_up(
         corpus, task, key = item.task.corpus, item.task.name, None
         shards: list[tuple[int, Artifact | None]] | None = None if corpus is NOT_CONVERTED else []
         if corpus.shards and first_stage.work != "nothing":
-            stored = find_shards(store, first_stage, task, corpus, device)
+            stored = find_shards(store, first_stage, item.task, corpus.shards, device)
             shards = [(shard.num_rows, artifact) for shard, artifact in zip(corpus.shards, stored, strict=True)]
             key = first_stage.shard_key(task, corpus, corpus.shards[0], device)
         yield LookedUp(

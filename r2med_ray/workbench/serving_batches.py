@@ -8,7 +8,7 @@ from typing import TypeVar
 from r2med_ray.chat import Completion, LanguageModel
 from r2med_ray.cuts import Cuts, PartCuts
 from r2med_ray.distributed.progress import StageReport
-from r2med_ray.first_stages.preparation import blocks
+from r2med_ray.first_stages.query_blocks import blocks
 from r2med_ray.first_stages.stored_cuts import document_cuts, run_attributes, search_cuts
 from r2med_ray.reranking.stored_scores import reranking_files
 from r2med_ray.retrieval.stored_runs import RUN_FILE, run_from_table, run_table

@@ -8,30 +8,33 @@ import pytest
 
 from r2med_ray.benchmark import run_benchmark
 from r2med_ray.corpus.catalog import PACKAGE
-from r2med_ray.errors import ConfigError
+from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.reporting.page import render_page
 from r2med_ray.reporting.record import BenchmarkRecord
 from r2med_ray.reporting.summary import Summary, summarise
 from r2med_ray.reporting.tables import leaderboard_markdown
 from r2med_ray.reporting.write import load_results, write_report
 from r2med_ray.settings.config_files import parse_config
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.jsonl import read_jsonl
 from r2med_ray.systems import resolve
 from r2med_ray.workbench.bench import open_workbench
 from r2med_ray.workbench.plan import make_plan
+from tests.unit.corpus_files import write_jsonl
 
 KINDS = ["another entity", "contradicting", "mimic", "wrong question"]
 WITH = {"task": "Demo-Evidence", "conditions": ["own", "all", "all-reindexed", "pairs"], "compat": "comp646"}
 SYSTEMS = [{"name": "words", "retriever": "bm25"}, {"name": "other", "retriever": {"model": "bm25", "b": 0.9}}]
 
 
-def run(folder: Path, *hard_negatives: dict[str, Any]) -> BenchmarkRecord:
+def run(folder: Path, *hard_negatives: dict[str, Any], **changes: Any) -> BenchmarkRecord:
     values = {
         "name": "x",
         "tasks": ["Demo-Evidence", "Demo-Cases"],
         "systems": SYSTEMS,
         "baseline": "words",
         "hard_negatives": list(hard_negatives),
+        **changes,
     }
     benchmark = resolve(parse_config(values))
     with open_workbench(folder / "store", names=benchmark.names, resources=benchmark.config.resources) as bench:
@@ -151,3 +154,44 @@ def test_the_shipped_pack_has_five_passages_of_four_kinds_for_every_query() -> N
     for query_id in queries:
         kinds = [label["kind"] for label in labels if label["query_id"] == query_id]
         assert sorted(kinds) == sorted([*KINDS, "mimic"])
+
+
+def test_whatever_terms_the_store_lacks_are_made_again_before_they_are_counted(tmp_path: Path) -> None:
+    before = run(tmp_path, WITH)
+    store = ArtifactStore(str(tmp_path / "store"))
+
+    for lost in store.names_of("terms"):
+        for name in [lost, *store.names_of("run")]:
+            store.remove(name)
+        assert [result.run for result in run(tmp_path, WITH).results] == [result.run for result in before.results]
+
+
+def part_of_pack(folder: Path, *kept: tuple[str, str]) -> Path:
+    """Write the demo's pack with the labels of some queries and kinds alone, and return its folder."""
+    pack = PACKAGE / "demo" / "Demo-Evidence" / "hard_negatives"
+    folder.mkdir()
+    (folder / "passages.jsonl").write_bytes((pack / "passages.jsonl").read_bytes())
+    labels = [record.values for record in read_jsonl(pack / "labels.jsonl")]
+    write_jsonl(folder / "labels.jsonl", (each for each in labels if (each["query_id"], each["kind"]) in kept))
+    return folder
+
+
+def test_a_kind_that_no_asked_query_has_is_in_no_figure(tmp_path: Path) -> None:
+    pack = part_of_pack(tmp_path / "pack", ("exam-01", "mimic"), ("exam-02", "contradicting"))
+    wanted = {"task": "Demo-Evidence", "packs": [str(pack)], "conditions": ["pairs"]}
+
+    found = summarise(run(tmp_path, wanted, queries={"Demo-Evidence": ["exam-01"]}))
+
+    assert {kind for row in found.hard_negatives for kind in row.by_kind} == {"mimic"}
+    [*told] = [warning for task in found.record.tasks for warning in task.warnings if "only 1 of 15" in warning]
+    assert len(told) == 1
+
+
+def test_labels_of_other_queries_than_the_asked_ones_are_refused_before_anything_is_searched(tmp_path: Path) -> None:
+    pack = part_of_pack(tmp_path / "pack", ("exam-01", "mimic"))
+    wanted = {"task": "Demo-Evidence", "packs": [str(pack)], "conditions": ["all"]}
+
+    with pytest.raises(DataError, match=r"^none of the 1 queries with a positive has a hard negative of its own$"):
+        run(tmp_path, wanted, queries={"Demo-Evidence": ["exam-02"]})
+
+    assert not list(ArtifactStore(str(tmp_path / "store")).names_of("run"))

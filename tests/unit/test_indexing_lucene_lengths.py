@@ -9,7 +9,7 @@ import pytest
 from r2med_ray import open_workbench
 from r2med_ray.indexing.bm25 import BM25_ROWS, BM25Index
 from r2med_ray.indexing.lucene_lengths import as_lucene_stores
-from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
+from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms, num_empty
 from r2med_ray.settings.resources import ResourcesConfig
 
 
@@ -69,7 +69,7 @@ def test_a_score_has_the_stored_length_and_counts_no_empty_document() -> None:
     # 41 terms are stored as 40; the second document has only stop words, and no term.
     texts = ["cat " + "dog " * 40, "the of", "bird"]
     terms = ShardTerms.from_texts(texts)
-    assert (terms.num_documents, terms.num_empty) == (3, 1)
+    assert (terms.num_documents, num_empty(terms.to_table())) == (3, 1)
     counted = CorpusStatistics(num_documents=2, num_terms=42, document_frequencies={"cat": 1, "dog": 1, "bird": 1})
 
     [[hit]] = BM25Index(terms, ["a", "b", "c"], counted, BM25_ROWS["bm25-lucene"]).search(["cat"], k=3)

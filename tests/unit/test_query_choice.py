@@ -8,6 +8,7 @@ import yaml
 from r2med_ray.benchmark import run_benchmark
 from r2med_ray.corpus.query_subsets import choices_of
 from r2med_ray.errors import ConfigError
+from r2med_ray.first_stages import query_blocks
 from r2med_ray.reporting.notes import warnings
 from r2med_ray.reporting.record import BenchmarkRecord
 from r2med_ray.settings.config_files import load_with, parse_config
@@ -79,6 +80,15 @@ def test_some_queries_have_the_figures_that_they_have_among_all_and_their_vector
     store = ArtifactStore(str(folder / "store"))
     for kind in ("query-vectors", "query-token-vectors"):
         assert any("taken_from" in artifact.attributes for artifact in store.all(kind)), store.names()
+
+
+def test_vectors_are_taken_from_all_blocks_of_the_whole_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query_blocks, "MOST_QUERIES", 2)
+    run(tmp_path)
+
+    part = run(tmp_path, queries=["q1", "q3"])  # of two blocks
+
+    assert [stage for stage in part.stages if stage.stage == "encode" and stage.documents] == []
 
 
 def test_the_report_says_it_and_compares_with_nothing_published(folder: Path, whole: BenchmarkRecord) -> None:

@@ -81,3 +81,7 @@ def test_figures_that_differ_from_the_baseline_are_marked_and_the_best_is_bold(t
 
 def test_without_a_baseline_nothing_is_marked_or_explained():
     assert "dagger" not in leaderboard_latex(summarise(record()))
+
+
+def test_what_begins_a_row_is_not_read_as_an_option_of_the_line_before():
+    assert escape_latex("[x]*") == "{[}x]{*}"

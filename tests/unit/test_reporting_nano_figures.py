@@ -182,3 +182,9 @@ def test_the_comparison_says_how_many_figures_agree() -> None:
     text = compare_with_published(record({"retriever": {"candidates": "bm25"}}))
 
     assert "31 within, of 31 published figures." in text
+
+
+def test_some_of_the_queries_compare_with_nothing() -> None:
+    whole = record({"retriever": "bm25-nano"})
+
+    assert verdicts(summarise(replace(whole, tasks=(replace(whole.tasks[0], is_part=True), *whole.tasks[1:])))) == []

@@ -18,7 +18,7 @@ from r2med_ray.reporting.record import TaskRecord
 from r2med_ray.reporting.scales import POINTS
 from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.write import write_report
-from tests.unit.reporting_records import ALPHA, BETA, SECOND, record, result
+from tests.unit.reporting_records import ALPHA, BETA, RESULTS, SECOND, record, result
 
 MANY = TaskRecord(name="Many", suite="Greek", revision="", qrels={f"q{n}": {"d": 1} for n in range(20)})
 GAMMA = replace(ALPHA, name="Gamma")
@@ -147,3 +147,16 @@ def test_what_is_published_is_not_mixed_with_other_comparisons(tmp_path: Path):
     caught = CliRunner().invoke(app, ["compare", str(tmp_path), "--published", "--queries"]).exception
 
     assert "--published stands alone" in str(caught)
+
+
+def test_a_condition_with_hard_negatives_has_a_row_and_is_not_in_the_mean(tmp_path: Path):
+    condition = replace(ALPHA, name="Alpha+hn-all")
+    again = [replace(each, task="Alpha+hn-all") for each in RESULTS if each.task == "Alpha"]
+    both = record(tasks=(ALPHA, condition, BETA), results=[*RESULTS, *again])
+
+    rows = {row.task: row for row in pair_rows(pairs_of(both, both, ["first", "second"]))}
+    assert list(rows) == ["Alpha", "Alpha+hn-all", "Beta", "Mean"]
+    # As without it: (0.75 + 1) / 2, and three queries.
+    assert (rows["Mean"].mean_a, rows["Mean"].losses) == (0.875, 3)
+    [pair] = pairs_of(both, both, ["first", "second"])
+    assert len(pair.gains(pair.averaged)) == 3

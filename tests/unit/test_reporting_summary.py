@@ -77,3 +77,14 @@ def test_a_query_with_two_flags_counts_once():
 
     assert (first.num_flagged, first.num_unanswered, first.num_unjudged) == (2, 0, 0)
     assert (second.num_flagged, second.num_unanswered, second.num_unjudged) == (0, 1, 0)
+
+
+def test_a_condition_with_hard_negatives_adds_nothing_to_the_counts_of_the_leaderboard():
+    condition = replace(ALPHA, name="Alpha+hn-all")
+    again = [replace(each, task="Alpha+hn-all") for each in RESULTS if each.task == "Alpha"]
+    plain, with_condition = (
+        summarise(record(tasks=tasks, results=results))
+        for tasks, results in (((ALPHA, BETA), RESULTS), ((ALPHA, condition, BETA), [*RESULTS, *again]))
+    )
+
+    assert with_condition.rows == plain.rows

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from r2med_ray.first_stages import preparation
-from r2med_ray.first_stages.preparation import blocks
+from r2med_ray.first_stages import query_blocks
+from r2med_ray.first_stages.query_blocks import blocks
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Query, Ranking
 from r2med_ray.workbench.bench import open_workbench
@@ -29,7 +29,7 @@ def test_a_search_in_blocks_gives_the_same_run_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, retriever: str, artefacts: tuple[int, int]
 ) -> None:
     whole, store = found(tmp_path / "whole", retriever)
-    monkeypatch.setattr(preparation, "MOST_QUERIES", 2)
+    monkeypatch.setattr(query_blocks, "MOST_QUERIES", 2)
     parts, other = found(tmp_path / "parts", retriever)
 
     assert list(parts.items()) == list(whole.items())
@@ -41,7 +41,7 @@ def test_a_search_in_blocks_gives_the_same_run_file(
 
 
 def test_queries_below_the_bound_are_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preparation, "MOST_QUERIES", 3)
+    monkeypatch.setattr(query_blocks, "MOST_QUERIES", 3)
     queries = [Query(query_id=f"q{number}", text="fever") for number in range(7)]
 
     assert [len(block) for block in blocks(queries)] == [3, 3, 1]
@@ -50,7 +50,7 @@ def test_queries_below_the_bound_are_one_block(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_killed_job_prepares_the_blocks_that_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preparation, "MOST_QUERIES", 2)
+    monkeypatch.setattr(query_blocks, "MOST_QUERIES", 2)
     whole, store = found(tmp_path, "all-MiniLM-L6-v2")
     before = {each.name: each.path("vectors.parquet") for each in store.all("query-vectors")}
     lost = min(before)

@@ -6,9 +6,8 @@ over the systems; see `evaluation.significance`.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 
-from r2med_ray.evaluation.significance import Comparison, compare_with_baseline, holm
+from r2med_ray.evaluation.significance import Comparison, adjusted, compare_with_baseline
 from r2med_ray.types import QueryId
 
 Values = Mapping[str, Mapping[QueryId, float]]
@@ -30,5 +29,4 @@ def differences(base: Values, changed: Values, *, seed: int) -> dict[str, Compar
         name: compare_with_baseline({"task": base[name]}, {name: {"task": values}}, seed=seed)[name]
         for name, values in changed.items()
     }
-    adjusted = holm({name: found.p_value for name, found in compared.items()})
-    return {name: replace(found, p_adjusted=adjusted[name]) for name, found in compared.items()}
+    return adjusted(compared)

@@ -9,12 +9,11 @@ The notation of this room, for a query q:
     K      the depth of the rankings; a document that isn't among the first K has no rank
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from r2med_ray.errors import DataError
 from r2med_ray.ranking import best
-from r2med_ray.types import HardNegatives, Qrels, QueryId, Run
+from r2med_ray.types import HardNegatives, Qrels, QueryId, Run, positives_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +45,11 @@ def placed(run: Run, qrels: Qrels, negatives: HardNegatives, *, depth: int) -> d
     Raises:
         DataError: no query with a positive has a hard negative.
     """
+    require_labelled(qrels, negatives)
     every = frozenset[str]().union(*negatives.values())
     found = {}
     for query_id, grades in qrels.items():
-        relevant = {doc_id for doc_id, grade in grades.items() if grade > 0}
+        relevant = positives_of(grades)
         if not relevant:
             continue
         own = negatives.get(query_id, {}).keys()
@@ -62,15 +62,15 @@ def placed(run: Run, qrels: Qrels, negatives: HardNegatives, *, depth: int) -> d
             num_own=len(own),
             num_foreign=len(every) - len(own),
         )
-    require_labelled(found)
     return found
 
 
-def require_labelled(found: Mapping[QueryId, Placed]) -> None:
+def require_labelled(qrels: Qrels, negatives: HardNegatives) -> None:
     """Refuse labels that nothing can be measured with.
 
     Raises:
         DataError: no query with a positive has a hard negative.
     """
-    if not any(query.num_own for query in found.values()):
-        raise DataError(f"none of the {len(found)} queries with a positive has a hard negative of its own")
+    measured = [query_id for query_id, grades in qrels.items() if positives_of(grades)]
+    if not any(negatives.get(query_id) for query_id in measured):
+        raise DataError(f"none of the {len(measured)} queries with a positive has a hard negative of its own")

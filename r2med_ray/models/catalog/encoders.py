@@ -11,7 +11,7 @@ from r2med_ray.models.catalog.devices import pass_inputs
 from r2med_ray.models.catalog.needs import Needs, Source
 from r2med_ray.models.catalog.own_class import OwnClassRow
 from r2med_ray.models.catalog.row import length_cell, library_versions, prompts_cell, revision_cell
-from r2med_ray.types import without_condition
+from r2med_ray.settings.hard_negatives import without_condition
 
 _OWN_POOLINGS = ("mean", "cls", "last")
 _POOLINGS_OF: Mapping[str, tuple[str, ...]] = {

@@ -16,7 +16,7 @@ from r2med_ray.settings.config import TaskConfig
 from r2med_ray.settings.registry import nearest
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem
-from r2med_ray.types import Document, Query, Task
+from r2med_ray.types import Document, Query, Task, positives_of
 from r2med_ray.workbench.plan import find_task, stored_corpus
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ def _load(
 
 
 def _document(home: ArtifactStore, task: Task, query: Query, wanted: str | None) -> Document | None:
-    relevant = {doc_id for doc_id, grade in task.qrels.get(query.query_id, {}).items() if grade > 0}
+    relevant = positives_of(task.qrels.get(query.query_id, {}))
     candidates = relevant if wanted is None else {wanted}
     there = sorted(doc_id for _, found in locate(home, task.corpus, candidates) for doc_id in found)
     if there:

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from r2med_ray.first_stage import FirstStage, ShardedFirstStage
-from r2med_ray.first_stages.bad_documents import key_of_stored
-from r2med_ray.first_stages.preparation import blocks
+from r2med_ray.first_stages.bad_documents import find_shards
+from r2med_ray.first_stages.query_blocks import blocks
 from r2med_ray.first_stages.stored_examples import stored_example
 from r2med_ray.models.catalog.encoders import prompts_for
 from r2med_ray.models.catalog.rerankers import RerankerRow
@@ -83,9 +83,8 @@ def _told(
     of_queries = first_stage.queries_key(task.name, blocks(queries)[0], device)
     if of_queries is not None:
         yield from stored_example(store.find(of_queries))
-    for shard in task.corpus.shards[:1]:
-        key = first_stage.shard_key(task.name, task.corpus, shard, device)
-        yield from stored_example(store.find(key_of_stored(store, first_stage.on_bad_document, key)))
+    for artifact in find_shards(store, first_stage, task, task.corpus.shards[:1], device):
+        yield from stored_example(artifact)
 
 
 def _asked(asked: Asked) -> Json:
