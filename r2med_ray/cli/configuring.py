@@ -42,7 +42,7 @@ def init(
     """Write a commented benchmark file for a folder of your own."""
     from r2med_ray.corpus.new_benchmark import new_benchmark
 
-    file = output or Path(f"{folder.absolute().name}.yaml")
+    file = output or Path(f"{folder.resolve().name}.yaml")
     text = new_benchmark(folder, file)
     try:
         with file.open("x", encoding="utf-8") as stream:

@@ -194,8 +194,8 @@ def artifacts_rm(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
 ) -> None:
     """Remove artefacts by name. A benchmark that needs them makes them again."""
-    for artifact in remove(_store(store), names, dry_run=dry_run):
-        typer.echo(f"{'would remove' if dry_run else 'removed'} {artifact.name}")
+    for name in remove(_store(store), names, dry_run=dry_run):
+        typer.echo(f"{'would remove' if dry_run else 'removed'} {name}")
 
 
 @artifacts_app.command("verify")

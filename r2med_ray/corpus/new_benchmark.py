@@ -14,9 +14,9 @@ TEXT = """\
 # Run it:    r2med run {file}           Plan it first:    r2med plan {file}
 # Every key: r2med config               Every model:      r2med models
 # Paths start at the folder of this file.
-name: {name}
+name: "{name}"
 tasks:
-  - {{path: "{path}", layout: {layout}, name: {name}{split}}}
+  - {{path: "{path}", layout: {layout}, name: "{name}"{split}}}
   # - R2MED/*                         # tasks that are known by name; see `r2med tasks`
 baseline: bm25                        # the system that the others are tested against for significance
 measures: [nDCG@10, R@10, R@100, AP@100, RR]
@@ -55,7 +55,7 @@ def new_benchmark(folder: Path, file: Path) -> str:
     if not folder.is_dir():
         raise ConfigError(f"{folder} is no folder")
     layout, split = guess_layout(folder)
-    name = re.sub(r"[^\w.-]+", "-", folder.absolute().name).strip("-") or "mine"
+    name = re.sub(r"[^\w.-]+", "-", folder.resolve().name).strip("-") or "mine"
     path = os.path.relpath(folder.absolute(), file.absolute().parent)
     shown_split = "" if split == "test" else f", split: {split}"
     escaped = path.replace("\\", "\\\\").replace('"', '\\"')

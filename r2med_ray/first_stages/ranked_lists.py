@@ -14,6 +14,7 @@ from r2med_ray.first_stages.common import WantedRetriever
 from r2med_ray.readings import Given, place_of
 from r2med_ray.retrieval.ranked_lists import NUM_CANDIDATES, ListRetriever, Lists, read_lists
 from r2med_ray.settings.compat import Rules
+from r2med_ray.settings.file_paths import is_path_of_lists
 from r2med_ray.settings.registry import nearest
 from r2med_ray.storage.keys import Json
 from r2med_ray.types import CANDIDATES, Query, Run, Task
@@ -45,7 +46,7 @@ class ListFirstStage:
         """
         lists = wanted.retriever.candidates
         known = LAYOUTS["nano"].ranked_lists
-        if lists is None or not (lists in known or Path(lists).suffix):
+        if lists is None or not (lists in known or is_path_of_lists(lists)):
             hint = nearest(lists or "", known)
             raise ConfigError(f"candidates {lists!r}: no file.{hint} Known by name: {', '.join(known)}")
         keep = NUM_CANDIDATES if wanted.retriever.safeguard == "drop" else None

@@ -20,6 +20,7 @@ from r2med_ray.rewriting.generation_files import end_of, read_generations, text_
 from r2med_ray.rewriting.methods import Method, spelled
 from r2med_ray.rewriting.published_generations import FILE_NAME, GENERATIONS, local_generations
 from r2med_ray.settings.compat import Rules
+from r2med_ray.settings.file_paths import is_path_of_texts
 from r2med_ray.settings.registry import Registry, nearest
 from r2med_ray.settings.rewriter import RewriterConfig
 from r2med_ray.storage.jsonl import Record
@@ -114,7 +115,7 @@ class Source(NamedTuple):
 
 def _find(folder: Path, method: str, generations: str, can_fetch: bool) -> Source:
     """Return the source of a generation set's texts. `generations` is the set's name, or the path of a file."""
-    if "/" in generations or generations.endswith(".jsonl"):
+    if is_path_of_texts(generations):
         path = Path(generations).expanduser()
         if not path.is_file():
             raise ConfigError(f"generations {generations!r}: there is no such file")

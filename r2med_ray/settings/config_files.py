@@ -42,7 +42,7 @@ def load_config(path: Path, overrides: Iterable[str] = ()) -> BenchmarkConfig:
     Raises:
         ConfigError: the file can't be read, or a key or value is wrong; lists every problem.
     """
-    return _faultless(check_file(path, overrides), str(path))
+    return load_with(lambda config: config, path, overrides)
 
 
 def load_with(look_up: Callable[[BenchmarkConfig], T], path: Path, overrides: Iterable[str] = ()) -> T:
@@ -51,29 +51,18 @@ def load_with(look_up: Callable[[BenchmarkConfig], T], path: Path, overrides: It
     Raises:
         ConfigError: as of `load_config`. What the look-up refuses in the rest of the file is listed too.
     """
-    problems, config = check_file(path, overrides)
-    if config and not problems:
-        return look_up(config)
-    if config:
-        try:
-            look_up(config)
-        except ConfigError as error:
-            problems = [*problems, str(error)]
-    raise ConfigError("\n  ".join([f"{path}:", *problems]))
-
-
-def check_file(path: Path, overrides: Iterable[str] = ()) -> Checked:
-    """Read a benchmark file as `load_config` does, and return its problems in place of raising them.
-
-    Raises:
-        ConfigError: the file can't be read, or an override leads nowhere.
-    """
     values = read_yaml(path)
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: expected keys like `name:` and `systems:`, got {type(values).__name__}")
     for override in overrides:
         _override(values, override)
-    return _check(values, path.parent)
+    checked = _check(values, path.parent)
+    if checked.problems and checked.config:
+        try:
+            look_up(checked.config)
+        except ConfigError as error:
+            checked.problems.append(str(error))
+    return look_up(_faultless(checked, str(path)))
 
 
 def parse_config(values: Mapping[str, Any], *, source: str = "config") -> BenchmarkConfig:
@@ -109,13 +98,14 @@ def _check(values: Mapping[str, Any], folder: Path | None) -> Checked:
 def _without_faults(values: Mapping[str, Any], error: ValidationError) -> dict[str, Any]:
     """Return the values without the keys, and without the items of lists, that have a problem."""
     faults = {problem["loc"][:2] for problem in error.errors()}
-    keys = {fault[0] for fault in faults if fault} | {"baseline", "main_measure"}  # these name items of lists
+    naming = {"baseline", "main_measure", "hard_negatives", "queries"}  # these name items of lists, which may be gone
+    keys = {fault[0] for fault in faults if fault} | naming
     return {
         key: [item for number, item in enumerate(value) if (key, number) not in faults]
         if isinstance(value, list)
         else value
         for key, value in values.items()
-        if isinstance(value, list) or key not in keys
+        if key not in keys or (isinstance(value, list) and key not in naming)
     }
 
 

@@ -12,15 +12,30 @@ FOLDER = "folder"
 def rooted(path: str, info: ValidationInfo) -> str:
     """Return a path that starts at the folder of the file. `~` is the user's home, and an absolute path stays."""
     folder = (info.context or {}).get(FOLDER)
-    return path if folder is None else str(Path(folder) / Path(path).expanduser())
+    if folder is None:
+        return path
+    try:
+        return str(Path(folder) / Path(path).expanduser())
+    except RuntimeError as error:  # `~nobody`
+        raise ValueError(f"should be a path, got {path!r}: no such user's home is known") from error
+
+
+def is_path_of_texts(name: str) -> bool:
+    """Return whether generated texts are called by the path of a file, and not by the name of a generation set."""
+    return "/" in name or name.endswith(".jsonl")
+
+
+def is_path_of_lists(name: str) -> bool:
+    """Return whether ranked lists are called by the path of a file, and not by a name."""
+    return bool(Path(name).suffix)
 
 
 def _texts(name: str, info: ValidationInfo) -> str:
-    return rooted(name, info) if "/" in name or name.endswith(".jsonl") else name
+    return rooted(name, info) if is_path_of_texts(name) else name
 
 
 def _lists(name: str, info: ValidationInfo) -> str:
-    return rooted(name, info) if Path(name).suffix else name
+    return rooted(name, info) if is_path_of_lists(name) else name
 
 
 PathField = Annotated[str, AfterValidator(rooted)]

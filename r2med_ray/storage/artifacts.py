@@ -161,7 +161,8 @@ class ArtifactStore:
                     for name, stored in writer.files.items()
                 },
             }
-            content = json.dumps(manifest | {DIGEST: _digest_of(manifest)}, indent=1, sort_keys=True).encode()
+            read = json.loads(json.dumps(manifest))  # as a reader gets it: keys of JSON are texts
+            content = json.dumps(read | {DIGEST: fingerprint(read)}, indent=1, sort_keys=True).encode()
             self.place.publish(f"{base}/{MANIFEST}", content, beside=writer.folder)
         except BaseException:
             with contextlib.suppress(OSError):  # a store that fails twice keeps the attempt, until `gc`
@@ -177,14 +178,6 @@ class ArtifactStore:
         """Return the names of one kind's finished artefacts, sorted. Nothing else is listed."""
         return self._names_in(f"{self.root}/{kind}")
 
-    def dates(self) -> dict[str, datetime]:
-        """Return when each finished artefact was written, by its name."""
-        return {
-            info.path.removeprefix(f"{self.root}/").removesuffix(f"/{MANIFEST}"): info.mtime
-            for info in self.place.listed(self.root, recursive=True)
-            if info.base_name == MANIFEST and info.mtime is not None
-        }
-
     def begun(self, kind: str) -> set[str]:
         """Return the digests of one kind that are there or were begun: what is not among them is not there."""
         return {info.base_name for info in self.place.listed(f"{self.root}/{kind}", recursive=False)}
@@ -193,6 +186,13 @@ class ArtifactStore:
         """Yield every finished artefact, or every one of a kind, in the order of their names."""
         names = self.names() if kind is None else self.names_of(kind)
         yield from (artifact for artifact in at_once(self._open, names) if artifact is not None)
+
+    def dated(self) -> Iterator[tuple[Artifact, datetime | None]]:
+        """Yield every finished artefact, in the order of their names, and when it was written, if that is known."""
+        dates = self._dates_in(self.root)
+        names = sorted(dates)
+        found = zip(names, at_once(self._open, names), strict=True)
+        yield from ((artifact, dates[name]) for name, artifact in found if artifact is not None)
 
     def readable(self) -> Iterator[tuple[str, Artifact | ArtifactError]]:
         """Yield the name of every artefact, and the artefact, or why its manifest can't be read.
@@ -258,17 +258,21 @@ class ArtifactStore:
         return sorted(path for path, at in newest.items() if path not in live and now - at >= older_than_s)
 
     def _names_in(self, folder: str) -> list[str]:
-        return sorted(
-            info.path.removeprefix(f"{self.root}/").removesuffix(f"/{MANIFEST}")
+        return sorted(self._dates_in(folder))
+
+    def _dates_in(self, folder: str) -> dict[str, datetime | None]:
+        """Return name → the time at which it was written, for the finished artefacts below a folder."""
+        return {
+            info.path.removeprefix(f"{self.root}/").removesuffix(f"/{MANIFEST}"): info.mtime
             for info in self.place.listed(folder, recursive=True)
             if info.base_name == MANIFEST
-        )
+        }
 
     def _open(self, name: str) -> Artifact | None:
         base = f"{self.root}/{name}"
         try:
             manifest = json.loads(self.place.read(f"{base}/{MANIFEST}").to_pybytes())
-            if manifest.pop(DIGEST, None) not in (None, _digest_of(manifest)):  # None: written without a digest
+            if manifest.pop(DIGEST, None) not in (None, fingerprint(manifest)):  # None: written without a digest
                 raise ArtifactError(f"artefact {name}: its manifest is not what its digest says. {REMEDY}")
             files = {
                 file_name: StoredFile(f"{base}/{stored['path']}", stored["num_bytes"], stored["sha256"])
@@ -292,8 +296,3 @@ class ArtifactStore:
         if digest != stored.sha256:
             return f"{stored.path} has SHA-256 {digest}, its manifest says {stored.sha256}", None
         return None, content
-
-
-def _digest_of(manifest: Mapping[str, Json]) -> str:
-    """Return the digest of a manifest. It is that of what a reader gets: keys of JSON are texts."""
-    return fingerprint(json.loads(json.dumps(manifest)))

@@ -59,12 +59,13 @@ def find_damaged(store: ArtifactStore, names_of: NamesOf = lambda artifact: ()) 
     if not causes:
         return
     there = {name: found for name, found in store.readable() if isinstance(found, Artifact)}
+    inputs_of = {name: frozenset(_texts(artifact.inputs)) for name, artifact in there.items()}
     unread = list(causes)
     while unread:
         source = unread.pop()
         names = {source.rpartition("/")[2], *(names_of(there[source]) if source in there else ())}
-        for name, artifact in there.items():
-            if name not in causes and not names.isdisjoint(_texts(artifact.inputs)):
+        for name, inputs in inputs_of.items():
+            if name not in causes and not names.isdisjoint(inputs):
                 causes[name] = causes[source]
                 unread.append(name)
                 yield name, f"made from {causes[source]}, which is damaged"

@@ -50,16 +50,15 @@ def listed(store: ArtifactStore, *, kind: str = "*", task: str = "*", model: str
         task: a glob. An artefact of which no task is known matches `*` alone.
         model: a glob, for the name of a retriever, a reranker or a language model.
     """
-    dates = store.dates()
-    for artifact in store.all():
-        found = Listed(artifact, dates.get(artifact.name))
+    for artifact, written in store.dated():
+        found = Listed(artifact, written)
         values = ((artifact.name.partition("/")[0], kind), (found.task, task), (found.about.get(MODEL, ""), model))
         if all(fnmatchcase(value, pattern) for value, pattern in values):
             yield found
 
 
-def remove(store: ArtifactStore, names: Iterable[str], *, dry_run: bool = False) -> list[Artifact]:
-    """Remove artefacts by name or by a glob of names such as `vectors/*`, and return them.
+def remove(store: ArtifactStore, names: Iterable[str], *, dry_run: bool = False) -> list[str]:
+    """Remove artefacts by name or by a glob of names such as `vectors/*`, and return their names.
 
     Args:
         store: the store.
@@ -69,14 +68,13 @@ def remove(store: ArtifactStore, names: Iterable[str], *, dry_run: bool = False)
     Raises:
         ConfigError: a name matches nothing; raised before anything is removed.
     """
-    there = {artifact.name: artifact for artifact in store.all()}
-    gone: dict[str, Artifact] = {}
+    there, gone = store.names(), dict[str, None]()
     for pattern in names:
-        found = {name: artifact for name, artifact in there.items() if fnmatchcase(name, pattern)}
+        found = [name for name in there if fnmatchcase(name, pattern)]
         if not found:
             raise ConfigError(f"no artefact {pattern!r} is in {store.place.shown}; `r2med artifacts ls` lists all")
-        gone |= found
+        gone |= dict.fromkeys(found)
     if not dry_run:
         for name in gone:
             store.remove(name)
-    return list(gone.values())
+    return list(gone)

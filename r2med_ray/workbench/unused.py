@@ -47,7 +47,7 @@ def unused(store: ArtifactStore, benchmarks: Iterable[ResolvedBenchmark], *, bef
     Args:
         store: the store.
         benchmarks: the benchmarks whose artefacts stay.
-        before: an artefact that was written later is used, because a job may just have made it.
+        before: an artefact that was written later, or nobody knows when, is used: a job may just have made it.
 
     Raises:
         NotAtHand: a task of a benchmark is not on this machine, so what the benchmark uses is not known.
@@ -66,9 +66,9 @@ def unused(store: ArtifactStore, benchmarks: Iterable[ResolvedBenchmark], *, bef
         for device in DEVICES:
             catalog, resources = benchmark.names.catalog, benchmark.config.resources
             make_plan(benchmark, noting, LocalRunner(catalog, noting, resources, Worklog(), device=device))
-    every, dates = list(store.all()), store.dates()
-    used = {*noting.found, *_beside(list(noting.found.values()), every)}
-    return [each.name for each in every if each.name not in used and dates[each.name] < before]
+    dated = list(store.dated())
+    used = {*noting.found, *_beside(list(noting.found.values()), [artifact for artifact, _ in dated])}
+    return [each.name for each, written in dated if each.name not in used and written and written < before]
 
 
 def _beside(found: Sequence[Artifact], every: Sequence[Artifact]) -> Iterator[str]:

@@ -14,6 +14,7 @@ from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.load import SECTIONS, SHIPPED
 from r2med_ray.rewriting.own_methods import MethodRow
 from r2med_ray.settings.config import BenchmarkConfig
+from r2med_ray.settings.config_files import load_config
 from r2med_ray.settings.describing import models_in
 from tests.unit.corpus_files import write_jsonl
 
@@ -137,3 +138,12 @@ def test_a_folder_of_no_layout_is_told_what_each_layout_needs(tmp_path: Path) ->
     assert "no query.jsonl or" not in str(caught)  # the corpus is looked for first
     assert "no corpus.jsonl or corpus.jsonl.gz, which the layout 'beir' needs" in str(caught)
     assert not (tmp_path / "mine.yaml").exists()
+
+
+@pytest.mark.parametrize("name", ["2024", "true", "1e3", "null"])
+def test_a_folder_whose_name_yaml_would_read_as_something_else_keeps_its_name(name: str, tmp_path: Path) -> None:
+    collection(tmp_path / name, "r2med")
+    file = tmp_path / "mine.yaml"
+
+    assert CliRunner().invoke(app, ["init", str(tmp_path / name), "--output", str(file)]).exit_code == 0
+    assert (load_config(file).name, load_config(file).tasks[0].name) == (name, name)  # type: ignore[union-attr]

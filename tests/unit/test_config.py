@@ -303,6 +303,20 @@ def test_every_fault_of_a_file_is_told_at_once(tmp_path: Path) -> None:
         assert line.startswith(start), line
 
 
+def test_what_names_a_task_with_a_fault_is_no_fault_of_its_own(tmp_path: Path) -> None:
+    values = {
+        "name": "x",
+        "tasks": ["Demo-Cases", {"path": str(tmp_path), "name": "Mine", "layuot": "beir"}],
+        "hard_negatives": [{"task": "Mine"}],
+        "queries": {"Mine": 1},
+        "systems": [{"name": "a", "retriever": "bm25"}],
+    }
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(values))
+
+    with pytest.raises(ConfigError, match=r"^[^\n]*a\.yaml:\n  tasks\.1\.layuot: unknown key[^\n]*$"):
+        load_with(resolve, tmp_path / "a.yaml")
+
+
 def test_a_fault_that_leaves_no_benchmark_is_told_alone(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(yaml.safe_dump({**VALID, "name": "a b"}))
 

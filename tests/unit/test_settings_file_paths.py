@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from r2med_ray.errors import ConfigError
 from r2med_ray.settings.config import BenchmarkConfig
 from r2med_ray.settings.config_files import load_config, parse_config
 
@@ -75,3 +76,13 @@ def test_a_path_of_the_command_line_starts_at_the_file_too(tmp_path: Path) -> No
 
 def test_plain_values_start_where_the_command_runs() -> None:
     assert parse_config(VALUES).models == "own/models.yaml"
+
+
+def test_a_home_of_nobody_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(
+        "name: a\ntasks: [Demo-Cases]\nsystems: [{name: s, retriever: bm25}]\nmodels: ~nobody-here/m.yaml\n"
+    )
+
+    with pytest.raises(ConfigError, match=r"models: should be a path, got '~nobody-here/m.yaml': no such user"):
+        load_config(file)

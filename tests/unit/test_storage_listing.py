@@ -78,3 +78,12 @@ def test_a_name_that_is_none_removes_nothing(searched: str) -> None:
     assert isinstance(caught, ConfigError)
     assert str(caught) == f"no artefact 'vectors/*' is in {searched}; `r2med artifacts ls` lists all"
     assert ArtifactStore(searched).names() == before
+
+
+def test_a_damaged_artefact_can_be_removed_by_its_name(searched: str) -> None:
+    store = ArtifactStore(searched)
+    [damaged, *_] = before = store.names()
+    (Path(searched) / damaged / "manifest.json").write_text("{")
+
+    assert CliRunner().invoke(app, ["artifacts", "rm", damaged, "--store", searched]).exit_code == 0
+    assert store.names() == before[1:]
