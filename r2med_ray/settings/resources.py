@@ -88,8 +88,8 @@ class RerankResources(Frozen):
     """The Ray Serve deployment of a reranker."""
 
     replicas: Annotated[int, Field(ge=1)] | Auto = "auto"
-    """Copies of the reranker. `auto` is at most one for each GPU that it can have beside the open indexes, or one for
-    each node on a cluster without GPUs; and at most as many as there are requests. The first begins alone, and the
+    """Copies of the reranker. `auto` is as many as the GPUs hold beside the open indexes, or one for each node on a
+    cluster without GPUs; and at most as many as there are requests. The first begins alone, and the
     others join it when they have a place."""
 
     cpus: Annotated[float, Field(ge=0)] | Auto = "auto"
