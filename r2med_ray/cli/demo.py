@@ -1,11 +1,8 @@
 """The command that runs the demo, with the benchmark file that comes with the package."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from r2med_ray.cli.options import AddressOption, SetOption, StoreOption
+from r2med_ray.cli.options import AddressOption, OutputOption, PlanOnlyOption, SetOption, StoreOption
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -18,12 +15,10 @@ def jobs_folder() -> Path:
 
 def demo(
     store: StoreOption = None,
-    output: Annotated[
-        str | None, typer.Option(help="Folder or URI of the results; ./results/demo if it is left out.")
-    ] = None,
+    output: OutputOption = None,
     address: AddressOption = "auto",
     overrides: SetOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
+    dry_run: PlanOnlyOption = False,
 ) -> None:
     """Run the demo: three tiny tasks that come with the package, on this machine, without a hub or a GPU."""
     from r2med_ray.benchmark import run_job

@@ -19,7 +19,7 @@ from r2med_ray.cli.demo import demo
 from r2med_ray.cli.evaluating import evaluate
 from r2med_ray.cli.exchange import mteb_app, nano_app, texts_app
 from r2med_ray.cli.messages import guard_messages
-from r2med_ray.cli.options import AddressOption, ConfigArgument, SetOption, StoreOption
+from r2med_ray.cli.options import AddressOption, ConfigArgument, OutputOption, PlanOnlyOption, SetOption, StoreOption
 from r2med_ray.cli.showing import show
 from r2med_ray.errors import R2MedError
 from r2med_ray.storage.artifacts import ArtifactStore
@@ -56,12 +56,10 @@ def options(
 def run(
     config: ConfigArgument,
     store: StoreOption = None,
-    output: Annotated[
-        str | None, typer.Option(help="Folder or URI of the results; ./results/NAME if it is left out.")
-    ] = None,
+    output: OutputOption = None,
     address: AddressOption = "auto",
     overrides: SetOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
+    dry_run: PlanOnlyOption = False,
 ) -> None:
     """Run a benchmark: every system on every task, then the report."""
     from r2med_ray.benchmark import run_job

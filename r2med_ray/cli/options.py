@@ -15,3 +15,9 @@ SetOption = Annotated[
 AddressOption = Annotated[
     str, typer.Option(help="`local`, a cluster's address, or `auto`: RAY_ADDRESS where it is set, else local.")
 ]
+
+OutputOption = Annotated[
+    str | None, typer.Option(help="Folder or URI of the results; ./results/NAME of the benchmark if it is left out.")
+]
+
+PlanOnlyOption = Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")]
