@@ -5,7 +5,7 @@ everywhere. Scores are compared as float32 (see `ranking`).
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -207,6 +207,10 @@ class CorpusShard:
     ids_digest: str = ""
     """Digest of the shard's ids, for those who read no more; empty if the shard was stored without it."""
 
+    def its(self, rows: Iterable[int]) -> tuple[int, ...]:
+        """Return those of the corpus' rows that lie in this shard."""
+        return tuple(row for row in rows if self.start_row <= row < self.start_row + self.num_rows)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corpus:
@@ -226,6 +230,9 @@ class Corpus:
     duplicate_rows: tuple[int, ...] = ()
     """Rows whose id another row has too: of each id, all rows but one. Duplicate rows are skipped, unless a published
     protocol indexes them."""
+
+    copied_rows: tuple[int, ...] = ()
+    """Rows whose text other rows have too, see `text_survey`."""
 
     @property
     def counted_shards(self) -> tuple[CorpusShard, ...]:
@@ -247,8 +254,7 @@ class Corpus:
 
     def duplicates_in(self, shard: CorpusShard) -> tuple[int, ...]:
         """Return the duplicate rows that lie in one shard."""
-        stop = shard.start_row + shard.num_rows
-        return tuple(row for row in self.duplicate_rows if shard.start_row <= row < stop)
+        return shard.its(self.duplicate_rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

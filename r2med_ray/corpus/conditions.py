@@ -102,6 +102,7 @@ def _corpus(
         shards=tuple(replace(shard, index=index) for index, shard in enumerate(shards)),
         counted=counted,
         duplicate_rows=base.duplicate_rows,
+        copied_rows=base.copied_rows,
     )
 
 

@@ -1,7 +1,7 @@
 """Loads corpus, queries and qrels of a task, and the documents of a shard or of a few ids."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -74,7 +74,7 @@ def load_task(
         name=source.name,
         suite=source.suite,
         revision=source.revision or _content_revision(source, artifact),
-        corpus=corpus,
+        corpus=replace(corpus, copied_rows=survey.copied_rows),
         queries=tuple(queries),
         qrels=qrels,
         folder=str(source.folder),

@@ -5,7 +5,7 @@ It is an artefact of its own, made once per corpus. Shape letters: N rows of the
 
 import hashlib
 from collections.abc import Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from r2med_ray.storage.keys import ArtifactKey, fingerprint
 from r2med_ray.types import Corpus, DocId
 
 KIND = "text_survey"
-SURVEY_VERSION = 1
+SURVEY_VERSION = 2
 """Counts up when the same corpus gives another survey than before."""
 
 _GROUPS, _BLANK = "same_texts.parquet", "blank.parquet"
@@ -32,6 +32,9 @@ _DIGEST = np.dtype([("high", np.uint64), ("low", np.uint64)])
 class TextSurvey:
     same_texts: tuple[tuple[DocId, ...], ...]
     """The documents of each text that several documents have. The text is title and text, as it is indexed."""
+
+    copied_rows: tuple[int, ...]
+    """The rows of these documents, ascending."""
 
     blank: tuple[DocId, ...]
     """Documents whose title and text are empty or only white space."""
@@ -77,8 +80,15 @@ def survey_texts(store: ArtifactStore, corpus: Corpus) -> TextSurvey:
     for group, doc_id in zip(table["group"].to_pylist(), table["doc_id"].to_pylist(), strict=True):
         groups.setdefault(group, []).append(doc_id)
     return TextSurvey(
-        same_texts=tuple(map(tuple, groups.values())), blank=tuple(artifact.table(_BLANK)["doc_id"].to_pylist())
+        same_texts=tuple(map(tuple, groups.values())),
+        copied_rows=tuple(table["row"].to_pylist()),
+        blank=tuple(artifact.table(_BLANK)["doc_id"].to_pylist()),
     )
+
+
+def with_copies(store: ArtifactStore, corpus: Corpus) -> Corpus:
+    """Return a corpus that knows its copied rows. See `survey_texts`."""
+    return replace(corpus, copied_rows=survey_texts(store, corpus).copied_rows)
 
 
 def survey_key(corpus: Corpus) -> ArtifactKey:
@@ -106,7 +116,8 @@ def _survey(store: ArtifactStore, corpus: Corpus, writer: ArtifactWriter) -> Non
     rows = np.flatnonzero(kept_N)
     _, group, count = np.unique(digest_N[rows], return_inverse=True, return_counts=True)
     shared = count[group] > 1
-    same_texts = {"group": group[shared].astype(np.int64), "doc_id": _ids(store, corpus, rows[shared])}
+    copied = rows[shared]
+    same_texts = {"group": group[shared].astype(np.int64), "row": copied, "doc_id": _ids(store, corpus, copied)}
     writer.write_table(_GROUPS, pa.table(same_texts))
     writer.write_table(_BLANK, pa.table({"doc_id": _ids(store, corpus, np.intersect1d(rows, blank))}))
 

@@ -81,7 +81,8 @@ class CheckpointFirstStage(CommonFirstStage, Generic[CheckpointRow]):
 
     def shard_key(self, task: str, corpus: Corpus, shard: CorpusShard, device: str) -> ArtifactKey:
         inputs = self.row.encoding_inputs(device=device, side="document")
-        return vectors_key(shard, self.skip_rows(corpus, shard), inputs, self.artifact_kind)
+        alone = self.rows_alone(corpus, shard, inputs)
+        return vectors_key(shard, self.skip_rows(corpus, shard), inputs, self.artifact_kind, alone)
 
     def queries_key(self, task: str, queries: Sequence[Query], device: str) -> ArtifactKey:
         """Return the key of the vectors of queries, which are the same for every task and under all rules."""

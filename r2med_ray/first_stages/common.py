@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from r2med_ray.first_stage import ModelFacts, ShardedFirstStage, Ties, ToExplain
 from r2med_ray.first_stages.explaining import read_by_model
-from r2med_ray.models.catalog.devices import Dtype
+from r2med_ray.models.catalog.devices import ONE_PASS, Dtype
 from r2med_ray.readings import Given
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.retriever import RetrieverConfig
@@ -69,6 +69,19 @@ class CommonFirstStage:
 
     def skip_rows(self, corpus: Corpus, shard: CorpusShard) -> tuple[int, ...]:
         return corpus.duplicates_in(shard)
+
+    def rows_alone(self, corpus: Corpus, shard: CorpusShard, inputs: Mapping[str, Json]) -> tuple[int, ...]:
+        """Return the rows of a shard that are encoded each in a call of its own, so that equal texts have one vector.
+
+        These are the rows whose text other rows of the corpus have too, if the vectors of a call may depend on each
+        other.
+
+        Args:
+            corpus: the whole corpus.
+            shard: one of its shards.
+            inputs: what the key says about the encoder.
+        """
+        return () if ONE_PASS.items() <= inputs.items() else shard.its(corpus.copied_rows)
 
     def queries_key(self, task: str, queries: Sequence[Query], device: str) -> ArtifactKey | None:
         return None

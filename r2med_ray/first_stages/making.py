@@ -71,11 +71,10 @@ def make_shard(
     documents = shard.documents
 
     def make(positions: Sequence[int]) -> Tables:
-        rows = shard.rows[np.asarray(positions, np.int64)]
-        return maker.make_shard(work.task, [documents[position] for position in positions], rows)
+        return _tables(maker, work, shard, positions)
 
     began = time.monotonic()
-    whole = _tried(maker, lambda: maker.make_shard(work.task, documents, shard.rows), work.is_last_attempt)
+    whole = _tried(maker, lambda: make(range(len(documents))), work.is_last_attempt)
     if isinstance(whole, _Heard):
         speed = Speed.measured(len(documents), time.monotonic() - began, computing)
         attributes = whole.told | {SPEED: speed.to_json()} | made_for(work.task, work.label)
@@ -188,6 +187,24 @@ def failing_as(arrow: str, unit: str) -> Iterator[None]:
         yield
     except Exception as error:  # a model may raise anything
         raise StageError(arrow, unit, in_words(error)) from error
+
+
+def _tables(maker: Maker, work: ShardWork, shard: ShardRows, positions: Sequence[int]) -> Tables:
+    """Return the tables of some documents of a shard; those of `work.alone` are made each in a call of its own.
+
+    Only what encoders make is ever made alone. Their tables have one row per document.
+    """
+    together = [position for position in positions if shard.rows[position] not in work.alone]
+    apart = [[position] for position in positions if shard.rows[position] in work.alone]
+    calls = ([together] if together or not apart else []) + apart
+    made = [
+        maker.make_shard(work.task, [shard.documents[at] for at in call], shard.rows[np.asarray(call, np.int64)])
+        for call in calls
+    ]
+    if not apart:
+        return made[0]
+    order = np.argsort(np.concatenate(calls))
+    return {name: pa.concat_tables([tables[name] for tables in made]).take(order) for name in made[0]}
 
 
 class _Heard(NamedTuple):

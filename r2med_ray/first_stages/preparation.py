@@ -11,6 +11,7 @@ from r2med_ray.first_stage import MadeBy, ShardedFirstStage
 from r2med_ray.first_stages.bad_documents import key_of_stored
 from r2med_ray.first_stages.query_blocks import blocks
 from r2med_ray.first_stages.query_reuse import take_from_whole
+from r2med_ray.indexing.keys import ALONE
 from r2med_ray.settings.compat import Rules
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey
@@ -81,6 +82,11 @@ class ShardWork:
 
     on_bad_document: OnBadDocument = "error"
     is_last_attempt: bool = False
+
+    @property
+    def alone(self) -> frozenset[int]:
+        """Rows of the shard that are encoded each in a call of its own."""
+        return frozenset(self.key.inputs.get(ALONE, ()))
 
     @property
     def unit(self) -> str:

@@ -92,7 +92,8 @@ class VectorFirstStage(CommonFirstStage, Generic[VectorRow]):
 
     def shard_key(self, task: str, corpus: Corpus, shard: CorpusShard, device: str) -> ArtifactKey:
         inputs = self.row.encoding_inputs(task, device=device, side="document")
-        return vectors_key(shard, self.skip_rows(corpus, shard), inputs)
+        alone = self.rows_alone(corpus, shard, inputs)
+        return vectors_key(shard, self.skip_rows(corpus, shard), inputs, alone=alone)
 
     def queries_key(self, task: str, queries: Sequence[Query], device: str) -> ArtifactKey:
         inputs = self.row.encoding_inputs(task, device=device)
@@ -145,6 +146,10 @@ class ApiFirstStage(VectorFirstStage[ApiEncoderRow]):
 
     __slots__ = ()
     work: ClassVar[MadeBy] = "ask a service"
+
+    def rows_alone(self, corpus: Corpus, shard: CorpusShard, inputs: Mapping[str, Json]) -> tuple[int, ...]:
+        """Return no rows: a request of its own for each text would cost time, and a service promises nothing."""
+        return ()
 
     def model_facts(self) -> ModelFacts:
         return ModelFacts(vectors="dense", similarity=self.row.similarity, max_length=self.row.max_length)

@@ -15,15 +15,24 @@ TERMS_FILE = "terms.parquet"
 COUNTS_FILE = "counts.parquet"
 ANN_FILE = "index.faiss"
 
+ALONE = "alone"
+"""Name of the rows, in the key of a shard's vectors, that are encoded each in a call of its own."""
+
 
 def vectors_key(
-    shard: CorpusShard, skip_rows: Sequence[int], encoding: Mapping[str, Json], kind: str = "vectors"
+    shard: CorpusShard,
+    skip_rows: Sequence[int],
+    encoding: Mapping[str, Json],
+    kind: str = "vectors",
+    alone: Sequence[int] = (),
 ) -> ArtifactKey:
     """Return the key of a shard's vectors of one kind.
 
-    The key is made of the digest of the shard's text, the rows that are left out, and the encoder's inputs.
+    The key is made of the digest of the shard's text, the rows that are left out, the encoder's inputs, and the rows
+    that are encoded alone.
     """
-    return ArtifactKey(kind, {"shard": shard.digest, "skip_rows": list(skip_rows), "encoding": dict(encoding)})
+    inputs = {"shard": shard.digest, "skip_rows": list(skip_rows), "encoding": dict(encoding)}
+    return ArtifactKey(kind, inputs | ({ALONE: list(alone)} if alone else {}))
 
 
 def query_vectors_key(queries: Sequence[Query], encoding: Mapping[str, Json], kind: str = "vectors") -> ArtifactKey:

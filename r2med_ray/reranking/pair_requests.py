@@ -4,7 +4,6 @@ On a GPU the last bits of a score depend on the pairs beside it. So pairs are pa
 scores them. The scores of each request are kept, and a job that goes on after it was killed makes the same requests.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -31,11 +30,10 @@ _NO_QUERY = ""
 
 
 class Candidate(NamedTuple):
-    """A pair, and the place of its score among the scores of its query."""
+    """A pair, and the ids of its texts."""
 
     doc_id: DocId
     query_id: QueryId
-    place: int
     pair: tuple[str, str]
 
     @property
@@ -84,9 +82,9 @@ def packed(work: Sequence[Candidates], token_budget: int) -> list[PairRequest]:
     is longer than the limit only if its single pair is longer.
     """
     candidates = [
-        Candidate(document.doc_id, query.query_id, place, (query.text, document.content))
+        Candidate(document.doc_id, query.query_id, (query.text, document.content))
         for query, documents, _ in work
-        for place, document in enumerate(documents)
+        for document in documents
     ]
     limit = FORWARD_PASSES_PER_REQUEST * token_budget
     requests: list[list[Candidate]] = []
@@ -101,16 +99,20 @@ def packed(work: Sequence[Candidates], token_budget: int) -> list[PairRequest]:
 
 
 def gathered(work: Sequence[Candidates], answers: Iterable[tuple[PairRequest, Scored]]) -> Reranking:
-    """Return the scores of all candidates, given those of all requests."""
-    by_place: dict[QueryId, dict[int, float]] = defaultdict(dict)
+    """Return the scores of all candidates, given those of all requests.
+
+    Equal texts have one score for a query, that of the first of their ids, because on a GPU their own may differ.
+    """
+    by_pair: dict[tuple[QueryId, str], tuple[Candidate, float]] = {}
     cuts, examples = [], []
     for request, scored in answers:
         cuts.append(scored.cuts)
         examples.append(scored.example)
         for candidate, score in zip(request.candidates, scored.scores, strict=True):
-            by_place[candidate.query_id][candidate.place] = score
+            pair = candidate.query_id, candidate.pair[1]
+            by_pair[pair] = min(by_pair.get(pair, (candidate, score)), (candidate, score))
     scores = {
-        query.query_id: [by_place[query.query_id][place] for place in range(len(documents))]
+        query.query_id: [by_pair[query.query_id, document.content][1] for document in documents]
         for query, documents, _ in work
     }
     return Reranking(scores=scores, cuts=sum_of_sides(cuts), example=next(filter(None, examples), None))

@@ -18,6 +18,7 @@ from r2med_ray.chat import ChatPrompt, Completion
 from r2med_ray.corpus.catalog import fetch_published, resolve_tasks
 from r2med_ray.corpus.convert import convert_documents, load_corpus
 from r2med_ray.corpus.loading import load_task
+from r2med_ray.corpus.text_survey import with_copies
 from r2med_ray.demands import Ask, Demand, Find, Read, Steps
 from r2med_ray.errors import ConfigError, NotAtHand
 from r2med_ray.evaluation.measures import Measure
@@ -114,7 +115,7 @@ class Workbench:
         excluded = frozenset[str]().union(*(query.excluded for query in asked))
         there = (excluded | {query.query_id for query in asked}).intersection(each.doc_id for each in records)
         artifact = convert_documents(records, self.store, name=name, documents_per_shard=size, shards=shards)
-        corpus = load_corpus(artifact)
+        corpus = with_copies(self.store, load_corpus(artifact))
         return Task(
             name=name,
             suite=name,

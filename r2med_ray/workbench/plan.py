@@ -15,6 +15,7 @@ from r2med_ray.corpus.convert import corpus_key, load_corpus
 from r2med_ray.corpus.loading import read_task_queries
 from r2med_ray.corpus.query_subsets import chosen
 from r2med_ray.corpus.sources import TaskSource, data_folder, is_cached
+from r2med_ray.corpus.text_survey import survey_key, with_copies
 from r2med_ray.errors import DataError, NotAtHand
 from r2med_ray.first_stage import FirstStage
 from r2med_ray.first_stages.bad_documents import find_shards
@@ -155,7 +156,10 @@ def stored_corpus(source: TaskSource, benchmark: ResolvedBenchmark, store: Artif
         on_conflict=benchmark.on_conflict,
     )
     artifact = store.find(key)
-    return load_corpus(artifact) if artifact else None
+    if artifact is None:
+        return None
+    corpus = load_corpus(artifact)
+    return with_copies(store, corpus) if store.find(survey_key(corpus)) else corpus
 
 
 def find_task(entry: TaskRow | TaskConfig, *, download: bool = True) -> TaskSource:

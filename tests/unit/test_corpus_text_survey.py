@@ -17,6 +17,7 @@ def test_a_survey_is_the_same_for_all_shards(tmp_path, store, documents_per_shar
     survey = survey_texts(store, corpus)
 
     assert sorted(survey.same_texts) == [("a", "d", "h"), ("b", "g")]
+    assert survey.copied_rows == (0, 1, 3, 6, 7)
     assert survey.blank == ("c", "e")
 
 
@@ -33,7 +34,7 @@ def test_rows_that_are_skipped_are_not_surveyed(tmp_path, store):
     source = write_r2med(tmp_path / "a", corpus=[("a", "cat"), ("a", "cat"), ("b", ""), ("b", "")])
 
     assert survey_texts(store, load_corpus(convert_corpus(source, store, documents_per_shard=3))) == TextSurvey(
-        same_texts=(), blank=("b",)
+        same_texts=(), copied_rows=(), blank=("b",)
     )
 
 
@@ -50,7 +51,7 @@ def test_a_title_is_part_of_the_text_as_it_is_in_an_index(tmp_path, store):
     )
     survey = survey_texts(store, load_corpus(convert_corpus(source, store, documents_per_shard=9)))
 
-    assert survey == TextSurvey(same_texts=(("a", "b"),), blank=())
+    assert survey == TextSurvey(same_texts=(("a", "b"),), copied_rows=(0, 1), blank=())
 
 
 def test_a_task_counts_blank_documents_and_those_with_the_text_of_a_judged_one(tmp_path, store):
@@ -60,6 +61,7 @@ def test_a_task_counts_blank_documents_and_those_with_the_text_of_a_judged_one(t
 
     assert (task.counts["blank_documents"], task.counts["same_text_as_judged"]) == (2, 4)
     assert sorted(task.same_texts) == [("a", "d", "h"), ("b", "g")]
+    assert task.corpus.copied_rows == (0, 1, 3, 6, 7)
     assert task.warnings == (
         "2 documents are blank: they have neither a title nor a text, e.g. 'c', 'e'",
         "4 documents have the same text as a judged document with another id, e.g. 'a', 'h', 'b'",

@@ -111,16 +111,17 @@ def test_what_was_made_from_a_damaged_corpus_is_named_and_goes_with_it_but_vecto
 ) -> None:
     [corpus] = store.names_of("corpus")
     flip_an_id(next(store.all("corpus")))
-    made = store.names_of("run")
+    made = [*store.names_of("run"), *store.names_of("text_survey")]
     others = set(store.names()) - {corpus, *made}
 
     verified = CliRunner().invoke(app, ["artifacts", "verify", "--store", store.root])
     removed = CliRunner().invoke(app, ["artifacts", "gc", "--damaged", "--store", store.root])
 
-    assert len(made) == 3  # of two systems, and of the exact search that the approximate one is compared with
+    # The runs of two systems and of the exact search that the approximate one is compared with, and the survey.
+    assert len(made) == 4
     assert verified.exit_code == 1
     assert all(f"{name}: made from {corpus}, which is damaged" in verified.stdout for name in made)
-    assert verified.stdout.endswith("4 damaged\n")
+    assert verified.stdout.endswith("5 damaged\n")
     assert removed.exit_code == 0
     assert set(store.names()) == others
     assert work(Path(store.root)) == finished[1]

@@ -1,6 +1,9 @@
 """Pairs are packed into the same requests whoever asks, and their scores come back to their places."""
 
+from dataclasses import replace
 from itertools import pairwise
+
+import pytest
 
 from r2med_ray.cuts import Cuts
 from r2med_ray.protocols import Candidates
@@ -38,6 +41,19 @@ def test_every_score_comes_back_to_the_place_of_its_candidate() -> None:
     # q1 asked for d2, d1; q3 for d1, d3.
     assert reranking.scores == {"q1": [3.0, 1.0], "q2": [], "q3": [2.0, 4.0]}
     assert reranking.cuts == {"query": Cuts(texts=4)}
+
+
+@pytest.mark.parametrize("in_order", [list, lambda answers: answers[::-1]], ids=["first to last", "last to first"])
+def test_equal_texts_have_the_score_of_the_first_of_their_ids_in_whatever_order_answers_arrive(in_order) -> None:
+    query, documents, scores = candidates("q1", "d3", "d1", "d2")
+    texts = ["same", "other", "same"]
+    documents = [replace(document, text=text) for document, text in zip(documents, texts, strict=True)]
+    work = [Candidates(query, documents, scores)]
+    requests = packed(work, token_budget=1)
+    answers = [(request, Scored([float(number)], None)) for number, request in enumerate(requests)]
+
+    # d1 has 0.0, d2 has 1.0 and d3 2.0; d2 is the first id of the text that d2 and d3 have.
+    assert gathered(work, in_order(answers)).scores == {"q1": [1.0, 0.0, 1.0]}
 
 
 def test_the_scores_of_a_request_have_another_key_for_every_text_and_every_scorer() -> None:

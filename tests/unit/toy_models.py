@@ -32,6 +32,14 @@ class LetterCounts:
         return self.encode_plain([self.row.document_prompt + document.content for document in documents])
 
 
+class BatchMates(LetterCounts):
+    """An encoder whose vectors depend a little on the other texts of a call and on their order, as on a GPU."""
+
+    def encode_documents(self, documents: Sequence[Document]) -> FloatMatrix:
+        vectors = super().encode_documents(documents)
+        return vectors + 1e-3 * vectors.mean(axis=0) + 1e-4 * np.arange(len(vectors), dtype=np.float32)[:, None]
+
+
 class SameLetters:
     """A pair scorer. The score is the number of different letters that both texts have."""
 

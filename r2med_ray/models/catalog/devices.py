@@ -73,13 +73,17 @@ def batch_limits(device: str, token_budget: int) -> BatchLimits:
     return BatchLimits(most=token_budget, few=min(token_budget, 4096))
 
 
+ONE_PASS = {"pass": "one text"}
+"""What a key says where a vector or a score depends on its own text alone."""
+
+
 def pass_inputs(device: str) -> dict[str, str]:
     """Return what the key of a vector or a score says about the texts of one pass.
 
     It is nothing on an accelerator, where the key doesn't tell what went through the model together.
     """
     device = best_device() if device == "auto" else device
-    return {"pass": "one text"} if device == "cpu" else {}
+    return ONE_PASS if device == "cpu" else {}
 
 
 def set_threads(count: int) -> None:
