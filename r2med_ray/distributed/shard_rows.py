@@ -1,4 +1,4 @@
-"""What is done with one row of the dataset of shards: the shard is read, and then worked on.
+"""What is done with one row of the dataset of pieces: the shard is read, if it is of one, and then worked on.
 
 What goes wrong comes back in the row: raised, it would end the work of all other actors, and Ray would put its own
 words around it.
@@ -17,21 +17,22 @@ from r2med_ray.corpus.shards import SCHEMA, read_table
 from r2med_ray.distributed.attempts import ENDED, Attempts
 from r2med_ray.errors import DataError, StageError
 from r2med_ray.first_stages.making import failing_as, is_final
-from r2med_ray.first_stages.preparation import ShardWork
+from r2med_ray.first_stages.preparation import Piece, ShardWork
 from r2med_ray.storage.artifacts import ArtifactStore
 
 ATTEMPTS = 2
-"""So many processes may end over one shard, or while one worker is built."""
+"""So many processes may end over one piece of work, or while one worker is built."""
 
 READ_ATTEMPTS = 4
 """So many processes may end while they read one shard. Where a node's memory runs out, Ray ends such tasks first."""
 
-WorkOnShard: TypeAlias = Callable[[ShardWork, pa.Table], Mapping[str, float]]
-"""Stores what is made of one shard, a table with columns row, doc_id, title, text; returns numbers about it."""
+WorkOnPiece: TypeAlias = Callable[[Piece, pa.Table], Mapping[str, float]]
+"""Stores what is made of one shard, a table with columns row, doc_id, title, text; or of queries, with no rows in the
+table. Returns numbers about it."""
 
 
 class Outcome(NamedTuple):
-    """What became of a shard."""
+    """What became of a piece of work."""
 
     numbers: str = "{}"
     """JSON."""
@@ -42,20 +43,22 @@ class Outcome(NamedTuple):
 
 
 class Trying:
-    """Has a shard tried in this process, unless it ended other processes before: Ray Data starts those again without
-    end."""
+    """Has a piece of work tried in this process, unless it ended other processes before.
+
+    Ray Data starts those again without end.
+    """
 
     def __init__(self, stage: str, attempts: Attempts) -> None:
         self.attempts = attempts
         self._stage = stage
 
     def at(
-        self, item: ShardWork, what: str, make: Callable[[ShardWork], Mapping[str, float]], most: int = ATTEMPTS
+        self, item: Piece, what: str, make: Callable[[Piece], Mapping[str, float]], most: int = ATTEMPTS
     ) -> Outcome:
-        """Return what became of a shard.
+        """Return what became of a piece of work.
 
         Args:
-            item: the shard.
+            item: the piece.
             what: is done with it, in words.
             make: does it, and returns numbers about it.
             most: so many processes may end over it.
@@ -75,9 +78,9 @@ class Trying:
 
 
 class ReadShard:
-    """Reads one whole shard into one row; Arrow's nested lists keep the columns as they are."""
+    """Reads one whole shard into one row; Arrow's nested lists keep the columns as they are. Queries go by."""
 
-    def __init__(self, store: ArtifactStore, work: Sequence[ShardWork], trying: Trying) -> None:
+    def __init__(self, store: ArtifactStore, work: Sequence[Piece], trying: Trying) -> None:
         self._store = store
         self._work = work
         self._trying = trying
@@ -86,9 +89,10 @@ class ReadShard:
         positions = batch.column("positions")[0].as_py()
         table = SCHEMA.empty_table()
 
-        def read(item: ShardWork) -> Mapping[str, float]:
+        def read(item: Piece) -> Mapping[str, float]:
             nonlocal table
-            table = read_table(self._store, item.shard)
+            if isinstance(item, ShardWork):
+                table = read_table(self._store, item.shard)
             return {}
 
         outcome = self._trying.at(self._work[positions[0]], "that read the shard", read, READ_ATTEMPTS)
@@ -103,7 +107,7 @@ class ReadShard:
 class WorkOnRow:
     """Unpacks a row into the shard that it holds and gives it to the worker, which is built once per actor."""
 
-    def __init__(self, work: Sequence[ShardWork], build_worker: Callable[[], WorkOnShard], trying: Trying) -> None:
+    def __init__(self, work: Sequence[Piece], build_worker: Callable[[], WorkOnPiece], trying: Trying) -> None:
         self._work = work
         self._trying = trying
         with trying.attempts.at(f"building {ray.get_runtime_context().get_actor_id()}") as ended:
@@ -114,10 +118,18 @@ class WorkOnRow:
     def __call__(self, batch: pa.Table) -> Iterator[pa.Table]:
         read = Outcome(*(batch.column(name)[0].as_py() for name in Outcome._fields))
         table = pa.table({name: batch.column(name).combine_chunks().flatten() for name in SCHEMA.names})
-        ids = table.column("doc_id")
         for position in batch.column("positions")[0].as_py():
             outcome = read
             if not read.failure:
-                what = f"that worked on the documents {ids[0].as_py()!r} to {ids[-1].as_py()!r}"
-                outcome = self._trying.at(self._work[position], what, lambda item: self._worker(item, table))
+                item = self._work[position]
+                outcome = self._trying.at(item, _working_on(item, table), lambda item: self._worker(item, table))
             yield pa.Table.from_pylist([{"position": position, **outcome._asdict()}])
+
+
+def _working_on(item: Piece, table: pa.Table) -> str:
+    """Return in words what a process does, for the case that the process ends."""
+    if isinstance(item, ShardWork):
+        ids, kind = table.column("doc_id").to_pylist(), "documents"
+    else:
+        ids, kind = [query.query_id for query in item.queries], "queries"
+    return f"that worked on the {kind} {ids[0]!r} to {ids[-1]!r}"

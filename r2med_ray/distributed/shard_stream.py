@@ -1,9 +1,10 @@
-"""Shards through Ray Data: read, handed whole to a worker, and counted when they come back.
+"""Shards and queries through Ray Data: read, handed whole to a worker, and counted when they come back.
 
 Each Parquet file is one shard and becomes one row of the dataset, so a worker sees exactly one shard at a time,
 whatever the size of the cluster. That is why the batches of an encoder, and the last bits of a vector, depend on the
 corpus alone. Reading runs ahead of the workers. The shards of all tasks go through one stream, so a model is loaded
-once per actor and not once per task. A shard that two artefacts are made of is read once.
+once per actor and not once per task. A shard that two artefacts are made of is read once. Queries follow the shards
+through the same actors, each set of them as one row.
 
 Shards are read by tasks of our own and not by `ray.data.read_parquet`, so that the shard has a name where reading
 it fails, or ends the process.
@@ -22,10 +23,11 @@ from ray.data.exceptions import ExecutionTimeoutError
 from r2med_ray.blame import note_first_failure
 from r2med_ray.distributed.attempts import Attempts
 from r2med_ray.distributed.failures import is_of_this_package, stage_error
-from r2med_ray.distributed.shard_rows import ReadShard, Trying, WorkOnRow, WorkOnShard
+from r2med_ray.distributed.session import capacity_now
+from r2med_ray.distributed.shard_rows import ReadShard, Trying, WorkOnPiece, WorkOnRow
 from r2med_ray.distributed.stopping import until_stopped
 from r2med_ray.errors import StageError
-from r2med_ray.first_stages.preparation import ShardWork
+from r2med_ray.first_stages.preparation import Piece, ShardWork
 from r2med_ray.settings.pools import Pool
 from r2med_ray.storage.artifacts import ArtifactStore
 
@@ -38,39 +40,41 @@ FAILURES = 4
 fail on all that it is given."""
 
 
-def _positions(work: Sequence[ShardWork]) -> list[list[int]]:
-    """Return the positions of the work on each shard. Several artefacts may be made of one shard."""
+def _positions(work: Sequence[Piece]) -> list[list[int]]:
+    """Return the positions of the work on each shard, of which several artefacts may be made, and on queries."""
     positions: dict[str, list[int]] = {}
     for position, item in enumerate(work):
-        positions.setdefault(item.shard.path, []).append(position)
+        name = item.shard.path if isinstance(item, ShardWork) else item.key.name
+        positions.setdefault(name, []).append(position)
     return list(positions.values())
 
 
-def stream_shards(
+def stream_work(
     stage: str,
     store: ArtifactStore,
-    work: Sequence[ShardWork],
-    build_worker: Callable[[], WorkOnShard],
+    work: Sequence[Piece],
+    build_worker: Callable[[], WorkOnPiece],
     *,
     pool: Pool,
     no_progress_timeout_s: int,
     stop: threading.Event | None = None,
-) -> Iterator[tuple[ShardWork, Mapping[str, float]]]:
-    """Yield each shard and its numbers as it is finished, in order of arrival.
+) -> Iterator[tuple[Piece, Mapping[str, float]]]:
+    """Yield each piece of work and its numbers as it is finished, in order of arrival.
 
-    A shard that fails is tried again once, by actors that are started for it.
+    A piece that fails is tried again once, by actors that are started for it.
 
     Args:
         stage: name of the arrow, for errors.
         store: where the shards are.
-        work: the shards that still have to be worked on; a shard may be there several times, with several keys.
+        work: what has to be done, in the order in which it is begun; a shard may be there several times, with several
+            keys.
         build_worker: called once in every actor.
         pool: size and reservations of the actor pool; it starts with one actor and grows while there is work.
         no_progress_timeout_s: the stage fails when nothing was finished for this long.
-        stop: heeded whenever a shard is finished; no further one is begun.
+        stop: heeded whenever a piece is finished; no further one is begun.
 
     Raises:
-        StageError: a worker failed twice, or other shards came back than went in.
+        StageError: a worker failed twice, or other pieces came back than went in.
         StoppedError: `stop` was set.
     """
     context = DataContext.get_current().copy()
@@ -91,16 +95,16 @@ def stream_shards(
 
 
 class _Pass:
-    """One pass over shards, with actors of its own. What fails in it for the first time is left for the next.
+    """One pass over pieces of work, with actors of its own. What fails in it for the first time is left for the next.
 
     Args:
         stage: name of the arrow, for errors.
-        work: the shards.
-        timeout_s: after so long without a finished shard Ray Data gives up.
+        work: the pieces.
+        timeout_s: after so long without a finished piece Ray Data gives up.
         may_lose_workers: whether the pass may end because actors don't start, or are lost.
     """
 
-    def __init__(self, stage: str, work: Sequence[ShardWork], timeout_s: int, *, may_lose_workers: bool) -> None:
+    def __init__(self, stage: str, work: Sequence[Piece], timeout_s: int, *, may_lose_workers: bool) -> None:
         self.lost_workers = False
         self._stage = stage
         self._work = work
@@ -109,11 +113,11 @@ class _Pass:
         self._returned: set[int] = set()
         self._failed: list[int] = []
 
-    def finished(self, rows: Iterator[dict[str, Any]]) -> Iterator[tuple[ShardWork, Mapping[str, float]]]:
-        """Yield the shards that are finished, with their numbers.
+    def finished(self, rows: Iterator[dict[str, Any]]) -> Iterator[tuple[Piece, Mapping[str, float]]]:
+        """Yield the pieces that are finished, with their numbers.
 
         Raises:
-            StageError: a shard failed at its last attempt, or other shards came back than went in.
+            StageError: a piece failed at its last attempt, or other pieces came back than went in.
         """
         try:
             for row in rows:
@@ -139,25 +143,30 @@ class _Pass:
             self.lost_workers = True
             return
         except ExecutionTimeoutError as error:
-            cause = f"no shard was finished for {self._timeout_s} s, the limit `resources.no_progress_timeout_s`"
+            limit = f"nothing was finished for {self._timeout_s} s, the limit `resources.no_progress_timeout_s`"
+            cause = f"{limit}. The cluster has {capacity_now().describe()}"
             raise StageError(self._stage, self._unit(), cause) from error
         missing = sorted(set(range(len(self._work))) - self._returned)
         if missing:
-            cause = f"{len(missing)} of {len(self._work)} shards did not come back"
+            cause = f"{len(missing)} of {len(self._work)} pieces of work did not come back"
             raise StageError(self._stage, self._work[missing[0]].unit, cause)
 
-    def left(self) -> list[ShardWork]:
-        """Return the shards for the next pass: first those that failed."""
+    def left(self) -> list[Piece]:
+        """Return the pieces for the next pass: first those that failed."""
         failed = [replace(self._work[position], is_last_attempt=True) for position in self._failed]
         return failed + [item for position, item in enumerate(self._work) if position not in self._returned]
 
     def _unit(self) -> str:
-        """Return how many shards a failure of their workers may be about."""
-        return f"one of {len(self._work) - len(self._returned)} shards"
+        """Return what a failure of the workers may be about."""
+        left = [item for position, item in enumerate(self._work) if position not in self._returned]
+        shards = sum(isinstance(item, ShardWork) for item in left)
+        if len(left) == 1:
+            return left[0].unit
+        return f"one of {shards} shards" if shards == len(left) else f"one of {len(left)} shards and sets of queries"
 
 
 def _rows(
-    stage: str, store: ArtifactStore, work: Sequence[ShardWork], build_worker: Callable[[], WorkOnShard], pool: Pool
+    stage: str, store: ArtifactStore, work: Sequence[Piece], build_worker: Callable[[], WorkOnPiece], pool: Pool
 ) -> Generator[dict[str, Any], None, None]:
     """Yield what the workers return. The work begins when the first row is asked for, and ends with `close`."""
     trying = Trying(stage, Attempts())

@@ -7,7 +7,6 @@ tried again once, by another worker. If it fails again, what is to blame for it 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,7 +19,6 @@ from r2med_ray.blame import (
     cause_of,
     failing,
     in_words,
-    note_first_failure,
     said_of,
     tried,
     with_names,
@@ -28,9 +26,9 @@ from r2med_ray.blame import (
 from r2med_ray.corpus.loading import ShardRows
 from r2med_ray.cuts import to_json
 from r2med_ray.errors import CapacityError, ConfigError, DataError, NotAtHand, StageError
-from r2med_ray.first_stage import Computing, Maker, ShardedFirstStage
+from r2med_ray.first_stage import Computing, Maker
 from r2med_ray.first_stages.bad_documents import attributes_of, key_without_bad, most_left_out
-from r2med_ray.first_stages.preparation import STAGES, QueryWork, ShardWork
+from r2med_ray.first_stages.preparation import QueryWork, ShardWork
 from r2med_ray.first_stages.stored_cuts import CUTS, SAME, cuts_made, same_vectors
 from r2med_ray.first_stages.stored_examples import EXAMPLE
 from r2med_ray.first_stages.stored_speed import SPEED, Speed
@@ -110,59 +108,6 @@ def make_queries(store: ArtifactStore, maker: Maker, work: QueryWork) -> dict[st
         return {"documents": len(work.queries), **maker.take_usage()}
     found = blame(failing(make), len(work.queries), whole.cause, most=1)
     raise DataError(said_of("query", found, [query.query_id for query in work.queries], whole.cause))
-
-
-class Made(NamedTuple):
-    """What became of several sets of queries."""
-
-    numbers: list[dict[str, int]]
-    """What `make_queries` returned for each set, up to the first that failed."""
-
-    failure: StageError | None = None
-    """Why that one failed."""
-
-    is_final: bool = False
-    """Whether another worker would fail too."""
-
-
-def make_all_queries(
-    store: ArtifactStore, first_stage: ShardedFirstStage, computing: Computing, work: Sequence[QueryWork]
-) -> Made:
-    """Make and store the artefacts of sets of queries with one maker, up to the first set that fails."""
-    made = Made([])
-    maker = first_stage.load(store, computing)
-    for item in work:
-        try:
-            with failing_as(STAGES[first_stage.work], item.unit):
-                made.numbers.append(make_queries(store, maker, item))
-        except StageError as failure:
-            return made._replace(failure=failure, is_final=is_final(failure))
-    return made
-
-
-def each_tried_twice(
-    work: Sequence[QueryWork], make: Callable[[Sequence[QueryWork]], Made]
-) -> Iterator[dict[str, int]]:
-    """Have sets of queries made, and yield what `make_queries` returns for each.
-
-    Args:
-        work: the sets.
-        make: makes the first sets, at most up to one that fails. It is called again, by another worker, for the rest.
-
-    Raises:
-        StageError: a set failed twice; the sets before it stay.
-    """
-    left = list(work)
-    while left:
-        made = make(left)
-        yield from made.numbers
-        left = left[len(made.numbers) :]
-        if made.failure is None:
-            continue
-        if left[0].is_last_attempt or made.is_final:
-            raise made.failure
-        note_first_failure(made.failure)
-        left[0] = replace(left[0], is_last_attempt=True)
 
 
 def is_final(failure: StageError) -> bool:

@@ -119,6 +119,10 @@ class QueryWork:
         return len(self.queries)
 
 
+Piece: TypeAlias = ShardWork | QueryWork
+"""One artefact that is to be made, and what it is made of."""
+
+
 def shards_left(store: ArtifactStore, corpora: Corpora, device: str) -> Left[ShardWork]:
     """Return the shards whose artefact isn't stored, each artefact once, in the order of the tasks."""
 

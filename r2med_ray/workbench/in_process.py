@@ -15,20 +15,13 @@ from r2med_ray.distributed.progress import StageReport, follow
 from r2med_ray.distributed.stopping import until_stopped
 from r2med_ray.errors import StageError
 from r2med_ray.first_stage import Computing, Maker, ShardedFirstStage
-from r2med_ray.first_stages.making import (
-    each_tried_twice,
-    failing_as,
-    is_final,
-    make_all_queries,
-    make_shard,
-)
+from r2med_ray.first_stages.making import failing_as, is_final, make_queries, make_shard
 from r2med_ray.first_stages.preparation import (
     STAGES,
     Corpora,
-    Left,
+    Piece,
     QueryWork,
     Questions,
-    ShardWork,
     queries_left,
     shards_left,
 )
@@ -71,7 +64,7 @@ class InProcess:
         first_stage = corpora[0][1]
         arrow = STAGES[first_stage.work]
         left = shards_left(self._store, corpora, self._computing.device)
-        finished = until_stopped(stop or threading.Event(), self._make_shards(first_stage, left))
+        finished = until_stopped(stop or threading.Event(), self._made(first_stage, left.work))
         return follow(f"{arrow} for {first_stage.label}", left, finished, first_stage.cost)
 
     def prepare_queries(self, questions: Questions) -> StageReport | None:
@@ -91,8 +84,7 @@ class InProcess:
         if left is None:
             return None
         label = f"{STAGES[first_stage.work]} queries for {first_stage.label}"
-        made = self._make_queries(first_stage, left.work)
-        return follow(label, left, made, first_stage.cost)
+        return follow(label, left, self._made(first_stage, left.work), first_stage.cost)
 
     def open_index(self, task: Task, first_stage: ShardedFirstStage) -> PlainIndex:
         """Load the index of every shard of a task's corpus; what is made of them must be stored.
@@ -110,26 +102,26 @@ class InProcess:
             ties=first_stage.ties,
         )
 
-    def _make_shards(self, first_stage: ShardedFirstStage, left: Left[ShardWork]) -> Iterator[Mapping[str, int]]:
-        if not left.work:
+    def _made(self, first_stage: ShardedFirstStage, pieces: Sequence[Piece]) -> Iterator[Mapping[str, int]]:
+        """Make pieces one after another, and yield the numbers of each. A piece that fails is tried again once."""
+        if not pieces:
             return
         maker = first_stage.load(self._store, self._computing)
-        for work in left.work:
+        for work in pieces:
             try:
-                numbers = self._make_shard(first_stage, maker, work)
+                numbers = self._make(first_stage, maker, work)
             except StageError as failure:
                 if is_final(failure):
                     raise
                 note_first_failure(failure)
                 del maker  # two may not fit into memory
                 maker = first_stage.load(self._store, self._computing)
-                numbers = self._make_shard(first_stage, maker, replace(work, is_last_attempt=True))
+                numbers = self._make(first_stage, maker, replace(work, is_last_attempt=True))
             yield numbers
 
-    def _make_shard(self, first_stage: ShardedFirstStage, maker: Maker, work: ShardWork) -> Mapping[str, int]:
+    def _make(self, first_stage: ShardedFirstStage, maker: Maker, work: Piece) -> Mapping[str, int]:
         with failing_as(STAGES[first_stage.work], work.unit):
+            if isinstance(work, QueryWork):
+                return make_queries(self._store, maker, work)
             shard = read_shard(self._store, work.shard, skip_rows=work.skip_rows)
             return make_shard(self._store, maker, work, shard, self._computing)
-
-    def _make_queries(self, first_stage: ShardedFirstStage, work: Sequence[QueryWork]) -> Iterator[Mapping[str, int]]:
-        return each_tried_twice(work, partial(make_all_queries, self._store, first_stage, self._computing))

@@ -124,8 +124,7 @@ class Leading:
     def _serve(self, batch: Batch, batches: Mapping[str, Batch]) -> None:
         match batch.place.kind:
             case "prepare":
-                self._runner.prepare_corpora(list(batch.corpora.values()))
-                self._runner.prepare_queries(batch.query_sets)
+                self._runner.prepare(list(batch.corpora.values()), batch.query_sets)
                 self._batches.note_prepared(batch.corpora, batch.answers)
             case "lists" | "search":
                 find_runs(self._store, self._runner, self._holders, batch)
@@ -148,5 +147,5 @@ class Leading:
 
     def _prepare(self, batches: list[Batch]) -> None:
         for batch in batches:
-            self._runner.prepare_corpora(list(batch.corpora.values()))
+            self._runner.prepare(list(batch.corpora.values()), [])
             self._batches.note_prepared(batch.corpora)

@@ -116,18 +116,16 @@ class LocalRunner:
                 "it with an `address`, e.g. `local`, or give the model the `base_url` of a service",
             )
 
-    def prepare_corpora(self, corpora: Corpora) -> None:
+    def prepare(self, corpora: Corpora, sets: Questions) -> None:
         if corpora:
             first_stage = corpora[0][1]
             report = self._apart(partial(self._work.prepare_shards, corpora, stop=self.stop))
             self._worklog.note(STAGES[first_stage.work], first_stage.label, report, first_stage.cost)
-
-    def prepare_queries(self, sets: Questions) -> None:
         if sets:
             first_stage = sets[0].first_stage
-            report = self._apart(partial(self._work.prepare_queries, sets))
-            if report is not None:
-                self._worklog.note("encode queries", first_stage.label, report, first_stage.cost)
+            asked = self._apart(partial(self._work.prepare_queries, sets))
+            if asked is not None:
+                self._worklog.note("encode queries", first_stage.label, asked, first_stage.cost)
 
     def open_index(self, task: Task, first_stage: ShardedFirstStage) -> PlainIndex:
         return self._work.open_index(task, first_stage)

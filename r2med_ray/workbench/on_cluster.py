@@ -10,7 +10,7 @@ from typing import Any, Literal
 from r2med_ray.chat import LanguageModel
 from r2med_ray.distributed.asking_nodes import largest_gpu_gb
 from r2med_ray.distributed.growing import wait_for_nodes
-from r2med_ray.distributed.preparing import pool_for, prepare_queries, prepare_shards
+from r2med_ray.distributed.preparing import pool_for, prepare
 from r2med_ray.distributed.searching import ShardedRetriever, open_index
 from r2med_ray.distributed.session import capacity_now
 from r2med_ray.errors import CapacityError, NotAtHand
@@ -160,30 +160,24 @@ class ClusterRunner:
             require_fit(row, memory_gb=self._memory_gb(self.pools.language_model))
             self._require_room(row)
 
-    def prepare_corpora(self, corpora: Corpora) -> None:
-        if not corpora:
+    def prepare(self, corpora: Corpora, sets: Questions) -> None:
+        if not corpora and not sets:
             return
-        first_stage = corpora[0][1]
-        self._wait_for_nodes("preparing a corpus", replace(self._pool(first_stage), actors=1), CPUS_FOR_READING)
-        report = prepare_shards(
+        first_stage = corpora[0][1] if corpora else sets[0].first_stage
+        what = "preparing a corpus" if corpora else "preparing queries"
+        self._wait_for_nodes(what, replace(self._pool(first_stage), actors=1), CPUS_FOR_READING)
+        prepared = prepare(
             self._store,
             corpora,
+            sets,
             self._computing(first_stage),
             self._pool(first_stage),
             no_progress_timeout_s=self._timeout_s,
             stop=self.stop,
         )
-        self._worklog.note(STAGES[first_stage.work], first_stage.label, report, first_stage.cost)
-
-    def prepare_queries(self, sets: Questions) -> None:
-        if not sets:
-            return
-        first_stage = sets[0].first_stage
-        self._wait_for_nodes("preparing queries", replace(self._pool(first_stage), actors=1))
-        computing, pool = self._computing(first_stage), self._pool(first_stage)
-        report = prepare_queries(self._store, sets, computing, pool, no_progress_timeout_s=self._timeout_s)
-        if report is not None:
-            self._worklog.note("encode queries", first_stage.label, report, first_stage.cost)
+        for stage, report in ((STAGES[first_stage.work], prepared.corpora), ("encode queries", prepared.queries)):
+            if report is not None:
+                self._worklog.note(stage, first_stage.label, report, first_stage.cost)
 
     def open_index(self, task: Task, first_stage: ShardedFirstStage) -> ShardedRetriever[Any]:
         pool = self._search_pool(task)

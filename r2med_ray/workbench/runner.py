@@ -118,17 +118,15 @@ class Runner(Protocol):
         """
         ...
 
-    def prepare_corpora(self, corpora: Corpora) -> None:
-        """ENCODE: store what is made of corpora; all first stages share one model. What is stored is left alone.
+    def prepare(self, corpora: Corpora, sets: Questions) -> None:
+        """ENCODE: store what is made of corpora and queries, whose first stages share one model.
+
+        What is stored is left alone.
 
         Raises:
-            StageError: a shard failed; what was finished stays.
+            StageError: a shard or a set of queries failed; what was finished stays.
             StoppedError: `stop` was called meanwhile.
         """
-        ...
-
-    def prepare_queries(self, sets: Questions) -> None:
-        """Store what is made of queries; all first stages share one model."""
         ...
 
     @property

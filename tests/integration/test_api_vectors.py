@@ -10,11 +10,12 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task, read_shard
-from r2med_ray.distributed.preparing import prepare_queries, prepare_shards
+from r2med_ray.distributed.preparing import prepare
 from r2med_ray.distributed.progress import StageReport
 from r2med_ray.distributed.searching import open_index
 from r2med_ray.errors import StageError
 from r2med_ray.first_stage import Computing
+from r2med_ray.first_stages.preparation import QuerySet
 from r2med_ray.first_stages.vectors import ApiFirstStage
 from r2med_ray.models.catalog.call_policy import CallPolicy
 from r2med_ray.models.catalog.services import ApiEncoderRow
@@ -63,20 +64,21 @@ def test_a_failed_stage_keeps_its_answers_and_the_next_run_pays_for_the_rest_alo
     with Service(not_the_last) as service:
         first_stage = ApiFirstStage(row=row(service, tmp_path), rules=Rules())
 
-        def prepare() -> tuple[StageReport, StageReport]:
-            corpora = prepare_shards(store, [(task, first_stage)], Computing(), SMALL, no_progress_timeout_s=120)
-            queries = prepare_queries(store, [(task, first_stage, task.queries)], Computing(), SMALL)
-            assert queries is not None
-            return corpora, queries
+        def prepared() -> tuple[StageReport, StageReport]:
+            work = ([(task, first_stage)], []), ([], [QuerySet(task, first_stage, task.queries)])
+            corpora, queries = (prepare(store, *each, Computing(), SMALL, no_progress_timeout_s=120) for each in work)
+            assert corpora.corpora is not None
+            assert queries.queries is not None
+            return corpora.corpora, queries.queries
 
         with pytest.raises(StageError, match="HTTP 500: broken"):
-            prepare()
+            prepared()
         # 80 documents are 8 requests of 10. The last request fails twice.
         assert len(service.requests) == 9
 
         service.forget()
         service.answer = SERVING
-        corpora, queries = prepare()
+        corpora, queries = prepared()
         tokens = sum(map(len, service.requests[0].body["input"]))
         assert corpora.usage == {"sent": 10, "stored": 30, "tokens": tokens, "requests": 1, "repeated": 0}
         # a million tokens cost 1000 dollars
@@ -85,7 +87,7 @@ def test_a_failed_stage_keeps_its_answers_and_the_next_run_pays_for_the_rest_alo
         assert service.most_at_once <= 2
 
         service.forget()
-        assert [report.cost for report in prepare()] == ["", ""]
+        assert [report.cost for report in prepared()] == ["", ""]
         retriever = open_index(store, task, first_stage, "cpu", SMALL)
         run = retriever.retrieve(task.queries, k=80)
         retriever.close()

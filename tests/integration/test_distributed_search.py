@@ -12,14 +12,14 @@ import ray
 
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task, read_shard
-from r2med_ray.distributed.preparing import prepare_queries, prepare_shards
+from r2med_ray.distributed.preparing import prepare
 from r2med_ray.distributed.progress import StageReport
 from r2med_ray.distributed.searching import ShardedRetriever, open_index
-from r2med_ray.distributed.shard_stream import stream_shards
+from r2med_ray.distributed.shard_stream import stream_work
 from r2med_ray.errors import StageError, StoppedError
 from r2med_ray.first_stage import Computing, ShardedFirstStage
 from r2med_ray.first_stages.lexical import LexicalFirstStage
-from r2med_ray.first_stages.preparation import ShardWork, shards_left
+from r2med_ray.first_stages.preparation import QuerySet, ShardWork, shards_left
 from r2med_ray.first_stages.vectors import DenseFirstStage
 from r2med_ray.indexing.bm25 import BM25_ROWS, BM25Index
 from r2med_ray.indexing.dense import DenseIndex
@@ -69,8 +69,16 @@ def whole(store: ArtifactStore, task: Task) -> list[Document]:
     return [document for shard in task.corpus.shards for document in read_shard(store, shard).documents]
 
 
-def prepare(store: ArtifactStore, first_stage: ShardedFirstStage, *tasks: Task) -> StageReport:
-    return prepare_shards(store, [(task, first_stage) for task in tasks], COMPUTING, ONE, no_progress_timeout_s=60)
+def encode(store: ArtifactStore, first_stage: ShardedFirstStage, *tasks: Task) -> StageReport:
+    corpora = [(task, first_stage) for task in tasks]
+    report = prepare(store, corpora, [], COMPUTING, ONE, no_progress_timeout_s=60).corpora
+    assert report is not None
+    return report
+
+
+def encode_queries(store: ArtifactStore, first_stage: ShardedFirstStage, *tasks: Task) -> None:
+    asked = [QuerySet(task, first_stage, task.queries) for task in tasks]
+    prepare(store, [], asked, COMPUTING, ONE, no_progress_timeout_s=60)
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +104,7 @@ def test_bm05_bm25_over_shard_actors_equals_one_index_bit_for_bit(
     cluster: ClusterCapacity, store: ArtifactStore, plain_bm25: Run, documents_per_shard: int
 ) -> None:
     task = demo_task(store, documents_per_shard)
-    prepare(store, BM25, task)
+    encode(store, BM25, task)
     retriever = open_index(store, task, BM25, "cpu", SMALL)
 
     assert retriever.retrieve(task.queries, k=50).rankings == plain_bm25.rankings
@@ -109,7 +117,7 @@ def test_the_published_bm25_is_cut_in_file_order_over_shard_actors(
 ) -> None:
     task = demo_task(store, documents_per_shard)
     file_order = [document.doc_id for document in whole(store, task)]
-    prepare(store, PUBLISHED_BM25, task)
+    encode(store, PUBLISHED_BM25, task)
     retriever = open_index(store, task, PUBLISHED_BM25, "cpu", SMALL)
     everything, cut = (retriever.retrieve(task.queries, k=k).rankings for k in (80, 70))
     retriever.close()
@@ -126,7 +134,7 @@ def test_the_published_bm25_is_cut_in_file_order_over_shard_actors(
 def encoded(cluster: ClusterCapacity, store: ArtifactStore) -> Task:
     """A task of three shards, whose vectors were made by Ray Data."""
     task = demo_task(store, 27)
-    assert prepare(store, MINILM, task).documents == 80
+    assert encode(store, MINILM, task).documents == 80
     return task
 
 
@@ -149,7 +157,7 @@ def test_vectors_made_by_ray_data_are_those_of_the_plain_encoder_bit_for_bit(
 
 
 def test_dense_search_over_shard_actors_equals_one_index(store: ArtifactStore, encoded: Task) -> None:
-    prepare_queries(store, [(encoded, MINILM, encoded.queries)], COMPUTING, ONE)
+    encode_queries(store, MINILM, encoded)
     retriever = open_index(store, encoded, MINILM, "cpu", SMALL)
     stored = [read_vectors(vectors_of(store, encoded, shard)) for shard in encoded.corpus.shards]
     one = DenseIndex.build(
@@ -173,7 +181,7 @@ def test_an_encoder_killed_in_the_middle_leaves_the_same_vectors_byte_for_byte(
     other = ArtifactStore(str(tmp_path / "store"))
     left = shards_left(other, [(encoded, MINILM)], "cpu")
     killed = partial(EncoderKilledOnce, other, MINILM, COMPUTING, tmp_path / "killed")
-    finished = list(stream_shards("encode", store, left.work, killed, pool=ONE, no_progress_timeout_s=120))
+    finished = list(stream_work("encode", store, left.work, killed, pool=ONE, no_progress_timeout_s=120))
 
     assert (tmp_path / "killed").exists()
     assert len(finished) == 3
@@ -182,7 +190,7 @@ def test_an_encoder_killed_in_the_middle_leaves_the_same_vectors_byte_for_byte(
 
 
 def test_a_second_encoding_encodes_nothing(store: ArtifactStore, encoded: Task) -> None:
-    report = prepare(store, MINILM, encoded)
+    report = encode(store, MINILM, encoded)
 
     assert (report.documents, report.stored_before) == (0, 3)
 
@@ -199,7 +207,7 @@ def test_r08_only_the_shard_whose_text_changed_is_encoded_again(
     (tmp_path / "corpus.jsonl").write_text("\n".join(lines) + "\n")
     [changed] = resolve_tasks([TaskConfig(path=str(tmp_path), name="Demo-Cases-2")])
     other = load_task(changed, store, documents_per_shard=27)
-    report = prepare(store, MINILM, other)
+    report = encode(store, MINILM, other)
 
     assert (report.documents, report.stored_before) == (27, 2)
 
@@ -230,11 +238,11 @@ def test_two_tasks_over_one_corpus_are_prepared_together(
     store = ArtifactStore(str(tmp_path))
     task = demo_task(store, 27)
     twin = replace(task, name="Twin")
-    report = prepare(store, first_stage, task, twin)
+    report = encode(store, first_stage, task, twin)
 
     assert (report.documents, report.stored_before) == (made, 0)
-    assert prepare(store, first_stage, task, twin).documents == 0
-    prepare_queries(store, [(one, first_stage, one.queries) for one in (task, twin)], COMPUTING, ONE)
+    assert encode(store, first_stage, task, twin).documents == 0
+    encode_queries(store, first_stage, task, twin)
     runs = []
     for one in (task, twin):
         retriever = open_index(store, one, first_stage, "cpu", SMALL)
@@ -320,7 +328,7 @@ def test_a_worker_killed_in_the_middle_loses_no_shard(
     work = works(store, 20)
     rows = [
         (item.shard.index, numbers["rows"])
-        for item, numbers in stream_shards(
+        for item, numbers in stream_work(
             "encode", store, work, partial(DiesOnce, tmp_path / "died"), pool=ONE, no_progress_timeout_s=120
         )
     ]
@@ -333,7 +341,7 @@ def test_a_stream_that_is_told_to_stop_begins_no_further_shard(
     cluster: ClusterCapacity, store: ArtifactStore, tmp_path: Path
 ) -> None:
     stop, build = threading.Event(), partial(WaitsAtTheGate, tmp_path)
-    stream = stream_shards("encode", store, works(store, 4), build, pool=ONE, no_progress_timeout_s=60, stop=stop)
+    stream = stream_work("encode", store, works(store, 4), build, pool=ONE, no_progress_timeout_s=60, stop=stop)
     next(stream)
     stop.set()
     with pytest.raises(StoppedError):
@@ -350,7 +358,7 @@ def test_each_shard_reaches_its_worker_whole(cluster: ClusterCapacity, store: Ar
     work = works(store, 33)
     rows = {
         item.shard.index: numbers["rows"]
-        for item, numbers in stream_shards(
+        for item, numbers in stream_work(
             "encode", store, work, CountsRows, pool=Pool(actors=2, cpus=0.5), no_progress_timeout_s=60
         )
     }
@@ -367,6 +375,6 @@ def test_a_worker_that_raises_names_its_stage_and_shard(
     path.write_bytes(content[:200] + b"????" + content[204:])
     try:
         with pytest.raises(StageError, match=r"(?s)tokenize failed on .*"):
-            prepare(ArtifactStore(str(tmp_path)), BM25, demo_task(store, 40))
+            encode(ArtifactStore(str(tmp_path)), BM25, demo_task(store, 40))
     finally:
         path.write_bytes(content)

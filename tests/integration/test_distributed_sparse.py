@@ -8,11 +8,12 @@ import transformers
 
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task, read_shard
-from r2med_ray.distributed.preparing import prepare_queries, prepare_shards
+from r2med_ray.distributed.preparing import prepare
 from r2med_ray.distributed.searching import open_index
 from r2med_ray.first_stage import Computing
 from r2med_ray.first_stages.checkpoint_making import CheckpointMaker, VectorFormat
 from r2med_ray.first_stages.checkpoints import LateInteractionFirstStage, SparseFirstStage
+from r2med_ray.first_stages.preparation import QuerySet
 from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, VECTORS_FILE
 from r2med_ray.models.catalog.checkpoints import SparseRow
 from r2med_ray.models.catalog.load import load_catalog
@@ -85,16 +86,15 @@ def test_bm05_one_shard_and_three_in_actors_give_the_ranking_of_one_index(
     maker = first_stage.load(ArtifactStore(str(tmp_path)), COMPUTING)
     assert isinstance(maker, CheckpointMaker)
 
-    def prepare(task: Task) -> list[int]:
-        corpora = prepare_shards(store, [(task, first_stage)], COMPUTING, ONE, no_progress_timeout_s=120)
-        queries = prepare_queries(store, [(task, first_stage, rewritten(task.queries))], COMPUTING, ONE)
-        assert queries is not None
-        return [corpora.documents, queries.documents]
+    def prepared(task: Task) -> list[int]:
+        asked = [QuerySet(task, first_stage, rewritten(task.queries))]
+        reports = prepare(store, [(task, first_stage)], asked, COMPUTING, ONE, no_progress_timeout_s=120)
+        return [report.documents for report in reports if report is not None]
 
     orders = []
     for shards in (1, 3):
         task = demo_task(store, shards)
-        done = prepare(task)
+        done = prepared(task)
         retriever = open_index(store, task, first_stage, "cpu", TWO)
         run = retriever.retrieve(rewritten(task.queries), k=K)
         retriever.close()
@@ -105,5 +105,5 @@ def test_bm05_one_shard_and_three_in_actors_give_the_ranking_of_one_index(
         assert run.rankings == one_index(store, task, first_stage.form, maker).rankings
         assert {len(ranking) for ranking in run.rankings.values()} == {K}
         orders.append({query_id: [hit.doc_id for hit in found] for query_id, found in run.rankings.items()})
-        assert prepare(task) == [0, 0]
+        assert prepared(task) == [0, 0]
     assert orders[0] == orders[1]

@@ -7,11 +7,12 @@ import pytest
 
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task
-from r2med_ray.distributed.preparing import prepare_queries, prepare_shards
+from r2med_ray.distributed.preparing import prepare
 from r2med_ray.distributed.searching import open_index
 from r2med_ray.first_stage import Computing, ShardedFirstStage
 from r2med_ray.first_stages.checkpoints import LateInteractionFirstStage
 from r2med_ray.first_stages.lexical import LexicalFirstStage
+from r2med_ray.first_stages.preparation import QuerySet
 from r2med_ray.first_stages.vectors import DenseFirstStage
 from r2med_ray.indexing.bm25 import BM25_ROWS
 from r2med_ray.models.catalog.load import load_catalog
@@ -48,8 +49,10 @@ def demo_tasks(store: ArtifactStore) -> list[Task]:
 
 
 def on_the_cluster(store: ArtifactStore, tasks: Sequence[Task], first_stage: ShardedFirstStage) -> list[Run]:
-    made = prepare_shards(store, [(task, first_stage) for task in tasks], COMPUTING, ONE, no_progress_timeout_s=120)
-    prepare_queries(store, [(task, first_stage, task.queries) for task in tasks], COMPUTING, ONE)
+    corpora = [(task, first_stage) for task in tasks]
+    asked = [QuerySet(task, first_stage, task.queries) for task in tasks]
+    made = prepare(store, corpora, asked, COMPUTING, ONE, no_progress_timeout_s=120).corpora
+    assert made is not None
     indexes = [open_index(store, task, first_stage, "cpu", TWO) for task in tasks]
     runs = [index.retrieve(task.queries, k=50) for task, index in zip(tasks, indexes, strict=True)]
     for index in indexes:

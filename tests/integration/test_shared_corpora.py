@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from r2med_ray.distributed.preparing import prepare_queries, prepare_shards
+from r2med_ray.distributed.preparing import prepare
 from r2med_ray.distributed.searching import open_index
 from r2med_ray.first_stage import Computing
 from r2med_ray.first_stages.preparation import Corpora, QuerySet, Questions
@@ -32,10 +32,10 @@ class OnCluster:
         self._store = store
 
     def prepare_shards(self, corpora: Corpora) -> Any:
-        return prepare_shards(self._store, corpora, COMPUTING, ONE, no_progress_timeout_s=120)
+        return prepare(self._store, corpora, [], COMPUTING, ONE, no_progress_timeout_s=120).corpora
 
     def prepare_queries(self, questions: Questions) -> Any:
-        return prepare_queries(self._store, questions, COMPUTING, ONE)
+        return prepare(self._store, [], questions, COMPUTING, ONE, no_progress_timeout_s=120).queries
 
     def open_index(self, task: Any, first_stage: Any) -> Any:
         return open_index(self._store, task, first_stage, "cpu", TWO)

@@ -111,14 +111,11 @@ class ScriptedRunner(LocalRunner):
         if row in self._not_at_hand:
             raise NotAtHand("a model")
 
-    def prepare_corpora(self, corpora: Corpora) -> None:
+    def prepare(self, corpora: Corpora, sets: Sequence[QuerySet]) -> None:
         if corpora:
             self._note(f"prepare {', '.join(task.name for task, _ in corpora)}")
             self._preparing_begins.set()
-        super().prepare_corpora(corpora)
-
-    def prepare_queries(self, sets: Sequence[QuerySet]) -> None:
-        super().prepare_queries(sets)
+        super().prepare(corpora, sets)
 
     def open_index(self, task: Task, first_stage: ShardedFirstStage) -> PlainIndex:
         self._note(f"open {task.name}")

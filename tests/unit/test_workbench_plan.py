@@ -43,10 +43,7 @@ def plan(store: ArtifactStore, *tasks: str, **changes: Any) -> str:
 class OnlyCounts(ClusterRunner):
     """A cluster that fails on any use."""
 
-    def prepare_corpora(self, corpora: Corpora) -> None:
-        raise AssertionError("a plan encodes nothing")
-
-    def prepare_queries(self, sets: Sequence[QuerySet]) -> None:
+    def prepare(self, corpora: Corpora, sets: Sequence[QuerySet]) -> None:
         raise AssertionError("a plan encodes nothing")
 
     def open_index(self, task: Task, first_stage: ShardedFirstStage) -> Any:
