@@ -1,8 +1,9 @@
-"""Small real implementations of the protocols, whose results a person can work out.
+"""Small real implementations of the protocols, whose results a person can work out, and what tests drive them with.
 
 Ray workers can import them.
 """
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -19,6 +20,24 @@ from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.types import Document, FloatMatrix, Ranking, Reranking
 
 T = TypeVar("T")
+
+
+class Clock:
+    """A clock that a test moves, in place of the module `time`."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def wait_until(holds: Callable[[], bool], deadline_s: float = 60.0) -> None:
+    """Wait until a condition holds. It is an error if the condition doesn't hold at the deadline."""
+    give_up = time.monotonic() + deadline_s
+    while not holds():
+        assert time.monotonic() < give_up, f"not so within {deadline_s:g} s"
+        time.sleep(0.02)
 
 
 class WordCountEncoder:
@@ -87,8 +106,13 @@ class SharedWords:
             yield Scored([float(len({*query.split()} & {*text.split()})) for query, text in request.pairs], None)
 
     def score_all(self, work: Sequence[Candidates]) -> Reranking:
-        requests = packed(work, token_budget=1000)
-        return gathered(work, zip(requests, self.score(requests), strict=True))
+        return scored_by(self, work)
+
+
+def scored_by(scorer: Any, work: Sequence[Candidates], token_budget: int = 1000) -> Reranking:
+    """Return the scores of a scorer that has `score`, asked in requests as a job asks it."""
+    requests = packed(work, token_budget)
+    return gathered(work, zip(requests, scorer.score(requests), strict=True))
 
 
 class ScriptedGenerator:

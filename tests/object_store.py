@@ -11,6 +11,8 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import fs
 
+from r2med_ray.storage.artifacts import ArtifactStore
+
 KEY_ID, SECRET = "AKIDEXAMPLE0001", "wJalrXUtnFEMI-K7MDENG"
 PAGE = 1000
 """Names that S3 returns per request."""
@@ -170,6 +172,11 @@ class _Sink:
         if not self.closed:
             self.closed = True
             self._stream.close()
+
+
+def watch(store: ArtifactStore, before: Callable[[str, str], None]) -> None:
+    """Tell a function of each request of a store before it is made, as `Requests` does."""
+    object.__setattr__(store.place, "filesystem", fs.PyFileSystem(Requests(store.filesystem, before)))
 
 
 class Clock:

@@ -19,7 +19,6 @@ from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.networks.pair_scorers import build_pair_scorer
 from r2med_ray.protocols import Candidates
-from r2med_ray.reranking.pair_requests import gathered, packed
 from r2med_ray.reranking.pair_reranking import score_counted
 from r2med_ray.reranking.stored_scores import reranking_files
 from r2med_ray.serving.clients import ServedReranker
@@ -28,6 +27,7 @@ from r2med_ray.serving.serve_session import application_name, start_serve
 from r2med_ray.settings.pools import ClusterCapacity
 from r2med_ray.settings.resources import RerankResources
 from r2med_ray.types import Document, Query, Reranking
+from tests.fakes import scored_by, wait_until
 from tests.integration.jobs import REPOSITORY, environment
 from tests.unit.tiny_checkpoints import classifier
 
@@ -117,8 +117,7 @@ def directly(work: Sequence[Candidates], scratch: Path) -> dict[str, list[float]
 
 
 def scored(reranker: ServedReranker, work: Sequence[Candidates] = WORK) -> Reranking:
-    requests = packed(work, SMALL.token_budget)
-    return gathered(work, zip(requests, reranker.score(requests), strict=True))
+    return scored_by(reranker, work, SMALL.token_budget)
 
 
 @pytest.fixture(scope="module")
@@ -297,9 +296,7 @@ class WaitsForAnother(SharedWords):
         folder = self.calls.parent / "replicas"
         folder.mkdir(exist_ok=True)
         (folder / str(os.getpid())).touch()
-        deadline = time.monotonic() + 100
-        while len(list(folder.iterdir())) < 2 and time.monotonic() < deadline:
-            time.sleep(0.1)
+        wait_until(lambda: len(list(folder.iterdir())) >= 2, deadline_s=100)
         return super().score_pairs(pairs)
 
 

@@ -1,9 +1,8 @@
-"""Shard workers for tests, which Ray's processes can import, and functions that wait for those processes."""
+"""Shard workers for tests, which Ray's processes can import, and whether such a process has ended."""
 
 import os
 import signal
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
@@ -13,14 +12,7 @@ from r2med_ray.distributed.preparing import ShardWorker
 from r2med_ray.first_stage import Computing, ShardedFirstStage
 from r2med_ray.first_stages.preparation import ShardWork
 from r2med_ray.storage.artifacts import ArtifactStore
-
-
-def wait_until(holds: Callable[[], bool], deadline_s: float = 60.0) -> None:
-    """Wait until a condition holds. It is an error if the condition doesn't hold at the deadline."""
-    give_up = time.monotonic() + deadline_s
-    while not holds():
-        assert time.monotonic() < give_up, f"not so within {deadline_s:g} s"
-        time.sleep(0.02)
+from tests.fakes import wait_until
 
 
 def has_ended(process: int) -> bool:

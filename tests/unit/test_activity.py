@@ -7,16 +7,7 @@ import pytest
 
 from r2med_ray import activity
 from r2med_ray.activity import doing, every, lines, told
-
-
-class Clock:
-    """A clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def monotonic(self) -> float:
-        return self.now
+from tests.fakes import Clock, wait_until
 
 
 def test_all_work_that_goes_on_is_told_with_its_rates_and_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,20 +28,18 @@ def test_all_work_that_goes_on_is_told_with_its_rates_and_what_waits(monkeypatch
 
 def test_a_log_says_again_and_again_what_is_being_done(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger=activity.logger.name)
-    said = threading.Event()
-    caplog.handler.addFilter(lambda record: said.set() or True)
 
     with told(every_s=0.01), doing("write with m", 4, "texts"):
-        assert said.wait(60)
+        wait_until(lambda: bool(caplog.records))
 
     assert caplog.records[0].getMessage().startswith("after 0 min: write with m: 0 of 4 texts, ")
 
 
 def test_what_is_called_again_and_again_ends_with_its_block() -> None:
-    called = threading.Event()
-    before = threading.active_count()
+    callers: list[threading.Thread] = []
 
-    with every(0.01, called.set):
-        assert called.wait(60)
+    with every(0.01, lambda: callers.append(threading.current_thread())):
+        wait_until(lambda: len(callers) > 1)
 
-    assert threading.active_count() == before
+    [caller] = {*callers}
+    assert not caller.is_alive()

@@ -6,16 +6,7 @@ import pytest
 
 from r2med_ray.distributed import progress
 from r2med_ray.distributed.progress import Progress
-
-
-class Clock:
-    """A clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def monotonic(self) -> float:
-        return self.now
+from tests.fakes import Clock
 
 
 def test_en13_rate_and_time_left_are_known_after_the_first_shard(

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyarrow import fs
 
 from r2med_ray.errors import R2MedError
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Run
 from r2med_ray.workbench.bench import Workbench, open_workbench
-from tests.object_store import Failing, Requests
+from tests.object_store import Failing, watch
 
 LOAD = """
 import resource, sys
@@ -87,9 +86,8 @@ def rank(bench: Workbench) -> Run:
 def rank_in(folder: Path, failing: Failing | None = None) -> Run:
     """Rank in a store of its own, whose file system may fail."""
     with open_workbench(folder) as bench:
-        place = bench.store.place
         if failing is not None:
-            object.__setattr__(place, "filesystem", fs.PyFileSystem(Requests(place.filesystem, failing)))
+            watch(bench.store, failing)
         return rank(bench)
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
-from pyarrow import fs
 
 from r2med_ray.errors import ArtifactError, StoreError
 from r2med_ray.storage import places
@@ -16,7 +15,7 @@ from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.garbage import collect_garbage
 from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.storage.places import line_without_credentials, open_place, without_credentials
-from tests.object_store import KEY_ID, SECRET, Failing, Requests, s3_server, s3_uri
+from tests.object_store import KEY_ID, SECRET, Failing, s3_server, s3_uri, watch
 
 KEY = ArtifactKey("vectors", {"model": "m"})
 TABLE = pa.table({"row": [0, 1]})
@@ -102,8 +101,7 @@ def test_a_write_that_fails_at_any_call_leaves_nothing_that_is_read(uri: str, n:
     # One artefact with one file is put and write of the file, put and write of the manifest, and a copy: 5 calls.
     # `delete` may be the sixth. Half of the file has gone when a write fails.
     store, healthy = ArtifactStore(uri), ArtifactStore(uri)
-    failing = Failing(n, dead=dead)
-    object.__setattr__(store.place, "filesystem", fs.PyFileSystem(Requests(store.filesystem, failing)))
+    watch(store, Failing(n, dead=dead))
     if n <= 5:
         with pytest.raises(StoreError, match="can't be written to: the connection broke"):
             write(store)
@@ -122,7 +120,7 @@ def test_a_write_that_fails_at_any_call_leaves_nothing_that_is_read(uri: str, n:
 def test_a_second_write_that_fails_leaves_the_first(uri: str, n: int) -> None:
     store, healthy = ArtifactStore(uri), ArtifactStore(uri)
     write(healthy)
-    object.__setattr__(store.place, "filesystem", fs.PyFileSystem(Requests(store.filesystem, Failing(n, dead=True))))
+    watch(store, Failing(n, dead=True))
     with pytest.raises(StoreError):
         write(store)
 
@@ -136,7 +134,7 @@ def test_a_store_that_does_not_answer_is_no_damage(uri: str) -> None:
 
     store, healthy = ArtifactStore(uri), ArtifactStore(uri)
     write(store)
-    object.__setattr__(store.place, "filesystem", fs.PyFileSystem(Requests(store.filesystem, broken)))
+    watch(store, broken)
     with pytest.raises(StoreError, match="can't be read: timeout"):
         collect_garbage(store, older_than_s=0, now=time.time() + 1, damaged=True)
     with pytest.raises(StoreError):

@@ -6,9 +6,9 @@ import pytest
 
 from r2med_ray.errors import StageError
 from r2med_ray.protocols import Candidates
-from r2med_ray.reranking.pair_requests import gathered, packed
 from r2med_ray.types import Document, Query
 from r2med_ray.workbench.local_runner import LocalScorer
+from tests.fakes import scored_by
 
 WORK = [
     Candidates(
@@ -34,8 +34,7 @@ class Lengths:
 
 
 def scores(scorer: Lengths, work: Sequence[Candidates] = WORK) -> Mapping[str, Sequence[float]]:
-    requests = packed(work, token_budget=1000)
-    return gathered(work, zip(requests, LocalScorer(scorer).score(requests), strict=True)).scores
+    return scored_by(LocalScorer(scorer), work).scores
 
 
 def test_a_scorer_that_fails_once_is_asked_again() -> None:
