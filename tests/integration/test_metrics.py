@@ -14,7 +14,7 @@ import yaml
 from r2med_ray import open_workbench
 from r2med_ray.activity import every
 from r2med_ray.distributed.growing import wait_for_nodes
-from r2med_ray.errors import CapacityError
+from r2med_ray.errors import StoppedError
 from r2med_ray.settings.pools import ClusterCapacity, Pool
 from r2med_ray.settings.resources import ResourcesConfig
 from tests.http_services import Service, completions
@@ -57,8 +57,10 @@ def test_documents_tokens_pairs_texts_queues_and_waits_are_exported(
             bench.rank(task, {"retriever": "metered", "reranker": {"model": "metered-pairs", "depth": 5}})
             bench.ask("metered-texts", ["one", "two"])
             [*artifacts] = bench.store.all("vectors")
-    with pytest.raises(CapacityError):
-        wait_for_nodes("metered stage", Pool(actors=99, cpus=1), beside=0, wait_s=0.5, stop=threading.Event())
+    stop = threading.Event()
+    stop.set()  # it ends the wait after the first look, which counts one second
+    with pytest.raises(StoppedError):
+        wait_for_nodes("metered stage", Pool(actors=99, cpus=1), beside=0, wait_s=600, stop=stop)
 
     tokens = sum(each.attributes["cuts"]["tokens"] - each.attributes["cuts"]["lost"] for each in artifacts)
     # 80 documents in 2 shards, of which none waits at the end; 15 queries with 5 candidates each; 2 texts.

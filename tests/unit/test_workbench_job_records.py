@@ -13,21 +13,28 @@ from r2med_ray.cli.main import app
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.workbench.job_records import recorded, status
-from tests.integration.workers import wait_until
+from tests.fakes import wait_until
 
 
 def records(store: ArtifactStore) -> list[Path]:
     return sorted(Path(store.root, "jobs").glob("*.json"))
 
 
+def written_at(store: ArtifactStore) -> float:
+    """Return when the only record was written, so that a status of that time is the same on a slow machine."""
+    [path] = records(store)
+    at: float = json.loads(path.read_text())["at"]
+    return at
+
+
 def test_a_running_job_says_what_it_does_until_it_has_finished(store: ArtifactStore) -> None:
     with recorded(store, "demo", "results/demo", every_s=0.01), doing("encode for m", 9, "documents"):
         [path] = records(store)
         wait_until(lambda: "encode for m" in path.read_text())
-        [*_, line] = status(store, time.time())
+        [*_, line] = status(store, written_at(store))
         assert ", results results/demo: running, last sign 0 s ago; encode for m: 0 of 9 documents" in line
 
-    [*_, line] = status(store, time.time())
+    [*_, line] = status(store, written_at(store))
     assert line.startswith("  demo, begun 20")
     assert line.endswith("results results/demo: finished, 0 s ago")
 
@@ -50,7 +57,7 @@ def test_a_failed_job_says_why_without_its_secrets(store: ArtifactStore, monkeyp
     with pytest.raises(ValueError, match="sk-secret"), recorded(store, "demo", "r"):
         raise ValueError("no\nentry with sk-secret-0123456789")
 
-    [*_, line] = status(store, time.time())
+    [*_, line] = status(store, written_at(store))
     assert ": failed, 0 s ago; ValueError: no entry with " in line
     assert "sk-secret" not in line + records(store)[0].read_text()
 
