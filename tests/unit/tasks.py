@@ -4,12 +4,16 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from r2med_ray.benchmark import run_benchmark
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.convert import convert_documents, load_corpus
 from r2med_ray.corpus.loading import load_task
+from r2med_ray.reporting.record import BenchmarkRecord
 from r2med_ray.settings.config import TaskConfig
 from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.systems import ResolvedBenchmark
 from r2med_ray.types import Document, Query, Task
+from r2med_ray.workbench.bench import open_workbench
 
 TEXTS = ("abc fever", "bcd cough", "aab rash", "hhh fever", "fed", "gag cough", "cafe")
 
@@ -59,6 +63,12 @@ def entries_that_share(folder: Path) -> list[TaskConfig]:
         TaskConfig(path=str(twin), layout="beir", name="Twin", split="dev"),
         TaskConfig(path=str(small), layout="beir", name="Small", split="dev"),
     ]
+
+
+def run_in(folder: Path, benchmark: ResolvedBenchmark) -> BenchmarkRecord:
+    """Run a benchmark in this process. Its artefacts go to the folder `store` of a folder."""
+    with open_workbench(folder / "store", names=benchmark.names, resources=benchmark.config.resources) as bench:
+        return run_benchmark(benchmark, bench)
 
 
 def load_all(store: ArtifactStore, entries: Sequence[TaskConfig]) -> list[Task]:

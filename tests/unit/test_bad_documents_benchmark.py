@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from r2med_ray.benchmark import run_benchmark
 from r2med_ray.cuts import Cuts
 from r2med_ray.errors import StageError
 from r2med_ray.reporting.notes import reading_notes, warnings
@@ -16,9 +15,8 @@ from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.write import load_results, write_report
 from r2med_ray.settings.config_files import parse_config
 from r2med_ray.systems import resolve
-from r2med_ray.workbench.bench import open_workbench
 from tests.failing_models import CountingEncoder, LettersEncoder
-from tests.unit.tasks import TEXTS, beir_folder
+from tests.unit.tasks import TEXTS, beir_folder, run_in
 
 # d1 has no tokens and d3 raises an error. d0, the relevant document, is fine.
 BAD = (TEXTS[0], " ", TEXTS[2], "boom", *TEXTS[4:])
@@ -41,9 +39,7 @@ def values(tmp_path: Path) -> dict[str, Any]:
 
 
 def run(values: dict[str, Any], folder: Path) -> BenchmarkRecord:
-    benchmark = resolve(parse_config(values))
-    with open_workbench(folder / "store", names=benchmark.names, resources=benchmark.config.resources) as bench:
-        return run_benchmark(benchmark, bench)
+    return run_in(folder, resolve(parse_config(values)))
 
 
 def test_what_is_left_out_is_counted_in_the_report_its_notes_and_its_manifest(

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from r2med_ray.benchmark import run_benchmark
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.errors import DataError
 from r2med_ray.pipeline import Ranked
@@ -19,8 +18,8 @@ from r2med_ray.settings.config_files import parse_config
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import resolve
 from r2med_ray.types import Repairs, Rewriting, Run
-from r2med_ray.workbench.bench import open_workbench
 from tests.unit.corpus_files import write_r2med
+from tests.unit.tasks import run_in
 
 WORDS = ("fever", "rash", "cough", "pain", "edema", "tremor", "anemia", "ulcer")
 
@@ -32,9 +31,7 @@ def run(source: TaskSource, folder: Path, **settings: Any) -> BenchmarkRecord:
         "systems": [{"name": "words", "retriever": "bm25"}],
         "measures": ["nDCG@10", "RR", "R@100", "Bpref"],
     }
-    benchmark = resolve(parse_config({**values, **settings}))
-    with open_workbench(folder / "store", names=benchmark.names, resources=benchmark.config.resources) as bench:
-        return run_benchmark(benchmark, bench)
+    return run_in(folder, resolve(parse_config({**values, **settings})))
 
 
 def five_ids_for_each_text(folder: Path) -> TaskSource:

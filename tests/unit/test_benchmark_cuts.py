@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from r2med_ray.benchmark import run_benchmark
 from r2med_ray.cuts import Cuts, PartCuts
 from r2med_ray.reporting.notes import warnings
 from r2med_ray.reporting.record import BenchmarkRecord
@@ -15,8 +14,8 @@ from r2med_ray.reporting.write import load_results, write_report
 from r2med_ray.settings.config_files import load_config
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import resolve
-from r2med_ray.workbench.bench import open_workbench
 from tests.unit.corpus_files import write_r2med
+from tests.unit.tasks import run_in
 
 OPENING = "fever and cough in winter " * 5
 """25 tokens."""
@@ -40,9 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(folder: Path, systems: str = SYSTEMS) -> BenchmarkRecord:
     path = folder / "cuts.yaml"
     path.write_text(f"name: cuts\ntasks: [{{name: Tiny, path: {folder / 'tiny'}}}]\nsystems:{systems}")
-    benchmark = resolve(load_config(path))
-    with open_workbench(folder / "store", names=benchmark.names) as bench:
-        return run_benchmark(benchmark, bench)
+    return run_in(folder, resolve(load_config(path)))
 
 
 @pytest.fixture(scope="module")

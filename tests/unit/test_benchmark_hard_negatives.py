@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from r2med_ray.benchmark import run_benchmark
 from r2med_ray.corpus.catalog import PACKAGE
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.reporting.page import render_page
@@ -21,6 +20,7 @@ from r2med_ray.systems import resolve
 from r2med_ray.workbench.bench import open_workbench
 from r2med_ray.workbench.plan import make_plan
 from tests.unit.corpus_files import write_jsonl
+from tests.unit.tasks import run_in
 
 KINDS = ["another entity", "contradicting", "mimic", "wrong question"]
 WITH = {"task": "Demo-Evidence", "conditions": ["own", "all", "all-reindexed", "pairs"], "compat": "comp646"}
@@ -36,9 +36,7 @@ def run(folder: Path, *hard_negatives: dict[str, Any], **changes: Any) -> Benchm
         "hard_negatives": list(hard_negatives),
         **changes,
     }
-    benchmark = resolve(parse_config(values))
-    with open_workbench(folder / "store", names=benchmark.names, resources=benchmark.config.resources) as bench:
-        return run_benchmark(benchmark, bench)
+    return run_in(folder, resolve(parse_config(values)))
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import yaml
 
-from r2med_ray.benchmark import run_benchmark
 from r2med_ray.cuts import Cuts, PartCuts
 from r2med_ray.reporting.notes import reading_notes, warnings
 from r2med_ray.reporting.record import BenchmarkRecord
@@ -18,9 +17,9 @@ from r2med_ray.reporting.write import load_results, write_report
 from r2med_ray.settings.config_files import load_config
 from r2med_ray.systems import resolve
 from r2med_ray.types import Rewriting
-from r2med_ray.workbench.bench import open_workbench
 from tests.http_services import Service, completions
 from tests.unit.corpus_files import write_r2med
+from tests.unit.tasks import run_in
 
 QUERIES = [("q1", "heart rash"), ("q2", "rash")]
 CORPUS = [("d1", "heart failure"), ("d2", "rash " * 40)]
@@ -74,9 +73,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def run(file: Path) -> BenchmarkRecord:
-    benchmark = resolve(load_config(file))
-    with open_workbench(file.parent / "store", names=benchmark.names) as bench:
-        return run_benchmark(benchmark, bench)
+    return run_in(file.parent, resolve(load_config(file)))
 
 
 @pytest.fixture(scope="module")

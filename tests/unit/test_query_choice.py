@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from r2med_ray.benchmark import run_benchmark
 from r2med_ray.corpus.query_subsets import choices_of
 from r2med_ray.errors import ConfigError
 from r2med_ray.first_stages import query_blocks
@@ -17,6 +16,7 @@ from r2med_ray.systems import resolve
 from r2med_ray.workbench.bench import open_workbench
 from r2med_ray.workbench.plan import make_plan
 from tests.unit.corpus_files import QUERIES, write_jsonl, write_r2med
+from tests.unit.tasks import run_in
 
 SYSTEMS = [
     {"name": "minilm", "retriever": "all-MiniLM-L6-v2"},
@@ -40,10 +40,7 @@ def file_of(folder: Path, **keys: object) -> Path:
 
 def run(folder: Path, **keys: object) -> BenchmarkRecord:
     """Run the systems in this process, with `queries` as given."""
-    file = file_of(folder, **keys)
-    benchmark = load_with(resolve, file)
-    with open_workbench(folder / "store", names=benchmark.names) as bench:
-        return run_benchmark(benchmark, bench)
+    return run_in(folder, load_with(resolve, file_of(folder, **keys)))
 
 
 @pytest.fixture(scope="module")

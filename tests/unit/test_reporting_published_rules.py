@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from r2med_ray.benchmark import run_benchmark
 from r2med_ray.reporting.notes import reading_notes
 from r2med_ray.reporting.page import render_page
 from r2med_ray.reporting.published_rules import published_rules
@@ -14,8 +13,8 @@ from r2med_ray.reporting.tables import leaderboard_markdown, leaderboard_text
 from r2med_ray.reporting.write import load_results, write_report
 from r2med_ray.settings.config_files import parse_config
 from r2med_ray.systems import resolve
-from r2med_ray.workbench.bench import open_workbench
 from tests.unit.reporting_records import FIRST, SECOND, record
+from tests.unit.tasks import run_in
 
 PUBLISHED = replace(FIRST, compat="r2med", differences=("conflicting-texts", "rerank-rest"))
 NOTE = (
@@ -114,10 +113,7 @@ def test_a_benchmark_records_the_rules_of_each_of_its_systems(tmp_path: Path):
         {"name": "published", "retriever": "bm25-r2med", "compat": "r2med"},
         {"name": "b", "retriever": "bm25"},
     ]
-    benchmark = resolve(parse_config({"name": "x", "tasks": ["Demo-Posts"], "systems": systems}))
-
-    with open_workbench(tmp_path / "store", names=benchmark.names) as bench:
-        made = run_benchmark(benchmark, bench)
+    made = run_in(tmp_path, resolve(parse_config({"name": "x", "tasks": ["Demo-Posts"], "systems": systems})))
 
     assert {system.name: system.differences for system in made.systems} == {
         "published": ("bm25-duplicate-rows", "bm25-cut", "bm25-zero-scores"),

@@ -10,7 +10,6 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from r2med_ray.benchmark import run_benchmark
 from r2med_ray.cli.main import app
 from r2med_ray.errors import ConfigError
 from r2med_ray.first_stages.lexical import LexicalFirstStage
@@ -28,6 +27,7 @@ from r2med_ray.workbench.showing.values import Section, Shown
 from r2med_ray.workbench.worklog import Worklog
 from tests.http_services import Service, completions
 from tests.unit.corpus_files import write_r2med
+from tests.unit.tasks import run_in
 from tests.unit.tiny_checkpoints import classifier
 
 CORPUS = [("d1", "heart failure"), ("d2", "rash " * 40), ("d3", "heart and rash")]
@@ -92,9 +92,7 @@ _RECORDS: list[BenchmarkRecord] = []
 
 
 def _run(path: Path, folder: Path) -> BenchmarkRecord:
-    benchmark = resolve(load_config(path))
-    with open_workbench(folder / "store", names=benchmark.names) as bench:
-        return run_benchmark(benchmark, bench)
+    return run_in(folder, resolve(load_config(path)))
 
 
 @pytest.fixture(scope="module")

@@ -7,16 +7,15 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from r2med_ray.benchmark import run_benchmark
 from r2med_ray.cli.main import app
 from r2med_ray.errors import ConfigError, NotAtHand
 from r2med_ray.settings.config_files import load_with, parse_config
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.systems import resolve
-from r2med_ray.workbench.bench import open_workbench
 from r2med_ray.workbench.unused import unused
 from tests.unit.corpus_files import write_r2med
+from tests.unit.tasks import run_in
 
 LATER = datetime.now(UTC) + timedelta(days=1)
 
@@ -27,9 +26,7 @@ def run(folder: Path, task: str, retriever: object) -> Path:
     file = folder / f"{task}.yaml"
     systems = [{"name": "s", "retriever": retriever}]
     file.write_text(yaml.safe_dump({"name": task, "tasks": [{"name": task, "path": task}], "systems": systems}))
-    benchmark = load_with(resolve, file)
-    with open_workbench(folder / "store", names=benchmark.names) as bench:
-        run_benchmark(benchmark, bench)
+    run_in(folder, load_with(resolve, file))
     return file
 
 
