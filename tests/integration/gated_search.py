@@ -7,7 +7,6 @@ Each actor leaves a file `searching.PROCESS` in the folder when it begins its se
 
 import os
 import sys
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -17,13 +16,11 @@ from r2med_ray.evaluation.trec import write_run
 from r2med_ray.protocols import Index
 from r2med_ray.ranking import Ranking
 from r2med_ray.settings.pools import Pool
-from r2med_ray.types import CorpusShard, Document, Query
-from tests.fakes import WordCountEncoder, WordCountIndex
-from tests.integration.workers import wait_until
+from r2med_ray.types import CorpusShard, Query
+from tests.fakes import wait_until
+from tests.integration.tiny_corpus import index_of, prepare, shards
 
-WORDS = ["cat", "dog", "mat", "bird"]
-DOCUMENTS = [Document(doc_id=f"d{number}", text=WORDS[number % 4] + " cat" * (number % 3)) for number in range(12)]
-SHARDS = [CorpusShard(index=i, path="", start_row=3 * i, num_rows=3, digest="") for i in range(4)]
+SHARDS = shards(4)
 QUERIES = [Query(query_id="q1", text="cat"), Query(query_id="q2", text="dog cat"), Query(query_id="q3", text="mat")]
 
 
@@ -41,12 +38,7 @@ class Gated:
 
 
 def load(folder: Path, shard: CorpusShard) -> Index[object]:
-    documents = DOCUMENTS[shard.start_row : shard.start_row + shard.num_rows]
-    return Gated(folder, WordCountIndex(WordCountEncoder(*WORDS), documents))  # type: ignore[arg-type]
-
-
-def prepare(queries: Sequence[Query]) -> object:
-    return WordCountEncoder(*WORDS).encode_queries([query.text for query in queries])
+    return Gated(folder, index_of(shard))
 
 
 def main(address: str, folder: Path, actors: int, timeout_s: float) -> None:

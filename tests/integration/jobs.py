@@ -4,8 +4,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,11 +65,8 @@ class RunningJob:
 
 
 @contextmanager
-def running_job(
-    *arguments: str | Path, cwd: Path, address: str = "local", log_name: str = "job.log"
-) -> Iterator[RunningJob]:
-    """Run the job during a `with` block, by default on a cluster of its own. At the end of the block it is killed."""
-    log, command = cwd / log_name, [sys.executable, JOB, *arguments, "--address", address]
+def running(command: Sequence[str | Path], *, cwd: Path, log: Path) -> Iterator[RunningJob]:
+    """Run a program during a `with` block. At the end of the block it is killed."""
     with log.open("w") as stream:
         process = subprocess.Popen(command, cwd=cwd, env=environment(), stdout=stream, stderr=stream)
     job = RunningJob(process, log)
@@ -77,6 +74,13 @@ def running_job(
         yield job
     finally:
         job.kill()
+
+
+def running_job(
+    *arguments: str | Path, cwd: Path, address: str = "local", log_name: str = "job.log"
+) -> AbstractContextManager[RunningJob]:
+    """Run the job during a `with` block, by default on a cluster of its own. At the end of the block it is killed."""
+    return running([sys.executable, JOB, *arguments, "--address", address], cwd=cwd, log=cwd / log_name)
 
 
 def write_config(path: Path, **changes: object) -> Path:

@@ -2,14 +2,28 @@
 
 import os
 import signal
+import socket
 import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.integration.jobs import RunningJob, environment
-from tests.integration.test_job_submission import RAY, free_ports
+
+RAY = Path(sys.executable).parent / "ray"
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that no process listens on now."""
+    sockets = [socket.socket() for _ in range(count)]
+    for item in sockets:
+        item.bind(("127.0.0.1", 0))
+    ports = [item.getsockname()[1] for item in sockets]
+    for item in sockets:
+        item.close()
+    return ports
 
 
 class Nodes:
@@ -17,12 +31,15 @@ class Nodes:
 
     Args:
         logs: gets a log per node.
-        scratch: a folder with a short path, for sockets and for what Ray writes.
+        scratch: a folder for sockets and for what Ray writes. Its path is short, because the path of a socket has a
+            limit of 107 bytes.
+        env: the environment of the nodes.
     """
 
-    def __init__(self, logs: Path, scratch: str) -> None:
+    def __init__(self, logs: Path, scratch: str, env: Mapping[str, str]) -> None:
         self._folder = logs
         self._scratch = scratch
+        self._env = env
         self._running: list[subprocess.Popen[bytes]] = []
 
     def start(self, *arguments: str) -> "subprocess.Popen[bytes]":
@@ -34,24 +51,32 @@ class Nodes:
         ]  # fmt: skip
         log = self._folder / f"{agent}.log"
         with log.open("w") as stream:
-            node = subprocess.Popen(command, env=environment(), start_new_session=True, stdout=stream, stderr=stream)
+            node = subprocess.Popen(command, env=self._env, start_new_session=True, stdout=stream, stderr=stream)
         self._running.append(node)
         # Two nodes that start at once may give their sockets the same names, so nothing else starts until then.
         RunningJob(node, log).wait_for("running node", lambda: "Ray runtime started" in log.read_text())
         return node
 
-    def start_head(self, *arguments: str) -> str:
-        """Start the first node, without a CPU. Return the address of the cluster."""
+    def start_head(self, *arguments: str, cpus: int = 0, dashboard: int | None = None) -> str:
+        """Start the first node. Return the address of the cluster.
+
+        Args:
+            arguments: further arguments of `ray start`.
+            cpus: the CPUs of the node.
+            dashboard: the port of the dashboard, which takes submitted jobs; None for a cluster without one.
+        """
         port, client = free_ports(2)
+        shown = "--include-dashboard=false" if dashboard is None else f"--dashboard-port={dashboard}"
         self.start(
-            "--head", "--num-cpus=0", f"--port={port}", "--include-dashboard=false",
-            f"--ray-client-server-port={client}", f"--temp-dir={self._scratch}", *arguments,
+            "--head", f"--num-cpus={cpus}", f"--port={port}", shown, f"--ray-client-server-port={client}",
+            f"--temp-dir={self._scratch}", *arguments,
         )  # fmt: skip
         return f"127.0.0.1:{port}"
 
     def end(self, node: "subprocess.Popen[bytes]") -> None:
         """End a node as a power cut would: all its processes at once."""
-        os.killpg(node.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it may have ended by itself
+            os.killpg(node.pid, signal.SIGKILL)
         node.wait(timeout=60)
         self._running.remove(node)
 
@@ -61,10 +86,10 @@ class Nodes:
 
 
 @contextmanager
-def nodes_in(folder: Path) -> Iterator[Nodes]:
-    """Nodes that end with the block."""
+def nodes_in(folder: Path, *, env: Mapping[str, str] | None = None) -> Iterator[Nodes]:
+    """Nodes that end with the block. Their environment is, by default, that of the tests."""
     with tempfile.TemporaryDirectory(prefix="r2med-", dir="/tmp", ignore_cleanup_errors=True) as scratch:
-        nodes = Nodes(folder, scratch)
+        nodes = Nodes(folder, scratch, env or environment())
         try:
             yield nodes
         finally:

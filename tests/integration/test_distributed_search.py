@@ -1,7 +1,7 @@
 """Shards in actors give the same bits as one index over the whole corpus, even if an actor or a worker dies."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -38,15 +38,10 @@ from r2med_ray.settings.pools import ClusterCapacity, Pool
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.types import CorpusShard, Document, Query, Ranking, Run, Task
-from tests.fakes import WordCountEncoder, WordCountIndex
-from tests.integration.workers import (
-    CountsRows,
-    DiesOnce,
-    EncoderKilledOnce,
-    WaitsAtTheGate,
-    has_ended,
-    wait_until,
-)
+from tests.fakes import wait_until
+from tests.integration.tiny_corpus import index_of, shards
+from tests.integration.tiny_corpus import prepare as prepare_tiny
+from tests.integration.workers import CountsRows, DiesOnce, EncoderKilledOnce, WaitsAtTheGate, has_ended
 
 pytestmark = pytest.mark.ray
 
@@ -251,26 +246,12 @@ def test_two_tasks_over_one_corpus_are_prepared_together(
     assert (runs[0] == runs[1]) is (made == 80)
 
 
-WORDS = ["cat", "dog", "mat", "bird"]
-TINY = [Document(doc_id=f"d{number}", text=WORDS[number % 4] + " cat" * (number % 3)) for number in range(9)]
-TINY_SHARDS = [CorpusShard(index=i, path="", start_row=3 * i, num_rows=3, digest="") for i in range(3)]
-
-
-def load_tiny(shard: CorpusShard) -> Index[object]:
-    documents = TINY[shard.start_row : shard.start_row + shard.num_rows]
-    return WordCountIndex(WordCountEncoder(*WORDS), documents)  # type: ignore[return-value]
-
-
-def prepare_tiny(queries: Sequence[Query]) -> object:
-    return WordCountEncoder(*WORDS).encode_queries([query.text for query in queries])
-
-
+TINY_SHARDS = shards(3)
 QUERIES = [Query(query_id="q1", text="cat"), Query(query_id="d4", text="dog cat"), Query(query_id="q3", text="zzz")]
 
 
 def rankings(drop_identical_ids: bool) -> Mapping[str, Ranking]:
-    one = WordCountIndex(WordCountEncoder(*WORDS), TINY)
-    plain = PlainRetriever("plain", prepare_tiny, [one], drop_identical_ids=drop_identical_ids)  # type: ignore[arg-type]
+    plain = PlainRetriever("plain", prepare_tiny, [index_of(*TINY_SHARDS)], drop_identical_ids=drop_identical_ids)
     return plain.retrieve(QUERIES, k=4).rankings
 
 
@@ -279,7 +260,7 @@ def test_si01_a_querys_own_document_is_dropped_before_the_cut_or_kept(
     cluster: ClusterCapacity, drop_identical_ids: bool
 ) -> None:
     retriever = ShardedRetriever(
-        "tiny", prepare_tiny, load_tiny, TINY_SHARDS, SMALL, drop_identical_ids=drop_identical_ids
+        "tiny", prepare_tiny, index_of, TINY_SHARDS, SMALL, drop_identical_ids=drop_identical_ids
     )
     found = retriever.retrieve(QUERIES, k=4).rankings
     retriever.close()
@@ -302,7 +283,7 @@ def test_a_shard_actor_that_dies_loads_its_shards_again(cluster: ClusterCapacity
 
 
 def load_tiny_with(argument: bytes, shard: CorpusShard) -> Index[object]:
-    return load_tiny(shard)
+    return index_of(shard)
 
 
 def test_a_shard_that_cannot_be_loaded_fails_the_stage_by_name(cluster: ClusterCapacity) -> None:

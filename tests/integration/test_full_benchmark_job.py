@@ -13,10 +13,10 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from r2med_ray.storage.artifacts import REMEDY, Artifact, ArtifactStore
+from tests.damage import flip, flip_an_id
 from tests.http_services import Held, Service, embeddings
 from tests.integration.jobs import run_files, run_job, running_job, write_config
 from tests.integration.nodes import nodes_in
-from tests.unit.test_damaged_store import flip, flip_an_id
 
 pytestmark = [pytest.mark.ray, pytest.mark.serve]
 
@@ -188,7 +188,7 @@ def test_a_job_whose_object_store_is_tiny_gives_the_same_bytes(
     finished: Path, store: ArtifactStore, tmp_path: Path
 ) -> None:
     with nodes_in(tmp_path) as nodes:
-        address = nodes.start_head("--num-cpus=2", f"--object-store-memory={80 * 1024**2}")
+        address = nodes.start_head(f"--object-store-memory={80 * 1024**2}", cpus=2)
         arguments = [finished / "small.yaml", "--store", store.uri, "--output", tmp_path / "out"]
         run_job(*arguments, cwd=tmp_path, address=address)
 

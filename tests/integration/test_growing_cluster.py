@@ -1,10 +1,7 @@
 """A job on a cluster that grows: it waits for nodes aloud, uses them, and gives the results of one machine."""
 
 import json
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -26,7 +23,8 @@ from ray.experimental.internal_kv import _internal_kv_get
 from r2med_ray.distributed.growing import wait_for_nodes
 from r2med_ray.errors import StoppedError
 from r2med_ray.settings.pools import ClusterCapacity, Pool
-from tests.integration.jobs import JOB, RunningJob, environment, run_files, run_job, write_config
+from tests.fakes import wait_until
+from tests.integration.jobs import run_files, run_job, running_job, write_config
 from tests.integration.nodes import Nodes, nodes_in
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
@@ -120,29 +118,13 @@ def test_a_job_waits_for_a_node_uses_it_and_ends_as_on_one_machine(
     head: str, nodes: Nodes, tmp_path: Path, address: str
 ) -> None:
     config = write_config(tmp_path / "grow.yaml", systems=SYSTEMS, cluster=ONE_NODE)
-    log, output = tmp_path / "job.log", tmp_path / "out"
-    command = [
-        sys.executable,
-        JOB,
-        config,
-        "--store",
-        tmp_path / "s",
-        "--output",
-        tmp_path / "out",
-        "--address",
-        head,
-    ]
-    with log.open("w") as stream:
-        process = subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=stream, stderr=stream)
-    job = RunningJob(process, log)
-    try:
-        job.wait_for("wait for nodes", lambda: "waiting for nodes: preparing a corpus needs" in log.read_text())
+    output = tmp_path / "out"
+    with running_job(config, "--store", tmp_path / "s", "--output", output, cwd=tmp_path, address=head) as job:
+        job.wait_for("wait for nodes", lambda: "waiting for nodes: preparing a corpus needs" in job.log.read_text())
         nodes.start(f"--address={head}", "--num-cpus=2")
-        assert process.wait(timeout=400) == 0, log.read_text()
-    finally:
-        job.kill()
+        assert job.process.wait(timeout=400) == 0, job.log.read_text()
 
-    assert "cluster: up to 1 node(s), 2 CPUs, 0 GPUs" in log.read_text()
+    assert "cluster: up to 1 node(s), 2 CPUs, 0 GPUs" in job.log.read_text()
     alone = write_config(tmp_path / "alone.yaml", systems=SYSTEMS)
     run_job(alone, "--store", tmp_path / "other", "--output", tmp_path / "alone", cwd=tmp_path, address=address)
     assert run_files(output) == run_files(tmp_path / "alone")
@@ -160,10 +142,7 @@ def test_a_request_for_nodes_stands_again_after_another_took_its_place(cluster: 
         waits = threads.submit(wait_for_nodes, "a stage", more_than_there_is, beside=0.5, wait_s=60, stop=stop)
         try:
             for _ in range(2):
-                deadline = time.monotonic() + 30
-                while requested() != [{"CPU": 1}] * (int(cluster.cpus) + 1) + [{"CPU": 0.5}]:
-                    assert time.monotonic() < deadline, requested()
-                    time.sleep(0.02)
+                wait_until(lambda: requested() == [{"CPU": 1}] * (int(cluster.cpus) + 1) + [{"CPU": 0.5}], 30)
                 request_resources(bundles=[])  # as Ray Data's own actor does every 20 seconds
         finally:
             stop.set()

@@ -3,10 +3,7 @@
 import json
 import os
 import secrets
-import signal
-import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,42 +11,20 @@ from pathlib import Path
 import pytest
 
 from tests.integration.jobs import REPOSITORY, environment, run_files, write_config
+from tests.integration.nodes import RAY, free_ports, nodes_in
 
 pytestmark = [pytest.mark.ray, pytest.mark.serve]
-
-RAY = Path(sys.executable).parent / "ray"
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that no process listens on now."""
-    sockets = [socket.socket() for _ in range(count)]
-    for item in sockets:
-        item.bind(("127.0.0.1", 0))
-    ports = [item.getsockname()[1] for item in sockets]
-    for item in sockets:
-        item.close()
-    return ports
 
 
 @pytest.fixture(scope="module")
 def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """A head node in a process group of its own. The fixture is the environment that reaches the node."""
-    log = tmp_path_factory.mktemp("head") / "head.log"
-    port, dashboard, client, agent, metrics = free_ports(5)
-    # The node has a token of its own. Its folder is short, because it holds sockets, whose paths have a limit of 107
-    # bytes.
+    """A head node, with a token of its own. The fixture is the environment that reaches the node."""
+    logs = tmp_path_factory.mktemp("head")
+    [dashboard] = free_ports(1)
     reach = environment(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
-    node = subprocess.Popen(
-        [
-            RAY, "start", "--head", "--block", "--num-cpus=2", f"--port={port}", "--node-ip-address=127.0.0.1",
-            f"--dashboard-port={dashboard}", f"--ray-client-server-port={client}", "--dashboard-host=127.0.0.1",
-            f"--dashboard-agent-listen-port={agent}", f"--metrics-export-port={metrics}",
-            f"--temp-dir=/tmp/r2med-{os.getpid()}",
-        ],
-        env=reach, start_new_session=True, stdout=log.open("w"), stderr=subprocess.STDOUT,
-    )  # fmt: skip
-    reach["RAY_API_SERVER_ADDRESS"] = f"http://127.0.0.1:{dashboard}"
-    try:
+    with nodes_in(logs, env=reach) as nodes:
+        nodes.start_head(cpus=2, dashboard=dashboard)
+        reach["RAY_API_SERVER_ADDRESS"] = f"http://127.0.0.1:{dashboard}"
         for _ in range(60):
             accepted = subprocess.run(
                 [RAY, "job", "submit", "--", "true"], env=reach, capture_output=True, timeout=90
@@ -58,11 +33,9 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
                 break
             time.sleep(1)
         else:
+            [log] = logs.iterdir()
             pytest.fail(f"the head node did not start:\n{log.read_text()}")
         yield reach
-    finally:
-        os.killpg(node.pid, signal.SIGKILL)  # a request to end would take long
-        node.wait(timeout=60)
 
 
 READS_THE_REQUEST = """

@@ -1,6 +1,5 @@
 """A node that is lost in the middle of a search, and that nobody replaces."""
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,11 +9,11 @@ import pytest
 
 from r2med_ray.evaluation.trec import write_run
 from r2med_ray.retrieval.search import PlainRetriever
-from tests.fakes import WordCountEncoder, WordCountIndex
 from tests.integration import gated_search
-from tests.integration.gated_search import DOCUMENTS, QUERIES, WORDS
-from tests.integration.jobs import REPOSITORY, RunningJob, environment
+from tests.integration.gated_search import QUERIES, SHARDS
+from tests.integration.jobs import REPOSITORY, RunningJob, running
 from tests.integration.nodes import Nodes, nodes_in
+from tests.integration.tiny_corpus import index_of, prepare
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
 
@@ -30,16 +29,10 @@ def nodes(tmp_path: Path) -> Iterator[Nodes]:
 @contextmanager
 def searching(address: str, folder: Path, *, actors: int, timeout_s: float) -> Iterator[RunningJob]:
     """Run a driver that searches, until all of its actors are in the middle of it."""
-    command = [sys.executable, "-m", gated_search.__name__, address, str(folder), str(actors), str(timeout_s)]
-    log = folder / "driver.log"
-    with log.open("w") as stream:
-        process = subprocess.Popen(command, cwd=REPOSITORY, env=environment(), stdout=stream, stderr=stream)
-    job = RunningJob(process, log)
-    try:
+    command = [sys.executable, "-m", gated_search.__name__, address, folder, str(actors), str(timeout_s)]
+    with running(command, cwd=REPOSITORY, log=folder / "driver.log") as job:
         job.wait_for("search in every actor", lambda: len(list(folder.glob("searching.*"))) == actors)
         yield job
-    finally:
-        job.kill()
 
 
 def test_the_shards_of_a_lost_node_are_dealt_to_the_actors_that_are_left_with_the_same_run_byte_for_byte(
@@ -53,7 +46,7 @@ def test_the_shards_of_a_lost_node_are_dealt_to_the_actors_that_are_left_with_th
         (tmp_path / "go").touch()
         assert job.process.wait(timeout=300) == 0, job.log.read_text()
 
-    plain = PlainRetriever("gated", gated_search.prepare, [WordCountIndex(WordCountEncoder(*WORDS), DOCUMENTS)])
+    plain = PlainRetriever("gated", prepare, [index_of(*SHARDS)])
     write_run(tmp_path / "plain", plain.retrieve(QUERIES, k=5))
     assert (tmp_path / "run").read_bytes() == (tmp_path / "plain").read_bytes()
     assert job.log.read_text().count("no node has room for its actor; 2 other actors take over") == 2

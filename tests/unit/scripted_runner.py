@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from r2med_ray.chat import LanguageModel, TextGenerator
@@ -19,6 +20,11 @@ from r2med_ray.workbench.ledger import Need
 from r2med_ray.workbench.local_runner import LocalRunner
 from r2med_ray.workbench.worklog import Worklog
 from tests.fakes import ScriptedGenerator, SharedWords
+
+
+def fetch(task: Task, file: str) -> Path:
+    """Fetch no file of a task."""
+    raise NotAtHand(file)
 
 
 class ScriptedModel:

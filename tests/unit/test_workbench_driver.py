@@ -23,7 +23,7 @@ from r2med_ray.workbench.in_process import PlainIndex
 from r2med_ray.workbench.parts import Ended, Part
 from r2med_ray.workbench.worklog import Worklog
 from tests.fakes import ScriptedGenerator
-from tests.unit.scripted_runner import ScriptedModel, ScriptedRunner, ScriptedScorer
+from tests.unit.scripted_runner import ScriptedModel, ScriptedRunner, ScriptedScorer, fetch
 
 DOCUMENTS = {"d1": "measles brings fever and a rash", "d2": "asthma narrows the airways", "d3": "fever alone"}
 QUERIES = (Query(query_id="q1", text="fever"), Query(query_id="q2", text="airways"))
@@ -31,10 +31,6 @@ MODEL, SCORER = ScriptedModel(), ScriptedScorer()
 
 
 BM25 = LexicalFirstStage(row=BM25_ROWS["bm25"], rules=Rules())
-
-
-def fetch(task: Task, file: str) -> Path:
-    raise NotAtHand(file)
 
 
 def task_of(store: ArtifactStore, name: str) -> Task:

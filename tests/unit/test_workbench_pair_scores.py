@@ -21,8 +21,7 @@ from r2med_ray.workbench.parts import Ended
 from r2med_ray.workbench.worklog import Worklog
 from tests.fakes import SharedWords
 from tests.integration.jobs import REPOSITORY, environment
-from tests.unit.scripted_runner import ScriptedRunner, ScriptedScorer
-from tests.unit.test_workbench_driver import fetch
+from tests.unit.scripted_runner import ScriptedRunner, ScriptedScorer, fetch
 
 SCORER = ScriptedScorer()
 
