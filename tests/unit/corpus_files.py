@@ -32,7 +32,7 @@ def write_r2med(
     expected: Mapping[str, int] | None = None,
 ) -> TaskSource:
     """Write the three files of R2MED's layout. The default is six documents and three queries."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     write_jsonl(folder / "corpus.jsonl", ({"id": doc_id, "text": text} for doc_id, text in corpus))
     write_jsonl(folder / "query.jsonl", ({"id": query_id, "text": text} for query_id, text in queries))
     write_jsonl(folder / "qrels.jsonl", ({"q_id": q, "p_id": d, "score": score} for q, d, score in qrels))

@@ -16,7 +16,8 @@ from r2med_ray.rewriting.own_methods import MethodRow
 from r2med_ray.settings.config import BenchmarkConfig
 from r2med_ray.settings.config_files import load_config
 from r2med_ray.settings.describing import models_in
-from tests.unit.corpus_files import write_jsonl
+from tests.unit.corpus_files import write_r2med
+from tests.unit.tasks import beir_folder
 
 JOBS = Path(__file__).parents[2] / "jobs"
 ROWS = [BenchmarkConfig, MethodRow, *(section.row_class for section in SECTIONS.values())]
@@ -91,17 +92,8 @@ def test_the_schema_refuses_what_the_file_would_be_refused_for(changes: dict[str
 
 
 def collection(folder: Path, layout: str) -> Path:
-    """Write a collection of one document and one query."""
-    id_name, queries = ("id", "query.jsonl") if layout == "r2med" else ("_id", "queries.jsonl")
-    folder.mkdir(parents=True)
-    write_jsonl(folder / "corpus.jsonl", [{id_name: "d1", "title": "", "text": "a rash"}])
-    write_jsonl(folder / queries, [{id_name: "q1", "text": "rash"}])
-    if layout == "r2med":
-        write_jsonl(folder / "qrels.jsonl", [{"q_id": "q1", "p_id": "d1", "score": 1}])
-    else:
-        (folder / "qrels").mkdir()
-        (folder / "qrels" / "dev.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n")
-    return folder
+    """Write a small collection."""
+    return write_r2med(folder).folder if layout == "r2med" else beir_folder(folder)
 
 
 @pytest.mark.parametrize("layout", ["r2med", "beir"])

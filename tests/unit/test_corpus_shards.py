@@ -42,7 +42,7 @@ def stored(tmp_path, documents, start_row=0, index=0):
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(documents=DOCUMENTS, start_row=st.integers(0, 2**40))
 def test_documents_survive_the_table_and_parquet_with_their_digest(documents, start_row):
     table = to_table(documents, start_row=start_row)
@@ -56,7 +56,7 @@ def test_documents_survive_the_table_and_parquet_with_their_digest(documents, st
     assert table_digest(again) == table_digest(table)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(documents=DOCUMENTS, others=DOCUMENTS)
 def test_two_shards_have_one_digest_only_if_they_are_equal(documents, others):
     same = table_digest(to_table(documents, start_row=0)) == table_digest(to_table(others, start_row=0))

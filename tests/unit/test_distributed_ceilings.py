@@ -12,8 +12,8 @@ from r2med_ray.settings.config_files import parse_config
 from r2med_ray.settings.pools import ClusterCapacity, Node
 from r2med_ray.settings.resources import ClusterConfig, ResourcesConfig
 from r2med_ray.workbench.sizing import size_pools
+from tests.unit.cluster_files import CLUSTER, LAUNCHER_FILES
 
-REPOSITORY = Path(__file__).parents[2]
 SPOT = ClusterConfig.model_validate({"nodes": [{"cpus": 8, "max": 1}, {"cpus": 4, "gpus": 1, "max": 3}]})
 
 
@@ -66,12 +66,12 @@ def test_a_file_of_ray_up_names_its_head_and_the_workers_that_may_be_there_toget
     assert capacity.wait_s == 1800
 
 
-@pytest.mark.parametrize(("file", "gpus"), [("aws.yaml", 10), ("gcp.yaml", 10)])
-def test_our_own_launcher_files_are_understood(file: str, gpus: int) -> None:
+@pytest.mark.parametrize("file", LAUNCHER_FILES)
+def test_our_own_launcher_files_are_understood(file: str) -> None:
     # 14 workers of at most 4 with 16 CPUs, and 8 spot and 2 other nodes with 8 CPUs and a GPU: all 14 at once.
-    capacity = named_by_launcher(REPOSITORY / "cluster" / file)
+    capacity = named_by_launcher(CLUSTER / file)
 
-    assert (capacity.num_nodes, capacity.cpus, capacity.gpus) == (15, 4 * 16 + 10 * 8, gpus)
+    assert (capacity.num_nodes, capacity.cpus, capacity.gpus) == (15, 4 * 16 + 10 * 8, 10)
 
 
 @pytest.mark.parametrize(

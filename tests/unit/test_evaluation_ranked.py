@@ -41,7 +41,7 @@ def test_mt03_ties_are_broken_as_in_trec_eval(scores, reciprocal_rank):
     assert ours.means["RR"] == theirs["q"]["recip_rank"] == reciprocal_rank
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.dictionaries(
         st.sampled_from("pqr"),

@@ -27,7 +27,7 @@ def test_a_run_is_written_in_ranking_order_and_by_query_id(tmp_path):
     )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
 def test_a_run_reads_back_with_the_same_float32_scores(tmp_path_factory, scores):
     path = tmp_path_factory.getbasetemp() / "round_trip.trec"

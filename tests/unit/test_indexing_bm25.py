@@ -151,7 +151,7 @@ def test_published_scores_are_those_of_the_formula(zipf_texts: list[str]) -> Non
         assert [hit.score for hit in ranking] == pytest.approx([expected[hit.doc_id] for hit in ranking], rel=1e-6)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     texts=st.lists(TEXT, max_size=20),
     queries=st.lists(TEXT, min_size=1, max_size=3),

@@ -92,7 +92,7 @@ def test_rows_are_split_in_order() -> None:
     assert [row.toarray().tolist() for row in split_rows(DOCUMENTS[:, :2])] == [[[1, 0]], [[0, 0.5]], [[0.5, 0]]]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10_000), cut=st.integers(1, 39), k=st.integers(1, 12))
 def test_bm05_no_shard_and_no_batch_changes_a_bit_of_a_score(seed: int, cut: int, k: int) -> None:
     documents, queries = sparse(40, 50, seed), sparse(6, 50, seed + 1)

@@ -48,7 +48,7 @@ def test_an_empty_corpus_has_statistics() -> None:
     assert CorpusStatistics.of_shard(ShardTerms.from_texts([])) == CorpusStatistics.merge([])
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(CORPUS, st.sampled_from([1, 2, 3, 7]))
 def test_shards_add_up_to_the_corpus(texts: list[str], num_shards: int) -> None:
     parts = [

@@ -1,7 +1,7 @@
 """The tokens of a text are those of Lucene's StandardTokenizer."""
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from uniseg.wordbreak import words
 
@@ -17,7 +17,6 @@ ANYTHING = st.text(
 LETTERS_AND_MARKS = st.text("aÉßβЖ١9_'’.·:,;-–()/% \n\u0301\u00ad\u200d", max_size=30)
 
 
-@settings(deadline=None)
 @given(ASCII | JOINING)
 @example("1.2.3 1..2 a.1 _a_ __ a'b' a_.b a:b;c 1;2:3")
 def test_the_ascii_rule_is_the_general_rule(text: str) -> None:
@@ -25,7 +24,6 @@ def test_the_ascii_rule_is_the_general_rule(text: str) -> None:
         assert tokens_of_piece(piece) == _any_tokens(piece)
 
 
-@settings(deadline=None)
 @given(ANYTHING)
 @example('א"ב א"ב')
 @example("a\u202fb #\u20e3 -\u200d😀")
@@ -33,7 +31,6 @@ def test_cutting_a_text_into_pieces_cuts_no_token(text: str) -> None:
     assert tokenize(text) == _any_tokens(text)
 
 
-@settings(deadline=None)
 @given(LETTERS_AND_MARKS)
 def test_words_are_those_of_another_implementation_of_uax_29(text: str) -> None:
     assert tokenize(text) == [word for word in words(text) if any(character.isalnum() for character in word)]
