@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 
 from r2med_ray.corpus.conditions import with_hard_negatives
@@ -15,9 +16,9 @@ from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.evaluation.hard_negatives.placed import require_labelled
 from r2med_ray.first_stages.bad_documents import left_out_of
 from r2med_ray.pipeline import Ranked, rank
-from r2med_ray.recording import result_record, stage_record, system_record, task_record
+from r2med_ray.recording import loading_record, result_record, stage_records, system_record, task_record
 from r2med_ray.reporting.missing import Missing
-from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord, StageRecord, versions
+from r2med_ray.reporting.record import BenchmarkRecord, PartRecord, ResultRecord, StageRecord, versions
 from r2med_ray.reporting.report_places import require_replaceable_at
 from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.tables import leaderboard_text
@@ -33,6 +34,7 @@ from r2med_ray.types import Task
 from r2med_ray.workbench.bench import Workbench, open_workbench
 from r2med_ray.workbench.job_folders import default_base, lasting
 from r2med_ray.workbench.job_records import recorded
+from r2med_ray.workbench.made import Made, corpus_made, part_records
 from r2med_ray.workbench.parts import Ended
 from r2med_ray.workbench.plan import find_task, make_plan
 from r2med_ray.workbench.showing.examples import example
@@ -102,7 +104,9 @@ def run_benchmark(benchmark: ResolvedBenchmark, bench: Workbench) -> BenchmarkRe
     started = datetime.now(UTC)
     missing = Missing(config.when_missing)
     tasks, loaded = _load_tasks(benchmark, bench.store, missing)
-    results, examples = _results(benchmark, bench, tasks, missing)
+    results, examples, made = _results(benchmark, bench, tasks, missing)
+    computed = {name: part_records(of_system) for name, of_system in made.items()}
+    _say(computed)
     missing.require_some(len(results))
     loaded_as: dict[str, list[Task | None]] = {}
     for task in tasks:
@@ -119,17 +123,29 @@ def run_benchmark(benchmark: ResolvedBenchmark, bench: Workbench) -> BenchmarkRe
             task_record(entry, task) for entry in benchmark.tasks for task in loaded_as.get(entry.name, [None])
         ),
         systems=tuple(
-            system_record(resolved, examples.get(resolved.name, {}), is_whole=not any(t.all_queries for t in tasks))
+            system_record(
+                resolved,
+                examples.get(resolved.name, {}),
+                computed.get(resolved.name, ()),
+                is_whole=not any(t.all_queries for t in tasks),
+            )
             for resolved in benchmark.systems
         ),
         results=tuple(results),
         missing=tuple(missing.records),
-        stages=(*loaded, *map(stage_record, bench.worklog.entries)),
+        stages=(*loaded, *stage_records(bench.worklog.entries, part_records(chain.from_iterable(made.values())))),
         cluster=bench.runner.describe(),
         versions=versions(),
         started=started.isoformat(timespec="seconds"),
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
     )
+
+
+def _say(computed: Mapping[str, Sequence[PartRecord]]) -> None:
+    """Say in the log how the parts of each system were computed."""
+    for name, parts in computed.items():
+        for part in parts:
+            logger.info("%s: %s", name, part.describe())
 
 
 def _load_tasks(
@@ -170,6 +186,7 @@ def _load_tasks(
                 documents=task.corpus.num_documents,
                 seconds=time.monotonic() - began,
                 reused=task.corpus.key not in store.written - written,
+                made=loading_record(task),
             )
         )
     return tasks, stages
@@ -189,16 +206,18 @@ def _with_hard_negatives(benchmark: ResolvedBenchmark, task: Task, store: Artifa
 
 def _results(
     benchmark: ResolvedBenchmark, bench: Workbench, tasks: Sequence[Task], missing: Missing
-) -> tuple[list[ResultRecord], dict[str, Mapping[str, Json]]]:
+) -> tuple[list[ResultRecord], dict[str, Mapping[str, Json]], dict[str, list[Made]]]:
     """Have all systems rank all tasks together, and measure each run as soon as it is there.
 
     Returns:
-        The results, and for each system an example of what its models are given on its first task.
+        The results; for each system an example of what its models are given on its first task; and for each system
+        how its parts were computed.
     """
     pairs = {f"{system.name} on {task.name}": (task, system) for task in tasks for system in benchmark.systems}
     parts = {name: rank(task, system, device=bench.runner.device) for name, (task, system) in pairs.items()}
     results: dict[str, ResultRecord] = {}
     ranked: dict[str, Ranked] = {}
+    made: dict[str, list[Made]] = {}
     for name, ended in bench.run(parts):
         task, system = pairs[name]
         with missing.noted(task.name, [system.name]):
@@ -207,8 +226,10 @@ def _results(
             left_out = left_out_of(bench.store, system.searched_with, task, bench.runner.device)
             results[name] = result_record(benchmark, task, system, ended, left_out)
             ranked[name] = ended.result
+            of_corpus = corpus_made(bench.store, task, system, ended.result, bench.runner.device)
+            made.setdefault(system.name, []).extend([*of_corpus, *ended.made])
     examples: dict[str, Mapping[str, Json]] = {}
     for name, (task, system) in pairs.items():
         if name in results and system.name not in examples:
             examples[system.name] = example(bench, benchmark.names, task, system, ranked[name])
-    return [results[name] for name in pairs if name in results], examples
+    return [results[name] for name in pairs if name in results], examples, made

@@ -2,13 +2,13 @@
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from r2med_ray.corpus.catalog import TaskRow
 from r2med_ray.cuts import together
 from r2med_ray.evaluation.text_ties import tie_ranges
 from r2med_ray.pipeline import Ranked, measure
-from r2med_ray.reporting.record import ResultRecord, StageRecord, SystemRecord, TaskRecord
+from r2med_ray.reporting.record import PartRecord, ResultRecord, StageRecord, SystemRecord, TaskRecord
 from r2med_ray.retrieval.search import most_found
 from r2med_ray.retrieval.searches import searches_of
 from r2med_ray.settings.config import TaskConfig
@@ -102,17 +102,39 @@ def _numbered(names: Sequence[str]) -> Mapping[str, str]:
     }
 
 
-def stage_record(entry: Entry) -> StageRecord:
-    """Return what a report is told of one piece of work."""
-    report = entry.report
-    return StageRecord(
-        stage=entry.stage,
-        unit=entry.unit,
-        documents=report.documents,
-        seconds=report.seconds,
-        reused=report.documents == 0,
-        cost=report.cost,
-    )
+def stage_records(entries: Iterable[Entry], made: Iterable[PartRecord]) -> list[StageRecord]:
+    """Return what a report is told of work: what this job did, and how all that it used was made.
+
+    Args:
+        entries: what this job did.
+        made: what it used, whichever job made it. What this job had nothing to do for has a record too.
+    """
+    of_all = {(part.arrow, part.part): part for part in made}
+    records = [
+        StageRecord(
+            stage=entry.stage,
+            unit=entry.unit,
+            documents=entry.report.documents,
+            seconds=entry.report.seconds,
+            reused=entry.report.documents == 0,
+            cost=entry.report.cost,
+            made=of_all.pop((entry.stage, entry.unit), None),
+        )
+        for entry in entries
+    ]
+    kept = [
+        StageRecord(stage=part.arrow, unit=part.part, documents=0, seconds=0.0, reused=True, made=part)
+        for part in of_all.values()
+    ]
+    return [*records, *kept]
+
+
+def loading_record(task: Task) -> PartRecord | None:
+    """Return how a corpus was converted; None if that was not noted."""
+    corpus = task.corpus
+    if corpus.seconds is None:
+        return None
+    return PartRecord(arrow="load", part=task.name, items=corpus.num_rows, seconds=corpus.seconds)
 
 
 def task_record(entry: TaskRow | TaskConfig, task: Task | None) -> TaskRecord:
@@ -136,12 +158,15 @@ def task_record(entry: TaskRow | TaskConfig, task: Task | None) -> TaskRecord:
     )
 
 
-def system_record(resolved: ResolvedSystem, example: Mapping[str, Json], *, is_whole: bool) -> SystemRecord:
+def system_record(
+    resolved: ResolvedSystem, example: Mapping[str, Json], computed: Sequence[PartRecord], *, is_whole: bool
+) -> SystemRecord:
     """Return what a report is told of a system.
 
     Args:
         resolved: the system.
         example: says what its models are given, and is empty if unknown.
+        computed: says how its parts were computed.
         is_whole: False if only some queries of a task were asked, which compares with nothing that is published.
     """
     return SystemRecord(
@@ -152,4 +177,5 @@ def system_record(resolved: ResolvedSystem, example: Mapping[str, Json], *, is_w
         differences=tuple(row.id for row in resolved.differences),
         published_key=resolved.published_key if is_whole else None,
         example=example,
+        computed=tuple(computed),
     )

@@ -234,6 +234,9 @@ class Corpus:
     copied_rows: tuple[int, ...] = ()
     """Rows whose text other rows have too, see `text_survey`."""
 
+    seconds: float | None = field(default=None, compare=False)
+    """Seconds that converting it took; None if they were not noted."""
+
     @property
     def counted_shards(self) -> tuple[CorpusShard, ...]:
         return self.shards if self.counted is None else self.counted

@@ -5,6 +5,7 @@ compared).
 """
 
 import itertools
+import time
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -25,7 +26,7 @@ from r2med_ray.storage.artifact_writer import ArtifactWriter
 from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.storage.ids import IdReader, encodable
 from r2med_ray.storage.keys import ArtifactKey, Json, fingerprint
-from r2med_ray.storage.listing import made_for
+from r2med_ray.storage.listing import SECONDS, made_for
 from r2med_ray.types import Corpus, CorpusShard, DocId, Document
 
 KIND = "corpus"
@@ -63,8 +64,9 @@ def convert_corpus(
     documents_per_shard = key.inputs["documents_per_shard"]
     if store.find(key) is None:
         with store.create(key) as writer:
+            began = time.monotonic()
             _convert(path, source.layout, writer, documents_per_shard, on_conflict)
-            writer.attributes |= made_for(source.name, "")
+            writer.attributes |= {**made_for(source.name, ""), SECONDS: time.monotonic() - began}
     return store.get(key)
 
 
@@ -104,9 +106,10 @@ def convert_documents(
     key = ArtifactKey(KIND, inputs | {"documents_per_shard": documents_per_shard})
     if store.find(key) is None:
         with store.create(key) as writer:
+            began = time.monotonic()
             stored, _ = _write_shards(iter(rows), writer, documents_per_shard, start_row)
             _note(writer, stored, duplicate_rows=(), warnings=())
-            writer.attributes |= made_for(name, "")
+            writer.attributes |= {**made_for(name, ""), SECONDS: time.monotonic() - began}
     return store.get(key)
 
 
@@ -149,6 +152,7 @@ def load_corpus(artifact: Artifact, *, start_row: int = 0) -> Corpus:
         digest=_corpus_digest(artifact),
         shards=tuple(shards),
         duplicate_rows=tuple(artifact.table(DUPLICATES_FILE)["row"].to_pylist()),
+        seconds=artifact.attributes.get(SECONDS),
     )
 
 

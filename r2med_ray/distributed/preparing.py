@@ -46,7 +46,7 @@ class ArtifactWorker:
     def __call__(self, work: Piece, table: pa.Table) -> Mapping[str, float]:
         """Store what is made of a shard that was read whole, or of queries; return the numbers of `make_shard`."""
         if isinstance(work, QueryWork):
-            return make_queries(self._store, self._maker, work)
+            return make_queries(self._store, self._maker, work, self._computing)
         shard = rows_of_table(table, work.shard, skip_rows=work.skip_rows)
         return make_shard(self._store, self._maker, work, shard, self._computing)
 

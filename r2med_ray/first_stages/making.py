@@ -31,7 +31,7 @@ from r2med_ray.first_stages.bad_documents import attributes_of, key_without_bad,
 from r2med_ray.first_stages.preparation import QueryWork, ShardWork
 from r2med_ray.first_stages.stored_cuts import CUTS, SAME, cuts_made, same_vectors
 from r2med_ray.first_stages.stored_examples import EXAMPLE
-from r2med_ray.first_stages.stored_speed import SPEED, Speed
+from r2med_ray.first_stages.stored_speed import SPEED, USAGE, Speed
 from r2med_ray.readings import listening
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
@@ -71,24 +71,21 @@ def make_shard(
     def make(positions: Sequence[int]) -> Tables:
         return _tables(maker, work, shard, positions)
 
-    began = time.monotonic()
     whole = _tried(maker, lambda: make(range(len(documents))), work.is_last_attempt)
     if isinstance(whole, _Heard):
-        speed = Speed.measured(len(documents), time.monotonic() - began, computing)
-        attributes = whole.told | {SPEED: speed.to_json()} | made_for(work.task, work.label)
-        _store(store, work.key, whole.tables, attributes)
-        return {"documents": len(documents), **whole.tokens, **maker.take_usage()}
+        _store(store, work, work.key, whole, whole.speed(len(documents), computing))
+        return {"documents": len(documents), **whole.tokens, **whole.usage}
     most = most_left_out(len(documents)) if work.on_bad_document == "skip" else 0
     left_out = _left_out([document.doc_id for document in documents], failing(make), whole.cause, most)
     kept = [position for position, document in enumerate(documents) if document.doc_id not in left_out]
     rest = _heard(maker, lambda: make(kept))
-    noted = attributes_of(left_out) | rest.told
-    _store(store, key_without_bad(work.key), rest.tables, noted | made_for(work.task, work.label))
-    return {"documents": len(kept), **rest.tokens, **maker.take_usage()}
+    noted = attributes_of(left_out) | rest.speed(len(kept), computing)
+    _store(store, work, key_without_bad(work.key), rest, noted)
+    return {"documents": len(kept), **rest.tokens, **rest.usage}
 
 
-def make_queries(store: ArtifactStore, maker: Maker, work: QueryWork) -> dict[str, int]:
-    """Make and store the artefact of one set of queries.
+def make_queries(store: ArtifactStore, maker: Maker, work: QueryWork, computing: Computing) -> dict[str, int]:
+    """Make and store the artefact of one set of queries. `computing` is what the maker was loaded with.
 
     Returns:
         `documents`, which is the number of queries, and what a service counted.
@@ -104,8 +101,8 @@ def make_queries(store: ArtifactStore, maker: Maker, work: QueryWork) -> dict[st
     whole = _tried(maker, lambda: maker.make_queries(work.task, work.queries, work.rules), work.is_last_attempt)
     if isinstance(whole, _Heard):
         same = {SAME: same_vectors(work.queries, whole.tables)}
-        _store(store, work.key, whole.tables, whole.told | same | made_for(work.task, work.label))
-        return {"documents": len(work.queries), **maker.take_usage()}
+        _store(store, work, work.key, whole, same | whole.speed(len(work.queries), computing))
+        return {"documents": len(work.queries), **whole.usage}
     found = blame(failing(make), len(work.queries), whole.cause, most=1)
     raise DataError(said_of("query", found, [query.query_id for query in work.queries], whole.cause))
 
@@ -159,6 +156,17 @@ class _Heard(NamedTuple):
     told: dict[str, Json]
     """What is stored beside the tables."""
 
+    seconds: float
+    """Seconds that making it took."""
+
+    usage: Mapping[str, int]
+    """What a service counted since it was asked last."""
+
+    def speed(self, count: int, computing: Computing) -> dict[str, Json]:
+        """Return the attributes that say how fast so many documents or queries were made, and what was paid for."""
+        usage: dict[str, Json] = {USAGE: dict(self.usage)} if self.usage else {}
+        return usage | {SPEED: Speed.measured(count, self.seconds, computing).to_json()}
+
     @property
     def tokens(self) -> dict[str, int]:
         """The tokens that were read, if they are known."""
@@ -169,9 +177,12 @@ class _Heard(NamedTuple):
 def _heard(maker: Maker, make: Callable[[], Tables]) -> _Heard:
     """Have something made, of which everything is counted and nothing of what was made before."""
     maker.take_cuts()
+    began = time.monotonic()
     with listening(most=1) as heard:
         tables = make()
-    return _Heard(tables, {CUTS: to_json(cuts_made(maker)), EXAMPLE: heard.example()})
+    seconds = time.monotonic() - began
+    told = {CUTS: to_json(cuts_made(maker)), EXAMPLE: heard.example()}
+    return _Heard(tables, told, seconds, maker.take_usage())
 
 
 def _tried(maker: Maker, make: Callable[[], Tables], is_last_attempt: bool) -> _Heard | Failed:
@@ -218,12 +229,10 @@ def _too_many(num_documents: int, most: int, example: str) -> str:
 
 
 def _store(
-    store: ArtifactStore,
-    key: ArtifactKey,
-    tables: Tables,
-    attributes: Mapping[str, Json],
+    store: ArtifactStore, work: ShardWork | QueryWork, key: ArtifactKey, made: _Heard, noted: Mapping[str, Json]
 ) -> None:
+    attributes = made.told | dict(noted) | made_for(work.task, work.label)
     with store.create(key) as writer:
         writer.attributes |= {name: value for name, value in attributes.items() if value is not None}
-        for name, table in tables.items():
+        for name, table in made.tables.items():
             writer.write_table(name, table)

@@ -25,6 +25,11 @@ Corpora: TypeAlias = Sequence[tuple[Task, ShardedFirstStage]]
 """Tasks, each with a first stage that is going to search its corpus. All are of one kind and one `artifact_group`."""
 
 
+def maker_label(first_stage: ShardedFirstStage) -> str:
+    """Return the name of what makes a first stage's artefacts, which its approximate indexes share."""
+    return (first_stage.exact or first_stage).label
+
+
 class QuerySet(NamedTuple):
     """Queries that a first stage is asked together."""
 

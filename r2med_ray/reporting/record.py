@@ -47,6 +47,51 @@ class TaskRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartRecord:
+    """How a part of a system was computed for one arrow, as its artefacts say, whichever job made them."""
+
+    arrow: str
+    """`encode`, `tokenize`, `encode queries`, `rerank` or `write`."""
+
+    part: str
+    """The retriever, reranker or language model."""
+
+    items: int
+    """Documents, queries, pairs or texts of which it was measured."""
+
+    seconds: float
+    """Seconds of all workers together; for a language model, of all its requests."""
+
+    unmeasured: int = 0
+    """Artefacts that don't say how fast they were made."""
+
+    computers: tuple[str, ...] = ()
+    """The GPUs; for a CPU, its name and the threads. Empty where nobody knows."""
+
+    dtypes: tuple[str, ...] = ()
+    lengths: tuple[int, ...] = ()
+    """Most tokens that were read of a text, as tokenizer, positions and checkpoint allow; for a language model, most
+    tokens of an answer. Empty if there is no limit."""
+
+    engines: tuple[str, ...] = ()
+    """The libraries with their versions, vLLM, or a service."""
+
+    cost: str = ""
+    """The work that a service was paid for, and its price, in words; empty if nothing was paid."""
+
+    @property
+    def items_per_second(self) -> float | None:
+        """Items per second of one worker; None if nothing was measured."""
+        return self.items / self.seconds if self.seconds > 0 else None
+
+    def describe(self) -> str:
+        """Return all but the speed in one line."""
+        told = [*self.dtypes, f"at most {' or '.join(map(str, self.lengths))} tokens" if self.lengths else ""]
+        told += [f"on {' and '.join(self.computers)}" if self.computers else "", ", ".join(self.engines)]
+        return f"{self.arrow} {self.part}: {', '.join(filter(None, told)) or 'not noted'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SystemRecord:
     """A system, which is one row of the leaderboard."""
 
@@ -68,6 +113,9 @@ class SystemRecord:
     example: Mapping[str, Json] = field(default_factory=dict)
     """What its models are given for a query and a document of its first task: effective prompts, lengths, cuts and
     the beginnings of the texts. Empty if it has no result; reports from before it was kept have none."""
+
+    computed: tuple[PartRecord, ...] = ()
+    """How its parts were computed, for all of its results together. Reports from before it was recorded have none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +161,8 @@ class ResultRecord:
     """Answered queries with fewer documents than the depth, although the index has as many for them."""
 
     seconds: Mapping[str, float] = field(default_factory=dict)
-    """Stage → seconds of wall-clock time."""
+    """Stage → seconds of wall-clock time when it was done, by this job or by the one before that stored it; for
+    `write`, of all requests together."""
 
     cuts: tuple[PartCuts, ...] = ()
     """What each retriever and reranker that reads texts with a model has cut off them. Reports from before it was
@@ -152,7 +201,7 @@ class MissingRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageRecord:
-    """Work that several systems share, such as encoding a corpus with a model."""
+    """Work of this job that several systems share, such as encoding a corpus with a model."""
 
     stage: str
     unit: str
@@ -163,6 +212,9 @@ class StageRecord:
 
     cost: str = ""
     """The work that a service was paid for, and its price, in words; empty if nothing was paid."""
+
+    made: PartRecord | None = None
+    """How all that the benchmark used of it was made, by whichever job. None if nobody knows."""
 
     @property
     def documents_per_second(self) -> float | None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from r2med_ray.reporting.columns import Column
 from r2med_ray.reporting.formats import count, points, tenths
-from r2med_ray.reporting.record import BenchmarkRecord, StageRecord, TaskRecord
+from r2med_ray.reporting.record import BenchmarkRecord, PartRecord, StageRecord, TaskRecord
 from r2med_ray.reporting.scales import scale_of
 from r2med_ray.reporting.summary import Summary
 
@@ -25,7 +25,10 @@ def task_columns(record: BenchmarkRecord) -> list[Column]:
 
 
 def stage_columns(record: BenchmarkRecord) -> list[Column]:
-    """Return one row per stage that systems share. A stage that was done before has no rate."""
+    """Return one row per stage that systems share: what this job did, and how all that it used was made.
+
+    A worker's rate and the computers are those of the time when the artefacts were made.
+    """
     stages = record.stages
     return [
         Column(title="Stage", values=[stage.stage for stage in stages], is_number=False),
@@ -34,6 +37,7 @@ def stage_columns(record: BenchmarkRecord) -> list[Column]:
         Column(title="Seconds", values=[stage.seconds for stage in stages], write=tenths),
         Column(title="Documents/s", values=[stage.documents_per_second for stage in stages], write=tenths),
         Column(title="Source", values=["kept" if stage.reused else "made" for stage in stages], is_number=False),
+        *_made_columns([stage.made for stage in stages]),
         *([Column(title="Cost", values=[stage.cost for stage in stages], is_number=False)] if _paid(stages) else []),
     ]
 
@@ -80,6 +84,26 @@ def query_columns(summary: Summary, task: TaskRecord) -> list[Column]:
             Column(title=system, values=[found.get(query_id) for query_id in query_ids], write=write)
             for system, found in values.items()
         ),
+    ]
+
+
+def _made_columns(made: Sequence[PartRecord | None]) -> list[Column]:
+    """Return how all that was used was made, whichever job made it; nothing if nobody knows."""
+    if not any(made):
+        return []
+    texts = {
+        "Computed on": ["; ".join(each.computers) if each else "" for each in made],
+        "Dtype": [", ".join(each.dtypes) if each else "" for each in made],
+        "Most tokens": [" or ".join(map(str, each.lengths)) if each else "" for each in made],
+        "Engine": [", ".join(each.engines) if each else "" for each in made],
+        "Cost in all": [each.cost if each else "" for each in made],
+    }
+    rates = [each.items_per_second if each else None for each in made]
+    return [
+        Column(title="In all", values=[each.items if each else None for each in made], write=count),
+        Column(title="Worker seconds", values=[each.seconds if each else None for each in made], write=tenths),
+        Column(title="Per worker second", values=rates, write=tenths),
+        *(Column(title=title, values=values, is_number=False) for title, values in texts.items() if any(values)),
     ]
 
 

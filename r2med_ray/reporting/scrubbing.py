@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from r2med_ray.reporting.record import BenchmarkRecord
+from r2med_ray.reporting.record import BenchmarkRecord, PartRecord
 from r2med_ray.secrets import scrubbed, scrubbed_values
 
 
@@ -24,10 +24,23 @@ def without_secrets(record: BenchmarkRecord) -> BenchmarkRecord:
                 description=scrubbed(system.description),
                 settings=scrubbed_values(system.settings),
                 differences=tuple(map(scrubbed, system.differences)),
+                computed=tuple(map(_scrubbed_part, system.computed)),
             )
             for system in record.systems
         ),
         results=tuple(replace(result, left_out=scrubbed_values(result.left_out)) for result in record.results),
         missing=tuple(replace(entry, needs=scrubbed(entry.needs)) for entry in record.missing),
-        stages=tuple(replace(stage, unit=scrubbed(stage.unit), cost=scrubbed(stage.cost)) for stage in record.stages),
+        stages=tuple(
+            replace(
+                stage,
+                unit=scrubbed(stage.unit),
+                cost=scrubbed(stage.cost),
+                made=_scrubbed_part(stage.made) if stage.made else None,
+            )
+            for stage in record.stages
+        ),
     )
+
+
+def _scrubbed_part(part: PartRecord) -> PartRecord:
+    return replace(part, part=scrubbed(part.part), cost=scrubbed(part.cost))

@@ -1,6 +1,6 @@
 """Rerankers that score each (query, candidate) pair: cross-encoders, yes-no models, late interaction."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from r2med_ray.cuts import SideCuts
@@ -19,6 +19,9 @@ class Scored(NamedTuple):
 
     example: list[Any] | None = None
     """What was read of the first pair, see `readings.Listener.example`."""
+
+    speed: Mapping[str, Any] | None = None
+    """How fast the pairs were scored and on what, as plain values of `first_stages.stored_speed.Speed`."""
 
 
 def score_counted(scorer: PairScorer, pairs: Sequence[tuple[str, str]]) -> Scored:

@@ -17,8 +17,10 @@ from ray import serve
 from ray.serve.handle import DeploymentHandle
 
 from r2med_ray.errors import DataError
+from r2med_ray.first_stage import Computing
+from r2med_ray.first_stages.stored_speed import score_timed
 from r2med_ray.protocols import PairScorer
-from r2med_ray.reranking.pair_reranking import Scored, score_counted
+from r2med_ray.reranking.pair_reranking import Scored
 from r2med_ray.serving.serve_session import start_serve
 from r2med_ray.serving.start_failures import run_application
 from r2med_ray.settings.resources import NO_PROGRESS_TIMEOUT_S, RerankResources
@@ -33,8 +35,9 @@ of the requests, and the other two keep it busy while one elsewhere takes long."
 class PairScorerDeployment:
     """One replica: a scorer and the queue in front of it."""
 
-    def __init__(self, build_scorer: Callable[[], PairScorer]) -> None:
+    def __init__(self, build_scorer: Callable[[], PairScorer], computing: Computing) -> None:
         self._scorer = build_scorer()
+        self._computing = computing
         self._turn = asyncio.Lock()
 
     async def score(self, pairs: Sequence[Pair]) -> Scored:
@@ -44,7 +47,7 @@ class PairScorerDeployment:
             DataError: the scorer gave more or fewer scores than pairs.
         """
         async with self._turn:
-            scored = await asyncio.to_thread(score_counted, self._scorer, pairs)
+            scored = await asyncio.to_thread(score_timed, self._scorer, pairs, self._computing)
         if len(scored.scores) != len(pairs):
             raise DataError(
                 f"the scorer gave {len(scored.scores)} scores for {len(pairs)} pairs; expected one score per pair"
@@ -58,6 +61,7 @@ def serve_pair_scorer(
     build_scorer: Callable[[], PairScorer],
     resources: RerankResources,
     *,
+    computing: Computing = Computing(),  # noqa: B008
     cpus: float,
     gpus: float,
     replicas: int = 1,
@@ -69,6 +73,7 @@ def serve_pair_scorer(
         name: name of the application. Other applications of the cluster are left alone.
         build_scorer: makes the scorer. It is called once in every replica.
         resources: replicas, queue and deadline.
+        computing: what a replica computes with.
         cpus: CPUs that a replica reserves.
         gpus: GPUs that a replica reserves.
         replicas: how many there are. Under `replicas: auto` there may be as many: the first one begins alone, so
@@ -93,7 +98,7 @@ def serve_pair_scorer(
         logging_config={"enable_access_log": False},
     )(PairScorerDeployment)
     start_serve(http=False)
-    application, what = deployment.bind(build_scorer), f"reranker {name!r}"
+    application, what = deployment.bind(build_scorer, computing), f"reranker {name!r}"
     try:
         yield run_application(application, what=what, name=name, within_s=start_within_s, route_prefix=None)
     finally:

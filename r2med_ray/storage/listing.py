@@ -11,10 +11,18 @@ from r2med_ray.storage.keys import Json
 
 TASK, MODEL, UNIT = "task", "model", "unit"
 
+SECONDS = "seconds"
+"""The attribute of an artefact that holds the wall-clock seconds that making it took."""
+
 
 def made_for(task: str, model: str) -> dict[str, Json]:
     """Return the attributes that say for which task and by which model an artefact was made; others may share it."""
     return {name: value for name, value in ((TASK, task), (MODEL, model)) if value}
+
+
+def seconds_noted(arrow: str, artifact: Artifact) -> dict[str, float]:
+    """Return arrow → the seconds that making an artefact took; nothing if they were not noted."""
+    return {arrow: artifact.attributes[SECONDS]} if SECONDS in artifact.attributes else {}
 
 
 class Listed(NamedTuple):

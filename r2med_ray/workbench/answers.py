@@ -7,8 +7,10 @@ from typing import Any
 from r2med_ray.chat import ChatPrompt, Completion
 from r2med_ray.cuts import PartCuts
 from r2med_ray.demands import Ask, Find, Score
+from r2med_ray.first_stages.stored_speed import Speed
 from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.types import Reranking, Run
+from r2med_ray.workbench.made import Made, scores_made, text_made
 
 
 class Answer(ABC):
@@ -16,13 +18,19 @@ class Answer(ABC):
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
-        """Arrow of the flow → how long the work for this answer took; empty if the store had the answer."""
+        """Arrow of the flow → how long the work for this answer took, also if it was done before; empty if that
+        wasn't noted."""
         self.cuts: PartCuts | None = None
         """What was cut for this answer, where a model reads texts for a run that is kept; None for all else."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the artefacts that hold the answer."""
+        return ()
+
+    @property
+    def made(self) -> Sequence[Made]:
+        """How pairs were scored, or texts were written, for the answer."""
         return ()
 
     @property
@@ -96,6 +104,12 @@ class ScoresAnswer(Answer):
         self.score = score
         self.key = key
         self.reranking = reranking
+        self.speeds: Sequence[Speed] = ()
+        """How fast the pairs were scored, per computer."""
+
+    @property
+    def made(self) -> Sequence[Made]:
+        return [scores_made(self.key, self.score.scorer.name, self.speeds, self.reranking)] if self.reranking else []
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -124,6 +138,7 @@ class TextsAnswer(Answer):
         self.ask = ask
         self._keys = keys
         self._texts: dict[str, Completion | None] = dict(found)
+        self._note_seconds()
 
     @property
     def missing(self) -> dict[str, tuple[ArtifactKey, ChatPrompt]]:
@@ -137,6 +152,16 @@ class TextsAnswer(Answer):
     def receive(self, written: Mapping[str, Completion | None]) -> None:
         """Take the texts that were missing. A text is None if the model has no room for the prompt."""
         self._texts.update({digest: written[digest] for digest in self.missing if digest in written})
+        self._note_seconds()
+
+    def _note_seconds(self) -> None:
+        """Note how long the requests for all of its texts took together, whenever that was."""
+        seconds = sum(text.seconds for text in self._texts.values() if text)
+        self.seconds = {"write": seconds} if seconds else {}
+
+    @property
+    def made(self) -> Sequence[Made]:
+        return [text_made(key, self.ask.model, text) for key in self._keys if (text := self._texts.get(key.digest))]
 
     @property
     def is_there(self) -> bool:

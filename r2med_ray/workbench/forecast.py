@@ -9,7 +9,7 @@ from r2med_ray.cuts import from_json, sum_of
 from r2med_ray.first_stage import FirstStage
 from r2med_ray.first_stages.preparation import STAGES
 from r2med_ray.first_stages.stored_cuts import CUTS
-from r2med_ray.first_stages.stored_speed import Speed, speed_of
+from r2med_ray.first_stages.stored_speed import Speed, speeds_of
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.catalog.row import Row
@@ -156,7 +156,7 @@ def _billions(first_stage: FirstStage) -> float | None:
 
 def _speeds(store: ArtifactStore, group: Sequence[LookedUp]) -> list[Speed]:
     """Return what was measured on corpora of the plan; or else on any corpus, with the very same inputs."""
-    here = [speed for each in group for artifact in each.stored if (speed := speed_of(artifact))]
+    here = [speed for each in group for artifact in each.stored for speed in speeds_of(artifact)]
     key = next((each.key for each in group if each.key), None)
     if here or key is None:
         return here
@@ -164,7 +164,8 @@ def _speeds(store: ArtifactStore, group: Sequence[LookedUp]) -> list[Speed]:
     return [
         speed
         for artifact in store.all(key.kind)
-        if _model_inputs(artifact.inputs) == wanted and (speed := speed_of(artifact))
+        if _model_inputs(artifact.inputs) == wanted
+        for speed in speeds_of(artifact)
     ]
 
 

@@ -122,6 +122,6 @@ class InProcess:
     def _make(self, first_stage: ShardedFirstStage, maker: Maker, work: Piece) -> Mapping[str, int]:
         with failing_as(STAGES[first_stage.work], work.unit):
             if isinstance(work, QueryWork):
-                return make_queries(self._store, maker, work)
+                return make_queries(self._store, maker, work, self._computing)
             shard = read_shard(self._store, work.shard, skip_rows=work.skip_rows)
             return make_shard(self._store, maker, work, shard, self._computing)

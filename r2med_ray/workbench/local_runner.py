@@ -3,7 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Literal, TypeVar
 
@@ -11,7 +11,8 @@ from r2med_ray.blame import made_or_blamed
 from r2med_ray.chat import LanguageModel, TextGenerator
 from r2med_ray.errors import NotAtHand
 from r2med_ray.first_stage import Computing, FirstStage, ShardedFirstStage
-from r2med_ray.first_stages.preparation import STAGES, Corpora, Questions
+from r2med_ray.first_stages.preparation import STAGES, Corpora, Questions, maker_label
+from r2med_ray.first_stages.stored_speed import score_timed
 from r2med_ray.models.catalog.devices import best_device
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.catalog.load import Catalog
@@ -19,7 +20,7 @@ from r2med_ray.models.networks.pair_scorers import build_pair_scorer, scoring_in
 from r2med_ray.models.services.chat import ChatModel
 from r2med_ray.protocols import PairScorer, Scorer
 from r2med_ray.reranking.pair_requests import PairRequest
-from r2med_ray.reranking.pair_reranking import Scored, score_counted
+from r2med_ray.reranking.pair_reranking import Scored
 from r2med_ray.settings.pools import Pool
 from r2med_ray.settings.resources import ResourcesConfig
 from r2med_ray.storage.artifacts import ArtifactStore
@@ -120,12 +121,12 @@ class LocalRunner:
         if corpora:
             first_stage = corpora[0][1]
             report = self._apart(partial(self._work.prepare_shards, corpora, stop=self.stop))
-            self._worklog.note(STAGES[first_stage.work], first_stage.label, report, first_stage.cost)
+            self._worklog.note(STAGES[first_stage.work], maker_label(first_stage), report, first_stage.cost)
         if sets:
             first_stage = sets[0].first_stage
             asked = self._apart(partial(self._work.prepare_queries, sets))
             if asked is not None:
-                self._worklog.note("encode queries", first_stage.label, asked, first_stage.cost)
+                self._worklog.note("encode queries", maker_label(first_stage), asked, first_stage.cost)
 
     def open_index(self, task: Task, first_stage: ShardedFirstStage) -> PlainIndex:
         return self._work.open_index(task, first_stage)
@@ -135,8 +136,9 @@ class LocalRunner:
         return self._resources.rerank.token_budget
 
     def start_scorer(self, scorer: Scorer, requests: int) -> "LocalScorer":
+        row, budget = reranker_row(scorer), self.pair_budget
         return LocalScorer(
-            build_pair_scorer(reranker_row(scorer), self._catalog, device=self.device, token_budget=self.pair_budget)
+            build_pair_scorer(row, self._catalog, device=self.device, token_budget=budget), self._computing
         )
 
     def start_model(self, model: LanguageModel) -> "LocalModel":
@@ -150,9 +152,12 @@ class LocalRunner:
 
     @cached_property
     def _work(self) -> InProcess:
+        return InProcess(self._store, self._computing)
+
+    @property
+    def _computing(self) -> Computing:
         budget = self._resources.encode.token_budget
-        computing = Computing(device=self.device, threads=os.cpu_count() or 1, token_budget=budget)
-        return InProcess(self._store, computing)
+        return Computing(device=self.device, threads=os.cpu_count() or 1, token_budget=budget)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +165,7 @@ class LocalScorer:
     """A scorer in this process."""
 
     scorer: PairScorer
+    computing: Computing = field(default_factory=Computing)
 
     def score(self, requests: Sequence[PairRequest]) -> Iterator[Scored]:
         """Yield the scores of each request, in the order of the requests.
@@ -177,7 +183,7 @@ class LocalScorer:
             )
 
     def _score(self, request: PairRequest, positions: Sequence[int]) -> Scored:
-        return score_counted(self.scorer, request.of(positions).pairs)
+        return score_timed(self.scorer, request.of(positions).pairs, self.computing)
 
     def close(self) -> None:
         """Hold nothing that would have to be freed."""

@@ -15,7 +15,7 @@ from r2med_ray.distributed.searching import ShardedRetriever, open_index
 from r2med_ray.distributed.session import capacity_now
 from r2med_ray.errors import CapacityError, NotAtHand
 from r2med_ray.first_stage import Computing, FirstStage, ShardedFirstStage
-from r2med_ray.first_stages.preparation import STAGES, Corpora, Questions
+from r2med_ray.first_stages.preparation import STAGES, Corpora, Questions, maker_label
 from r2med_ray.models.at_hand import ModelsAtHand
 from r2med_ray.models.catalog.devices import prepare_worker
 from r2med_ray.models.catalog.engine_limits import require_fit
@@ -177,7 +177,7 @@ class ClusterRunner:
         )
         for stage, report in ((STAGES[first_stage.work], prepared.corpora), ("encode queries", prepared.queries)):
             if report is not None:
-                self._worklog.note(stage, first_stage.label, report, first_stage.cost)
+                self._worklog.note(stage, maker_label(first_stage), report, first_stage.cost)
 
     def open_index(self, task: Task, first_stage: ShardedFirstStage) -> ShardedRetriever[Any]:
         pool = self._search_pool(task)
@@ -202,6 +202,7 @@ class ClusterRunner:
             name,
             build,
             resources,
+            computing=Computing(device=pool.device, threads=pool.threads),
             cpus=pool.cpus,
             gpus=pool.gpus,
             replicas=replicas,

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from r2med_ray.first_stages.stored_speed import SPEED, Speed, per_computer, speeds_of
 from r2med_ray.reranking.pair_requests import PairRequest, gathered, packed, read_scored, scored_files
 from r2med_ray.reranking.pair_reranking import Scored
 from r2med_ray.storage.artifacts import Artifact, ArtifactStore
@@ -22,6 +23,9 @@ class ScoredDemand(NamedTuple):
 
     stored_before: int
     """Requests whose scores the store had already."""
+
+    speeds: Sequence[Speed]
+    """How fast all of its pairs were scored, per computer, whenever that was."""
 
 
 class _Piece(NamedTuple):
@@ -54,24 +58,29 @@ def score_demands(
     found = _found(store, [piece for _, pieces in demands for piece in pieces])
     missing = [piece.request for _, pieces in demands for piece in pieces if _digest(piece) not in found]
     scored = start(len(missing)).score(missing) if missing else iter(())
+    speeds: list[Speed] = []
 
     def scores_of(piece: _Piece) -> Scored:
         stored = found.get(_digest(piece))
         if stored is not None:
+            speeds.extend(speeds_of(stored))
             return read_scored(stored)
         fresh = next(scored)
+        speed = [fresh.speed] if fresh.speed else []
+        speeds.extend(Speed(**each) for each in speed)
         if piece.key is not None:
             with store.create(piece.key) as writer:
-                writer.attributes["unit"] = piece.request.unit
+                writer.attributes |= {"unit": piece.request.unit, SPEED: speed}
                 for name, content in scored_files(fresh).items():
                     writer.write(name, content)
         return fresh
 
     for answer, pieces in demands:
+        speeds.clear()
         reranking = gathered(answer.score.candidates, ((piece.request, scores_of(piece)) for piece in pieces))
         fresh = [piece for piece in pieces if _digest(piece) not in found]
         scored_now = sum(len(piece.request.candidates) for piece in fresh)
-        yield ScoredDemand(answer, reranking, scored_now, len(pieces) - len(fresh))
+        yield ScoredDemand(answer, reranking, scored_now, len(pieces) - len(fresh), per_computer(speeds))
 
 
 def _pieces(answer: ScoresAnswer, inputs: Mapping[str, Json], token_budget: int) -> list[_Piece]:

@@ -10,6 +10,7 @@ from r2med_ray.cuts import PartCuts
 from r2med_ray.demands import Demand, Expect, Find, Steps
 from r2med_ray.errors import NotAtHand, R2MedError
 from r2med_ray.workbench.answers import Answer, KnownAnswer
+from r2med_ray.workbench.made import Made
 
 T = TypeVar("T")
 
@@ -23,13 +24,16 @@ class Ended(Generic[T]):
 
     result: T
     seconds: dict[str, float]
-    """Arrow of the flow → how long the work for its answers took; nothing for what the store answered."""
+    """Arrow of the flow → how long the work for its answers took, whichever job did it."""
 
     artifacts: tuple[str, ...]
     """Names of the runs and scores that it was given, in the order of its demands."""
 
     cuts: tuple[PartCuts, ...] = ()
     """What was cut for the runs that it was given, in the order of its demands."""
+
+    made: tuple[Made, ...] = ()
+    """How the scores and texts that it was given were made."""
 
 
 class Part(Generic[T]):
@@ -51,6 +55,7 @@ class Part(Generic[T]):
         self._seconds: Counter[str] = Counter()
         self._artifacts: list[str] = []
         self._cuts: list[PartCuts] = []
+        self._made: list[Made] = []
 
     @property
     def waits_for(self) -> list[Answer]:
@@ -80,6 +85,7 @@ class Part(Generic[T]):
                 self._artifacts += answer.names
                 is_check = isinstance(demand, Find) and demand.is_check
                 self._cuts += [answer.cuts] if answer.cuts and not is_check else []
+                self._made += answer.made
                 self._seconds.update(answer.seconds)
             values = [answer.value for answer in self._answers]
             self._go_on(partial(self._steps.send, values if self._several else values[0]))
@@ -108,6 +114,7 @@ class Part(Generic[T]):
                 seconds=dict(self._seconds),
                 artifacts=tuple(self._artifacts),
                 cuts=tuple(self._cuts),
+                made=tuple(self._made),
             )
             return
         except NotAtHand as error:

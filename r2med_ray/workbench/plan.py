@@ -33,6 +33,7 @@ from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem
 from r2med_ray.types import Corpus, Task
 from r2med_ray.workbench.answers import TextsAnswer
+from r2med_ray.workbench.computing import computing_lines
 from r2med_ray.workbench.driver import Counted, Driver
 from r2med_ray.workbench.forecast import LookedUp, preparation, reranking, shard_counts, texts_to_write, writing
 from r2med_ray.workbench.plan_text import Plan
@@ -91,6 +92,7 @@ def make_plan(benchmark: ResolvedBenchmark, store: ArtifactStore, runner: Runner
                 _language_models(benchmark),
             )
         ),
+        computing=tuple(computing_lines(benchmark, runner)),
         estimates=(
             *preparation(
                 store, runner, looked_up, documents_per_shard=benchmark.config.resources.documents_per_shard

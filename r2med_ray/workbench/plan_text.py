@@ -42,6 +42,9 @@ class Plan:
     reservations: tuple[str, ...]
     """What each stage would reserve."""
 
+    computing: tuple[str, ...] = ()
+    """How each model computes, and for which systems."""
+
     estimates: tuple[str, ...] = ()
     """How long the work takes that the store doesn't save."""
 
@@ -60,6 +63,7 @@ class Plan:
             *_section("artefacts of shards (stored + missing)", map(_counted, self.shards), always=True),
             *_section("texts that a language model has yet to write", self.unwritten),
             *_section("reservations", self.reservations),
+            *_section("how models compute", self.computing),
             *_section("hours of what is not stored, by what was measured or else by arithmetic", self.estimates),
         ]
         return "\n".join(lines)

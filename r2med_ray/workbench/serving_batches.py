@@ -10,11 +10,12 @@ from r2med_ray.cuts import Cuts, PartCuts
 from r2med_ray.distributed.progress import StageReport
 from r2med_ray.first_stages.query_blocks import blocks
 from r2med_ray.first_stages.stored_cuts import document_cuts, run_attributes, search_cuts
+from r2med_ray.first_stages.stored_speed import SPEED
 from r2med_ray.reranking.stored_scores import reranking_files
 from r2med_ray.retrieval.stored_runs import RUN_FILE, run_from_table, run_table
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import fingerprint
-from r2med_ray.storage.listing import made_for
+from r2med_ray.storage.listing import SECONDS, made_for
 from r2med_ray.types import Run
 from r2med_ray.workbench.answers import Answer, RunAnswer, ScoresAnswer, TextsAnswer
 from r2med_ray.workbench.batches import Batch
@@ -30,6 +31,7 @@ A = TypeVar("A", bound=Answer)
 def find_runs(store: ArtifactStore, runner: Runner, holders: Holders, batch: Batch) -> None:
     """SEARCH: make each distinct search once. Its run is stored if any of its demands is to be kept."""
     found: dict[str, Run] = {}
+    seconds: dict[str, float] = {}
     cuts: dict[str, PartCuts | None] = {}
     documents: dict[str, Cuts | None] = {}
     answers = list(_of(RunAnswer, batch.answers))
@@ -39,17 +41,19 @@ def find_runs(store: ArtifactStore, runner: Runner, holders: Holders, batch: Bat
         if digest not in found:
             began = time.monotonic()
             table = run_table(_search(runner, holders, batch, answer))
+            seconds[digest] = time.monotonic() - began
             if digest in kept:
                 if find.task.name not in documents:  # a batch searches one index
                     documents[find.task.name] = document_cuts(store, find.task, find.first_stage, runner.device)
                 of_corpus = documents[find.task.name]
                 cuts[digest] = search_cuts(store, find.task, find.first_stage, find.queries, of_corpus, runner.device)
                 with store.create(answer.key) as writer:
+                    writer.attributes[SECONDS] = seconds[digest]
                     writer.attributes.update(run_attributes(cuts[digest]))
                     writer.attributes.update(made_for(find.task.name, find.first_stage.label))
                     writer.write_table(RUN_FILE, table)
             found[digest] = run_from_table(find.first_stage.label, find.queries, table)
-            answer.seconds["search"] = time.monotonic() - began
+        answer.seconds["search"] = seconds[digest]
         answer.run = Run(tag=find.first_stage.label, rankings=found[digest].rankings)
         answer.cuts = cuts.get(digest) if find.keep else None
 
@@ -72,17 +76,19 @@ def score_pairs(store: ArtifactStore, runner: Runner, holders: Holders, worklog:
 
     inputs = runner.scoring_inputs(scorer)
     for demand in score_demands(store, list(first.values()), inputs, runner.pair_budget, start):
-        with store.create(demand.answer.key) as writer:
-            writer.attributes.update(made_for("", scorer.name))
-            for name, content in reranking_files(demand.reranking).items():
-                writer.write(name, content)
-        demand.answer.reranking = demand.reranking
         seconds = demand.answer.seconds["rerank"] = time.monotonic() - began
         began += seconds
+        speed = [each.to_json() for each in demand.speeds]
+        with store.create(demand.answer.key) as writer:
+            writer.attributes.update({SECONDS: seconds, SPEED: speed, **made_for("", scorer.name)})
+            for name, content in reranking_files(demand.reranking).items():
+                writer.write(name, content)
+        demand.answer.reranking, demand.answer.speeds = demand.reranking, demand.speeds
         report = StageReport(documents=demand.scored, seconds=seconds, stored_before=demand.stored_before)
         worklog.note("rerank", scorer.name, report)
     for answer in answers:
-        answer.reranking = first[answer.key.digest].reranking
+        of_all = first[answer.key.digest]
+        answer.reranking, answer.speeds, answer.seconds = of_all.reranking, of_all.speeds, of_all.seconds
 
 
 def write_texts(store: ArtifactStore, runner: Runner, holders: Holders, worklog: Worklog, batch: Batch) -> None:
@@ -108,7 +114,6 @@ def write_texts(store: ArtifactStore, runner: Runner, holders: Holders, worklog:
             seconds = time.monotonic() - began
             worklog.note("write", model.name, StageReport(documents=len(missing), seconds=seconds, stored_before=0))
         for answer in asking:
-            answer.seconds["write"] = time.monotonic() - began
             answer.receive(written)
 
 

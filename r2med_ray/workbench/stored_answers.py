@@ -7,9 +7,11 @@ from r2med_ray.corpus.loading import fetch_documents
 from r2med_ray.demands import Ask, Demand, Fetch, Find, Keep, Read, Recall, Score
 from r2med_ray.errors import OwnCodeError
 from r2med_ray.first_stages.stored_cuts import run_cuts
+from r2med_ray.first_stages.stored_speed import speeds_of
 from r2med_ray.reranking.stored_scores import read_reranking, scores_key
 from r2med_ray.retrieval.stored_runs import RUN_FILE, run_from_table, run_key
 from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.listing import seconds_noted
 from r2med_ray.types import Task
 from r2med_ray.workbench.answers import Answer, KnownAnswer, RunAnswer, ScoresAnswer, TextsAnswer
 from r2med_ray.workbench.runner import Runner
@@ -75,12 +77,16 @@ class StoredAnswers:
         run = run_from_table(find.first_stage.label, find.queries, artifact.table(RUN_FILE))
         answer = RunAnswer(find, key, run)
         answer.cuts = run_cuts(find.first_stage, find.queries, artifact)
+        answer.seconds = seconds_noted("search", artifact)
         return answer
 
     def _scores(self, score: Score) -> ScoresAnswer:
         key = scores_key(self._runner.scoring_inputs(score.scorer), score.candidates, sees_scores=False)
         artifact = self._store.find(key)
-        return ScoresAnswer(score, key, read_reranking(artifact) if artifact else None)
+        answer = ScoresAnswer(score, key, read_reranking(artifact) if artifact else None)
+        if artifact:
+            answer.speeds, answer.seconds = speeds_of(artifact), seconds_noted("rerank", artifact)
+        return answer
 
     def _keep(self, keep: Keep) -> None:
         if self._may_write:

@@ -28,6 +28,7 @@ from r2med_ray.protocols import Index
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.pools import Pool
 from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.listing import SECONDS
 from r2med_ray.types import CorpusShard, Query, Ranking, Task
 from r2med_ray.workbench.in_process import InProcess
 from tests.failing_models import KINDS, SparseLettersFirstStage, fail_once, failing_stage
@@ -57,11 +58,11 @@ def tried(tmp_path: Path) -> Path:
 
 
 def digests(store: ArtifactStore) -> dict[str, Any]:
-    """All that is stored, except how fast it was made."""
+    """All that is stored, except how fast and how long it was made."""
     return {
         artifact.name: (
             {name: file.sha256 for name, file in artifact.files.items()},
-            {name: value for name, value in artifact.attributes.items() if name != SPEED},
+            {name: value for name, value in artifact.attributes.items() if name not in (SPEED, SECONDS)},
         )
         for artifact in store.all()
     }

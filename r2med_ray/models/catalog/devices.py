@@ -1,5 +1,7 @@
 """The device and the dtype of this machine, and how many tokens go through a model at once."""
 
+import platform
+from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
@@ -41,6 +43,14 @@ def device_name(device: str) -> str:
     import torch
 
     return torch.cuda.get_device_name()
+
+
+@cache
+def processor_name(cpu_info: Path = Path("/proc/cpuinfo")) -> str:
+    """Return what Linux calls the CPU of this machine; its architecture if Linux can't be asked, or gives no name."""
+    lines = cpu_info.read_text().splitlines() if cpu_info.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return next(filter(None, names), platform.machine())
 
 
 def best_dtype(device: str) -> Dtype:

@@ -32,7 +32,7 @@ def build_pair_scorer(
         return CrossEncoderScorer(row, device=device, token_budget=token_budget)
     if row.kind == "yes-no":
         return YesNoScorer(row, device=device, token_budget=token_budget)
-    encoder_row = _encoder_row(row, catalog)
+    encoder_row = row_of_encoder(row, catalog)
     prompts = prompts_for(encoder_row, ANY_TASK)
     encoder = build_encoder(encoder_row, task=ANY_TASK, device=device, token_budget=token_budget)
     return MaxSimScorer(encoder, query_prompt=prompts.query, document_prompt=prompts.document)
@@ -41,11 +41,11 @@ def build_pair_scorer(
 def scoring_inputs(row: RerankerRow, catalog: Catalog, *, device: str = "auto") -> dict[str, Any]:
     """Return everything that changes a score, for an artefact's key; see `EncoderRow.encoding_inputs`."""
     if row.kind == "maxsim":
-        return {"kind": row.kind, **_encoder_row(row, catalog).encoding_inputs(ANY_TASK, device=device)}
+        return {"kind": row.kind, **row_of_encoder(row, catalog).encoding_inputs(ANY_TASK, device=device)}
     return row.scoring_inputs(device=device)
 
 
-def _encoder_row(row: RerankerRow, catalog: Catalog) -> EncoderRow:
+def row_of_encoder(row: RerankerRow, catalog: Catalog) -> EncoderRow:
     """Return the row of a `maxsim` row's encoder, with the dtype of the `maxsim` row if that isn't `auto`."""
     encoder = catalog.encoders[row.encoder]
     return encoder if row.dtype == "auto" else encoder.model_copy(update={"dtype": row.dtype})
