@@ -21,6 +21,9 @@ CREATION = "raised in its creation task"
 
 OWN_ERROR = r"r2med_ray\.errors\.\w+"
 
+ERROR_LINE = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt)(?::\s|$)")
+"""The first line of an error in a traceback."""
+
 OUT_OF_MEMORY = (
     "the memory of a node ran out, so the worker was ended. Give the stage fewer actors, or more CPUs for each, in "
     "`resources`"
@@ -37,8 +40,8 @@ def stage_error(stage: str, unit: str, error: RayError) -> StageError:
     if isinstance(error, OutOfMemoryError):
         return StageError(stage, unit, OUT_OF_MEMORY)
     said = str(error)
-    if CREATION in said:  # its last line is the error that the actor raised
-        return StageError(stage, unit, re.sub(rf"^{OWN_ERROR}: ", "", said.strip().splitlines()[-1].strip()))
+    if CREATION in said:
+        return StageError(stage, unit, re.sub(rf"^{OWN_ERROR}: ", "", _raised(said)))
     return StageError(stage, unit, _without_advice(said) or type(error).__name__)
 
 
@@ -47,14 +50,26 @@ def is_of_this_package(error: RayError) -> bool:
     if isinstance(error, RayTaskError):
         return isinstance(error.cause, R2MedError)
     said = str(error)
-    return CREATION in said and re.match(OWN_ERROR, said.strip().splitlines()[-1].strip()) is not None
+    return CREATION in said and re.match(OWN_ERROR, _raised(said)) is not None
+
+
+def _raised(said: str) -> str:
+    """Return the error that an actor raised while it was built, out of Ray's words.
+
+    A message of this package is meant for the user and stays whole. Of any other, the first line says what happened.
+    """
+    lines = said.strip().splitlines()
+    own = [place for place, line in enumerate(lines) if re.match(OWN_ERROR, line)]
+    if own:
+        return " ".join(" ".join(lines[own[-1] :]).split())
+    return next((line.strip() for line in reversed(lines) if ERROR_LINE.match(line)), lines[-1].strip())
 
 
 def _without_advice(said: str) -> str:
-    """Return the last line of a message that says something, without the sentences that are advice."""
-    for line in reversed(said.splitlines()):
+    """Return what happened and why: the first and the last line that say something, without sentences of advice."""
+    lines = []
+    for line in said.splitlines():
         sentences = re.split(r"(?<=[.!?])\s+|\s+(?=\(\d\) )", line.strip())
-        kept = " ".join(sentence for sentence in sentences if sentence and not ADVICE.search(sentence))
-        if kept:
-            return kept
-    return ""
+        lines.append(" ".join(sentence for sentence in sentences if sentence and not ADVICE.search(sentence)))
+    told = list(filter(None, lines))
+    return told[0] if len(told) == 1 else f"{told[0].rstrip('.:')}: {told[-1]}" if told else ""
