@@ -69,6 +69,7 @@ def prepare(
     pool: Pool,
     *,
     no_progress_timeout_s: int,
+    from_the_end: bool = False,
     stop: threading.Event | None = None,
 ) -> Prepared:
     """Store what is made of every shard of the corpora and of the queries, and isn't stored yet.
@@ -83,6 +84,7 @@ def prepare(
         pool: the number of actors, and what each reserves. One actor asks a service, so that the service's limit of
             requests at once holds. One actor prepares queries where there are no shards.
         no_progress_timeout_s: the work fails when nothing was finished for this long.
+        from_the_end: whether the last shard is made first.
         stop: heeded whenever a piece is finished; no further one is begun.
 
     Raises:
@@ -93,7 +95,7 @@ def prepare(
         return Prepared()
     first_stage = corpora[0][1] if corpora else questions[0][1]
     arrow = STAGES[first_stage.work]
-    shards = shards_left(store, corpora, computing.device)
+    shards = shards_left(store, corpora, computing.device, from_the_end=from_the_end)
     asked = queries_left(store, questions, computing.device)
     pool = pool_for(first_stage, pool)
     finished = stream_work(

@@ -13,14 +13,14 @@ from rich.progress import Progress as RichProgress
 from rich.progress import TextColumn, TimeRemainingColumn
 
 from r2med_ray.activity import doing
-from r2med_ray.first_stages.making import READ_TOKENS
+from r2med_ray.first_stages.making import FOUND, READ_TOKENS
 from r2med_ray.first_stages.preparation import Left, W
 
 logger = logging.getLogger(__name__)
 
 WAITING = "units waiting"
 
-OWN_NUMBERS = ("documents", READ_TOKENS)
+OWN_NUMBERS = ("documents", READ_TOKENS, FOUND)
 """Numbers of an item that no service counted."""
 
 
@@ -31,7 +31,7 @@ class StageReport:
     documents: int
     seconds: float
     stored_before: int
-    """Units that the store had already."""
+    """Units that the store had already, or got from another job meanwhile."""
 
     usage: Mapping[str, int] = field(default_factory=dict)
     """What a service counted: texts, tokens, requests."""
@@ -49,15 +49,20 @@ def follow(
         label: what is being done.
         left: the work.
         done: does one item of the work whenever it is asked for the next, and gives the numbers of that item:
-            `documents`, `READ_TOKENS` where they are known, and what a service counted.
+            `documents`, `READ_TOKENS` where they are known, and what a service counted; or `FOUND`.
         cost: puts a price on the sums of what a service counted.
     """
     usage: Counter[str] = Counter()
+    found = 0
     with Progress(label, len(left.work), left.num_documents) as progress:
         for numbers in done:
+            if FOUND in numbers:
+                progress.pass_over(int(numbers[FOUND]))
+                found += 1
+                continue
             progress.add(int(numbers["documents"]), int(numbers.get(READ_TOKENS, 0)))
             usage.update({name: int(count) for name, count in numbers.items() if name not in OWN_NUMBERS})
-    return progress.report(stored_before=left.stored, usage=usage, cost=cost(usage))
+    return progress.report(stored_before=left.stored + found, usage=usage, cost=cost(usage))
 
 
 class Progress:
@@ -110,6 +115,15 @@ class Progress:
         self._doing.close()
         if self._bar is not None:
             self._bar.stop()
+
+    def pass_over(self, documents: int) -> None:
+        """Another job has made a unit with this many documents, so there is less to do."""
+        self._num_units -= 1
+        self._num_documents -= documents
+        self._activity.total = self._num_documents
+        self._activity.queue[WAITING] = self._num_units - self._units
+        if self._bar is not None:
+            self._bar.update(self._task, total=self._num_documents)
 
     def add(self, documents: int, tokens: int = 0) -> None:
         """One more unit is done, with this many documents, and tokens where they are known."""

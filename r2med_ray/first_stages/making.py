@@ -27,7 +27,7 @@ from r2med_ray.corpus.loading import ShardRows
 from r2med_ray.cuts import to_json
 from r2med_ray.errors import CapacityError, ConfigError, DataError, NotAtHand, StageError
 from r2med_ray.first_stage import Computing, Maker
-from r2med_ray.first_stages.bad_documents import attributes_of, key_without_bad, most_left_out
+from r2med_ray.first_stages.bad_documents import attributes_of, key_of_stored, key_without_bad, most_left_out
 from r2med_ray.first_stages.preparation import QueryWork, ShardWork
 from r2med_ray.first_stages.stored_cuts import CUTS, SAME, cuts_made, same_vectors
 from r2med_ray.first_stages.stored_examples import EXAMPLE
@@ -40,6 +40,9 @@ from r2med_ray.types import DocId
 
 READ_TOKENS = "read_tokens"
 """Name of the number of tokens that a model has read of documents."""
+
+FOUND = "found"
+"""Name of the number of documents or queries whose artefact another job has made meanwhile."""
 
 Tables: TypeAlias = Mapping[str, pa.Table]
 
@@ -60,13 +63,16 @@ def make_shard(
         computing: what the maker was loaded with.
 
     Returns:
-        `documents`, `READ_TOKENS` where they are known, and what a service counted.
+        `documents`, `READ_TOKENS` where they are known, and what a service counted; or `FOUND` alone, if another job
+        has made it since the work was listed.
 
     Raises:
         DataError: at the last attempt; names the documents that it failed on.
         Exception: whatever the maker raises, at the attempts before.
     """
     documents = shard.documents
+    if store.find(key_of_stored(store, work.on_bad_document, work.key)) is not None:
+        return {FOUND: len(documents)}
 
     def make(positions: Sequence[int]) -> Tables:
         return _tables(maker, work, shard, positions)
@@ -88,7 +94,7 @@ def make_queries(store: ArtifactStore, maker: Maker, work: QueryWork, computing:
     """Make and store the artefact of one set of queries. `computing` is what the maker was loaded with.
 
     Returns:
-        `documents`, which is the number of queries, and what a service counted.
+        `documents`, which is the number of queries, and what a service counted; or `FOUND`, see `make_shard`.
 
     Raises:
         DataError: at the last attempt; names the query that it failed on.
@@ -98,6 +104,8 @@ def make_queries(store: ArtifactStore, maker: Maker, work: QueryWork, computing:
     def make(positions: Sequence[int]) -> Tables:
         return maker.make_queries(work.task, [work.queries[position] for position in positions], work.rules)
 
+    if store.find(work.key) is not None:
+        return {FOUND: len(work.queries)}
     whole = _tried(maker, lambda: maker.make_queries(work.task, work.queries, work.rules), work.is_last_attempt)
     if isinstance(whole, _Heard):
         same = {SAME: same_vectors(work.queries, whole.tables)}

@@ -128,7 +128,9 @@ Piece: TypeAlias = ShardWork | QueryWork
 """One artefact that is to be made, and what it is made of."""
 
 
-def shards_left(store: ArtifactStore, corpora: Corpora, device: str) -> Left[ShardWork]:
+def shards_left(
+    store: ArtifactStore, corpora: Corpora, device: str, *, from_the_end: bool = False
+) -> Left[ShardWork]:
     """Return the shards whose artefact isn't stored, each artefact once, in the order of the tasks."""
 
     def work_on(item: tuple[Task, ShardedFirstStage, CorpusShard]) -> ShardWork:
@@ -144,7 +146,8 @@ def shards_left(store: ArtifactStore, corpora: Corpora, device: str) -> Left[Sha
         )
 
     shards = [(task, first_stage, shard) for task, first_stage in corpora for shard in task.corpus.prepared]
-    return _left(store, at_once(work_on, shards))
+    left = _left(store, at_once(work_on, shards))
+    return left._replace(work=left.work[::-1]) if from_the_end else left
 
 
 def queries_left(store: ArtifactStore, questions: Questions, device: str) -> Left[QueryWork] | None:

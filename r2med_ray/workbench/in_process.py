@@ -50,11 +50,14 @@ class InProcess:
         self._store = store
         self._computing = computing
 
-    def prepare_shards(self, corpora: Corpora, *, stop: threading.Event | None = None) -> StageReport:
+    def prepare_shards(
+        self, corpora: Corpora, *, from_the_end: bool = False, stop: threading.Event | None = None
+    ) -> StageReport:
         """Store what is made of every shard of the corpora and isn't stored yet. A model is loaded once.
 
         Args:
             corpora: at least one.
+            from_the_end: whether the last shard is made first.
             stop: heeded whenever a shard is finished; no further one is begun.
 
         Raises:
@@ -63,7 +66,7 @@ class InProcess:
         """
         first_stage = corpora[0][1]
         arrow = STAGES[first_stage.work]
-        left = shards_left(self._store, corpora, self._computing.device)
+        left = shards_left(self._store, corpora, self._computing.device, from_the_end=from_the_end)
         finished = until_stopped(stop or threading.Event(), self._made(first_stage, left.work))
         return follow(f"{arrow} for {first_stage.label}", left, finished, first_stage.cost)
 

@@ -68,8 +68,8 @@ class JobRecord:
 
 
 @contextmanager
-def recorded(store: ArtifactStore, name: str, results: str, *, every_s: float = EVERY_S) -> Iterator[None]:
-    """Keep the record of a job while the block runs.
+def recorded(store: ArtifactStore, name: str, results: str, *, every_s: float = EVERY_S) -> Iterator[bool]:
+    """Keep the record of a job while the block runs, and yield whether a job that began earlier works on the store.
 
     Args:
         store: keeps the record.
@@ -90,7 +90,7 @@ def recorded(store: ArtifactStore, name: str, results: str, *, every_s: float = 
     beat()
     try:
         with activity.every(every_s, beat):
-            yield
+            yield _is_another_there(store, path, began)
     except BaseException as error:
         said = " ".join(f"{type(error).__name__}: {error}".split())
         record = replace(record, state="failed", error=scrubbed(said)[:500])
@@ -125,6 +125,16 @@ def status(store: ArtifactStore, now: float) -> Iterator[str]:
     yield f"jobs: {len(jobs)}" + (f", of which the last {SHOWN}" if len(jobs) > SHOWN else "")
     for record in at_once(lambda path: _read(store, path), sorted(jobs, reverse=True)[:SHOWN]):
         yield f"  {record.line(now) if isinstance(record, JobRecord) else record}"
+
+
+def _is_another_there(store: ArtifactStore, path: str, now: float) -> bool:
+    """Return whether a job works on the store whose record comes before the one at `path`."""
+    earlier = [
+        info.path for info in store.place.listed(f"{store.root}/{FOLDER}", recursive=False) if info.path < path
+    ]
+    records = at_once(lambda each: _read(store, each), sorted(earlier, reverse=True)[:SHOWN])
+    lives = [each for each in records if isinstance(each, JobRecord) and each.state == "running"]
+    return any(now - each.at <= DEAD_AFTER_S for each in lives)
 
 
 def _write(store: ArtifactStore, path: str, record: JobRecord) -> None:

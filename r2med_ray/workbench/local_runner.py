@@ -58,6 +58,7 @@ class LocalRunner:
         device: str | None = None,
     ) -> None:
         self.stop = threading.Event()
+        self.begins_at_the_end = False
         self.capacity = ONE
         self.searches_at_once = 1
         self._catalog = catalog
@@ -120,7 +121,8 @@ class LocalRunner:
     def prepare(self, corpora: Corpora, sets: Questions) -> None:
         if corpora:
             first_stage = corpora[0][1]
-            report = self._apart(partial(self._work.prepare_shards, corpora, stop=self.stop))
+            prepare = partial(self._work.prepare_shards, from_the_end=self.begins_at_the_end, stop=self.stop)
+            report = self._apart(partial(prepare, corpora))
             self._worklog.note(STAGES[first_stage.work], maker_label(first_stage), report, first_stage.cost)
         if sets:
             first_stage = sets[0].first_stage

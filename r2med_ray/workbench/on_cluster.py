@@ -73,6 +73,7 @@ class ClusterRunner:
         ask_for_models: bool = False,
     ) -> None:
         self.stop = threading.Event()
+        self.begins_at_the_end = False
         self.searches_at_once = SEARCHES_AT_ONCE
         self._asking_for_nodes = threading.Lock()
         """Whoever asks for nodes takes the place of whoever asked before, so one at a time waits for them."""
@@ -173,6 +174,7 @@ class ClusterRunner:
             self._computing(first_stage),
             self._pool(first_stage),
             no_progress_timeout_s=self._timeout_s,
+            from_the_end=self.begins_at_the_end,
             stop=self.stop,
         )
         for stage, report in ((STAGES[first_stage.work], prepared.corpora), ("encode queries", prepared.queries)):

@@ -46,6 +46,10 @@ class RunningModel(Protocol):
 class Runner(Protocol):
     """Does the work of a benchmark, and notes it in its worklog."""
 
+    begins_at_the_end: bool
+    """Whether shards are made from the last to the first: another job makes the same ones from the first on. Each
+    looks whether a shard is stored before it makes it, so the two meet in the middle."""
+
     @property
     def stop(self) -> threading.Event:
         """Once it is set, all that is being prepared or written ends soon, with a StoppedError."""

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -122,6 +122,43 @@ def test_work_that_is_told_to_stop_begins_no_further_shard(work: InProcess, task
         work.prepare_shards([(task, OVERLAP)], stop=StopsAfterOne())
 
     assert work.prepare_shards([(task, OVERLAP)]).stored_before == 1
+
+
+class AnotherJobBeside(WordsMaker):
+    """Makes its first shard while another job makes the other two, from the last on."""
+
+    def __init__(self, row: OverlapRow, store: ArtifactStore, task: Task) -> None:
+        super().__init__(row)
+        self._others = iter([(InProcess(ArtifactStore(store.uri), Computing()), task)])
+
+    def make_shard(self, task: str, documents: Sequence[Document], rows: Any) -> Mapping[str, pa.Table]:
+        for job, of_task in self._others:
+            with pytest.raises(StoppedError):
+                job.prepare_shards([(of_task, OVERLAP)], from_the_end=True, stop=StopsAfterTwo())
+        return super().make_shard(task, documents, rows)
+
+
+class StopsAfterTwo(StopsAfterOne):
+    def __init__(self) -> None:
+        super().__init__()
+        self._answers = iter((False, False, True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstStageBesideAnotherJob(OverlapFirstStage):
+    task: Task = field(hash=False)
+
+    def load(self, store: ArtifactStore, computing: Computing) -> Maker:
+        return AnotherJobBeside(self.row, store, self.task)
+
+
+def test_two_jobs_on_one_store_look_again_before_each_shard_and_meet_without_doing_work_twice(
+    work: InProcess, task: Task
+) -> None:
+    report = work.prepare_shards([(task, FirstStageBesideAnotherJob(row=OVERLAP.row, rules=Rules(), task=task))])
+
+    # The shards have 27, 27 and 26 documents. The other job makes the last two while this one makes the first.
+    assert (report.documents, report.stored_before) == (27, 2)
 
 
 def test_stages_that_share_a_model_keep_their_own_rules_for_queries(

@@ -51,6 +51,22 @@ def test_a_job_that_no_longer_writes_is_called_dead(store: ArtifactStore) -> Non
     assert ": DEAD, or it can't reach this store: no sign of it for 2 h" in list(status(store, written + 7200))[-1]
 
 
+def test_a_job_is_told_of_another_that_began_earlier_and_still_runs(store: ArtifactStore) -> None:
+    with recorded(store, "demo", "r") as alone:
+        [path] = records(store)
+        running = json.loads(path.read_text())
+    earlier = path.rename(path.with_name("20200101T000000-0.json"))
+    earlier.write_text(json.dumps(running))
+    with recorded(store, "demo", "r") as beside:
+        pass
+    earlier.write_text(json.dumps(running | {"at": running["at"] - 600}))
+    with recorded(store, "demo", "r") as after:
+        pass
+
+    # A job without a sign for ten minutes is dead.
+    assert (alone, beside, after) == (False, True, False)
+
+
 def test_a_failed_job_says_why_without_its_secrets(store: ArtifactStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-0123456789")
 
