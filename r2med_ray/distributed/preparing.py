@@ -5,7 +5,7 @@ the pieces that its actors were working on.
 """
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -16,6 +16,7 @@ import pyarrow as pa
 from r2med_ray.activity import GAUGES_EVERY_S, every
 from r2med_ray.corpus.loading import rows_of_table
 from r2med_ray.distributed import metrics
+from r2med_ray.distributed.attempts import Attempts
 from r2med_ray.distributed.progress import StageReport, follow
 from r2med_ray.distributed.shard_stream import stream_work
 from r2med_ray.first_stage import Computing, ShardedFirstStage
@@ -28,6 +29,7 @@ from r2med_ray.first_stages.preparation import (
     QueryWork,
     Questions,
     ShardWork,
+    W,
     queries_left,
     shards_left,
 )
@@ -94,30 +96,58 @@ def prepare(
     if not corpora and not questions:
         return Prepared()
     first_stage = corpora[0][1] if corpora else questions[0][1]
-    arrow = STAGES[first_stage.work]
     shards = shards_left(store, corpora, computing.device, from_the_end=from_the_end)
     asked = queries_left(store, questions, computing.device)
     pool = pool_for(first_stage, pool)
+    attempts: list[Attempts] = []
     finished = stream_work(
-        arrow,
+        STAGES[first_stage.work],
         store,
         [*shards.work, *(asked.work if asked else [])],
         partial(ArtifactWorker, store, first_stage, computing),
         pool=pool if shards.work else replace(pool, actors=1),
         no_progress_timeout_s=no_progress_timeout_s,
         stop=stop,
+        told=attempts.append,
     )
+    return _followed(first_stage, shards if corpora else None, asked, finished, attempts)
+
+
+def _followed(
+    first_stage: ShardedFirstStage,
+    shards: Left[ShardWork] | None,
+    asked: Left[QueryWork] | None,
+    finished: Iterator[tuple[Piece, Mapping[str, float]]],
+    attempts: list[Attempts],
+) -> Prepared:
+    """Have work done and say how far it is, see `prepare`."""
+    arrow = STAGES[first_stage.work]
     early: list[Mapping[str, float]] = []
     of_corpora = of_queries = None
-    if corpora:
-        of_shards = _told(first_stage, shards, finished, early)
-        of_corpora = follow(f"{arrow} for {first_stage.label}", shards, of_shards, first_stage.cost)
+    if shards is not None:
+        of_shards, inside = _told(first_stage, shards, finished, early), _inside(attempts, shards)
+        of_corpora = follow(f"{arrow} for {first_stage.label}", shards, of_shards, first_stage.cost, inside)
     if asked is not None:
-        rest = chain(early, (numbers for _, numbers in finished))
-        of_queries = follow(f"{arrow} queries for {first_stage.label}", asked, rest, first_stage.cost)
+        rest, inside = chain(early, (numbers for _, numbers in finished)), _inside(attempts, asked)
+        of_queries = follow(f"{arrow} queries for {first_stage.label}", asked, rest, first_stage.cost, inside)
     for _ in finished:  # nothing is left, and the stream says so if that isn't true
         pass
     return Prepared(of_corpora, of_queries)
+
+
+def _inside(attempts: list[Attempts], left: Left[W]) -> Callable[[], tuple[int, int]]:
+    """Return what says how many documents or queries, and their tokens, are done of pieces that are not finished.
+
+    Args:
+        attempts: gets what knows it for all pieces, when the work begins and when some is tried again.
+        left: the pieces. Those of queries are named by another kind of key than those of shards.
+    """
+    kinds = {item.key.kind for item in left.work}
+
+    def inside() -> tuple[int, int]:
+        return attempts[-1].inside(kinds) if attempts else (0, 0)
+
+    return inside
 
 
 def _told(

@@ -12,13 +12,16 @@ from types import TracebackType
 from rich.progress import Progress as RichProgress
 from rich.progress import TextColumn, TimeRemainingColumn
 
-from r2med_ray.activity import doing
+from r2med_ray.activity import Inside, counted, doing, every
 from r2med_ray.first_stages.making import FOUND, READ_TOKENS
 from r2med_ray.first_stages.preparation import Left, W
 
 logger = logging.getLogger(__name__)
 
 WAITING = "units waiting"
+
+BAR_EVERY_S = 2.0
+"""Seconds between two looks at what is done inside of units, for a bar on a terminal."""
 
 OWN_NUMBERS = ("documents", READ_TOKENS, FOUND)
 """Numbers of an item that no service counted."""
@@ -41,7 +44,11 @@ class StageReport:
 
 
 def follow(
-    label: str, left: Left[W], done: Iterable[Mapping[str, float]], cost: Callable[[Mapping[str, int]], str]
+    label: str,
+    left: Left[W],
+    done: Iterable[Mapping[str, float]],
+    cost: Callable[[Mapping[str, int]], str],
+    inside: Callable[[], tuple[int, int]] | None = None,
 ) -> StageReport:
     """Have work done and say how far it is.
 
@@ -51,11 +58,15 @@ def follow(
         done: does one item of the work whenever it is asked for the next, and gives the numbers of that item:
             `documents`, `READ_TOKENS` where they are known, and what a service counted; or `FOUND`.
         cost: puts a price on the sums of what a service counted.
+        inside: returns what workers have done inside of the items that they have in hand: documents, and tokens where
+            they are known. If it is left out, `done` works in this process.
     """
     usage: Counter[str] = Counter()
-    found = 0
-    with Progress(label, len(left.work), left.num_documents) as progress:
+    found, here = 0, Inside()
+    progress = Progress(label, len(left.work), left.num_documents, inside or here)
+    with progress, counted(here.advance):
         for numbers in done:
+            here.begin_again()
             if FOUND in numbers:
                 progress.pass_over(int(numbers[FOUND]))
                 found += 1
@@ -72,14 +83,18 @@ class Progress:
         label: what is being done.
         num_units: shards or queries in all.
         num_documents: documents in all; the rate and the time left are worked out from them.
+        inside: returns the documents and tokens that are done inside of units that are not.
 
     The log has a line after the first unit and after the last. Between them, `activity` has the counts.
     """
 
-    def __init__(self, label: str, num_units: int, num_documents: int) -> None:
+    def __init__(
+        self, label: str, num_units: int, num_documents: int, inside: Callable[[], tuple[int, int]] | None = None
+    ) -> None:
         self._label = label
         self._num_units = num_units
         self._num_documents = num_documents
+        self._inside = inside
         self._started = time.monotonic()
         self._doing = ExitStack()
         self._units = self.documents = 0
@@ -104,9 +119,12 @@ class Progress:
     def __enter__(self) -> "Progress":
         self._activity = self._doing.enter_context(doing(self._label, self._num_documents, "documents"))
         self._activity.queue[WAITING] = self._num_units
+        if self._inside is not None:
+            self._activity.inside = self._inside
         if self._bar is not None:
             self._bar.start()
             self._task = self._bar.add_task(self._label, total=self._num_documents, rate="")
+            self._doing.enter_context(every(BAR_EVERY_S, self._draw))
         return self
 
     def __exit__(
@@ -133,10 +151,17 @@ class Progress:
         self._activity.queue[WAITING] = self._num_units - self._units
         rate = self.documents / max(time.monotonic() - self._started, 1e-9)
         if self._bar is not None:
-            self._bar.update(self._task, advance=documents, rate=f"{rate:.0f} docs/s")
+            self._draw()
         if self._bar is None and self._units in (1, self._num_units):
             left = (self._num_documents - self.documents) / max(rate, 1e-9)
             logger.info(
                 "%s: %d of %d, %d of %d documents, %.0f docs/s, %.0f s left",
                 self._label, self._units, self._num_units, self.documents, self._num_documents, rate, left,
             )  # fmt: skip
+
+    def _draw(self) -> None:
+        """Bring the bar up to what is done, inside of units too."""
+        if self._bar is not None:
+            done, _ = self._activity.so_far()
+            rate = done / max(time.monotonic() - self._started, 1e-9)
+            self._bar.update(self._task, completed=done, rate=f"{rate:.0f} docs/s")

@@ -58,6 +58,7 @@ def stream_work(
     pool: Pool,
     no_progress_timeout_s: int,
     stop: threading.Event | None = None,
+    told: Callable[[Attempts], None] = lambda attempts: None,
 ) -> Iterator[tuple[Piece, Mapping[str, float]]]:
     """Yield each piece of work and its numbers as it is finished, in order of arrival.
 
@@ -72,6 +73,7 @@ def stream_work(
         pool: size and reservations of the actor pool; it starts with one actor and grows while there is work.
         no_progress_timeout_s: the stage fails when nothing was finished for this long.
         stop: heeded whenever a piece is finished; no further one is begun.
+        told: is given what knows how far workers are, at the beginning and again when pieces are tried again.
 
     Raises:
         StageError: a worker failed twice, or other pieces came back than went in.
@@ -86,7 +88,9 @@ def stream_work(
     while left:
         with DataContext.current(context):
             one = _Pass(stage, left, no_progress_timeout_s, may_lose_workers=not lost_workers)
-            rows = _rows(stage, store, left, build_worker, pool)
+            trying = Trying(stage, Attempts())
+            told(trying.attempts)
+            rows = _rows(trying, store, left, build_worker, pool)
             try:
                 yield from one.finished(until_stopped(stop or threading.Event(), rows))
             finally:
@@ -166,10 +170,13 @@ class _Pass:
 
 
 def _rows(
-    stage: str, store: ArtifactStore, work: Sequence[Piece], build_worker: Callable[[], WorkOnPiece], pool: Pool
+    trying: Trying,
+    store: ArtifactStore,
+    work: Sequence[Piece],
+    build_worker: Callable[[], WorkOnPiece],
+    pool: Pool,
 ) -> Generator[dict[str, Any], None, None]:
     """Yield what the workers return. The work begins when the first row is asked for, and ends with `close`."""
-    trying = Trying(stage, Attempts())
     shards = [{"positions": positions} for positions in _positions(work)]
     read = ray.data.from_items(shards, override_num_blocks=len(shards)).map_batches(
         ReadShard(store, work, trying).__call__,

@@ -17,8 +17,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from r2med_ray.activity import advanced
 from r2med_ray.indexing.analysis import ANALYZER
 from r2med_ray.indexing.analyzers import ANALYZERS, Analyzer
+
+TOLD_EVERY = 1000
+"""Documents after which whoever counts is told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -52,6 +56,8 @@ class ShardTerms:
             before = len(numbers_T)
             numbers_T.extend(itertools.chain.from_iterable(map(numbers.__getitem__, pieces(text))))
             lengths.append(len(numbers_T) - before)
+            if len(lengths) % TOLD_EVERY == 0:
+                advanced(TOLD_EVERY)
         terms = sorted(numbers.of_term)
         positions_V = np.empty(len(terms), np.int64)
         positions_V[[numbers.of_term[term] for term in terms]] = np.arange(len(terms))

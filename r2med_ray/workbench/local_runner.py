@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Literal, TypeVar
 
+from r2med_ray.activity import doing
 from r2med_ray.blame import made_or_blamed
 from r2med_ray.chat import LanguageModel, TextGenerator
 from r2med_ray.errors import NotAtHand
@@ -140,7 +141,7 @@ class LocalRunner:
     def start_scorer(self, scorer: Scorer, requests: int) -> "LocalScorer":
         row, budget = reranker_row(scorer), self.pair_budget
         return LocalScorer(
-            build_pair_scorer(row, self._catalog, device=self.device, token_budget=budget), self._computing
+            build_pair_scorer(row, self._catalog, device=self.device, token_budget=budget), self._computing, row.name
         )
 
     def start_model(self, model: LanguageModel) -> "LocalModel":
@@ -168,6 +169,7 @@ class LocalScorer:
 
     scorer: PairScorer
     computing: Computing = field(default_factory=Computing)
+    model: str = "reranker"
 
     def score(self, requests: Sequence[PairRequest]) -> Iterator[Scored]:
         """Yield the scores of each request, in the order of the requests.
@@ -175,14 +177,17 @@ class LocalScorer:
         Raises:
             StageError: the scorer failed twice; names the pair that is to blame.
         """
-        for request in requests:
-            yield made_or_blamed(
-                partial(self._score, request),
-                request.names,
-                what="query and document",
-                stage="rerank",
-                unit=request.unit,
-            )
+        pairs = sum(len(request.candidates) for request in requests)
+        with doing(f"rerank with {self.model}", pairs, "pairs") as activity:
+            for request in requests:
+                yield made_or_blamed(
+                    partial(self._score, request),
+                    request.names,
+                    what="query and document",
+                    stage="rerank",
+                    unit=request.unit,
+                )
+                activity.add(len(request.candidates))
 
     def _score(self, request: PairRequest, positions: Sequence[int]) -> Scored:
         return score_timed(self.scorer, request.of(positions).pairs, self.computing)

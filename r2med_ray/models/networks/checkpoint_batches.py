@@ -96,7 +96,7 @@ class CheckpointBatches:
             }
             take([start + position for position in batch], self._model(of_batch, task=side))
 
-        run_batches(plan_batches(lengths_B, self._limits), forward)
+        run_batches(plan_batches(lengths_B, self._limits), forward, lengths_B)
 
     def _note_cuts(self, side: Side, texts: Sequence[str], kept: Sequence[int]) -> list[int]:
         """Count what was cut off each text, and return it.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from r2med_ray.activity import advanced
 from r2med_ray.errors import DataError
 from r2med_ray.models.catalog.devices import BatchLimits
 from r2med_ray.types import FloatMatrix
@@ -90,7 +91,7 @@ def embed_batches(
         parts.append((batch, torch.nn.functional.normalize(vectors_BD) if unit_length else vectors_BD))
 
     with torch.inference_mode():
-        run_batches(plan_batches(lengths, limits), forward)
+        run_batches(plan_batches(lengths, limits), forward, lengths)
         vectors_ND = torch.empty((len(lengths), dim), dtype=torch.float32)
         vectors_ND[[position for batch, _ in parts for position in batch]] = torch.cat(
             [vectors_BD for _, vectors_BD in parts]
@@ -99,8 +100,15 @@ def embed_batches(
     return encoded
 
 
-def run_batches(batches: Sequence[list[int]], forward: Callable[[list[int]], None]) -> None:
+def run_batches(
+    batches: Sequence[list[int]], forward: Callable[[list[int]], None], lengths: Sequence[int] | None = None
+) -> None:
     """Call `forward` with each micro-batch. A micro-batch that doesn't fit into memory is halved and tried again.
+
+    Args:
+        batches: the positions of texts.
+        forward: runs one micro-batch.
+        lengths: tokens of each text, to tell how many are done; None if nobody is to be told of tokens.
 
     Raises:
         DataError: a single text doesn't fit; names its position.
@@ -109,6 +117,7 @@ def run_batches(batches: Sequence[list[int]], forward: Callable[[list[int]], Non
     while pending:
         batch = pending.pop()
         if _fits(batch, forward):
+            advanced(len(batch), sum(lengths[position] for position in batch) if lengths else 0)
             continue
         if len(batch) == 1:
             alone = sum(map(len, batches)) == 1

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from pydantic import BaseModel
 
+from r2med_ray.activity import advanced
 from r2med_ray.cuts import CutCounter, Side, SideCuts
 from r2med_ray.errors import DataError
 from r2med_ray.models.catalog.services import USAGE, ApiEncoderRow
@@ -215,6 +216,7 @@ class ApiEncoder:
 
                 vectors_ND, tokens = await calls.call(request, unit=batch.unit)
                 await asyncio.to_thread(self._keep, batch.key, vectors_ND, tokens)
+                advanced(len(batch.inputs), tokens)
                 self._usage.update(sent=len(batch.inputs), tokens=tokens)
 
             try:
