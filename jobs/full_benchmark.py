@@ -12,6 +12,7 @@ from pathlib import Path
 
 from r2med_ray.benchmark import run_job
 from r2med_ray.cli.main import exit_on_user_error
+from r2med_ray.cli.messages import show_ray
 
 
 def arguments() -> argparse.Namespace:
@@ -24,12 +25,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--address", default="auto", help="auto, local, or the address of a cluster")
     parser.add_argument("--set", dest="overrides", action="append", default=[], help="key=value over the file")
     parser.add_argument("--dry-run", action="store_true", help="show the plan and stop")
+    parser.add_argument("--verbose", action="store_true", help="show Ray's own lines too")
     return parser.parse_args()
 
 
 def main() -> None:
     """Run the job."""
     chosen = arguments()
+    show_ray(chosen.verbose)
     run_job(
         chosen.config,
         store=chosen.store,

@@ -32,6 +32,7 @@ from r2med_ray.storage.places import without_credentials
 from r2med_ray.systems import ResolvedBenchmark, resolve
 from r2med_ray.types import Task
 from r2med_ray.workbench.bench import Workbench, open_workbench
+from r2med_ray.workbench.interrupting import said_plainly
 from r2med_ray.workbench.job_folders import default_base, lasting
 from r2med_ray.workbench.job_records import recorded
 from r2med_ray.workbench.made import Made, corpus_made, part_records
@@ -62,7 +63,7 @@ def run_job(
         dry_run: show the plan and stop.
 
     Raises:
-        R2MedError: something is wrong with the configuration, the data, the store or the cluster.
+        R2MedError: something is wrong with the configuration, the data, the store or the cluster; or Ctrl-C came.
     """
     benchmark = load_with(resolve, config_path, overrides)
     config = benchmark.config
@@ -83,7 +84,8 @@ def run_job(
         print(scrubbed(make_plan(benchmark, bench.store, bench.runner).text()))  # noqa: T201
         if dry_run:
             return
-        with recorded(bench.store, config.name, without_credentials(str(results))) as another_is_there:
+        record = recorded(bench.store, config.name, without_credentials(str(results)))
+        with record as another_is_there, said_plainly(bench.store):
             bench.runner.begins_at_the_end = another_is_there
             summary = summarise(run_benchmark(benchmark, bench))
             report = write_report_to(summary, results)

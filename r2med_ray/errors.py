@@ -10,7 +10,8 @@ R2MedError
 ├── OwnCodeError     code that a user's file names failed; names the row, the class or function, and the line
 ├── StageError       a stage failed on a worker; names the stage and the unit (shard, query, replica)
 │   └── ContextError conversations are too long for a language model; names them
-└── StoppedError     work was ended because other work beside it failed; the other error is the one to report
+├── StoppedError     work was ended because other work beside it failed; the other error is the one to report
+└── InterruptedByUser  somebody ended the work with Ctrl-C; says what is stored
 
 `ConfigError`, `DataError`, `ArtifactError`, `CapacityError` and `OwnCodeError` are for the user and are printed
 without a traceback. All errors of this module survive pickling, because they travel between Ray processes. None
@@ -75,6 +76,10 @@ class OwnCodeError(R2MedError):
 
 class StoppedError(R2MedError):
     """Work was ended because other work beside it failed. The other error is the one to report."""
+
+
+class InterruptedByUser(R2MedError):  # noqa: N818  (it is no error of anything)
+    """Somebody ended the work with Ctrl-C. The message says what is stored."""
 
 
 class StageError(R2MedError):

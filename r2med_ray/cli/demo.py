@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from r2med_ray.cli.options import AddressOption, OutputOption, PlanOnlyOption, SetOption, StoreOption
+from r2med_ray.cli.messages import show_ray
+from r2med_ray.cli.options import AddressOption, OutputOption, PlanOnlyOption, SetOption, StoreOption, VerboseOption
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -19,9 +20,11 @@ def demo(
     address: AddressOption = "auto",
     overrides: SetOption = None,
     dry_run: PlanOnlyOption = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Run the demo: three tiny tasks that come with the package, on this machine, without a hub or a GPU."""
     from r2med_ray.benchmark import run_job
 
+    show_ray(verbose)
     file = jobs_folder() / "full_benchmark.yaml"
     run_job(file, store=store, output=output, address=address, overrides=overrides or [], dry_run=dry_run)

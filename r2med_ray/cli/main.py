@@ -18,10 +18,18 @@ from r2med_ray.cli.configuring import config, init
 from r2med_ray.cli.demo import demo
 from r2med_ray.cli.evaluating import evaluate
 from r2med_ray.cli.exchange import mteb_app, nano_app, texts_app
-from r2med_ray.cli.messages import guard_messages
-from r2med_ray.cli.options import AddressOption, ConfigArgument, OutputOption, PlanOnlyOption, SetOption, StoreOption
+from r2med_ray.cli.messages import guard_messages, show_ray
+from r2med_ray.cli.options import (
+    AddressOption,
+    ConfigArgument,
+    OutputOption,
+    PlanOnlyOption,
+    SetOption,
+    StoreOption,
+    VerboseOption,
+)
 from r2med_ray.cli.showing import show
-from r2med_ray.errors import R2MedError
+from r2med_ray.errors import InterruptedByUser, R2MedError
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.garbage import collect_garbage, find_damaged
 from r2med_ray.storage.listing import listed, remove
@@ -60,10 +68,12 @@ def run(
     address: AddressOption = "auto",
     overrides: SetOption = None,
     dry_run: PlanOnlyOption = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Run a benchmark: every system on every task, then the report."""
     from r2med_ray.benchmark import run_job
 
+    show_ray(verbose)
     run_job(config, store=store, output=output, address=address, overrides=overrides or [], dry_run=dry_run)
 
 
@@ -255,11 +265,16 @@ def _unused(store: ArtifactStore, files: list[Path] | None, before: datetime) ->
 def exit_on_user_error(command: Callable[[], object]) -> None:
     """Run a command. An error that the user can mend is printed without a traceback, and the exit code is 2.
 
+    After Ctrl-C in a benchmark, it is 130.
+
     No message shows a key or a password; see `messages.guard_messages`.
     """
     guard_messages()
     try:
         command()
+    except InterruptedByUser as ended:
+        typer.echo(str(ended), err=True)
+        raise SystemExit(130) from ended  # as a shell says of a program that SIGINT ended
     except R2MedError as error:
         typer.echo(f"error: {error}", err=True)
         raise SystemExit(2) from error

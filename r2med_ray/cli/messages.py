@@ -1,6 +1,7 @@
 """The doors to the terminal and to a job's log: log lines and tracebacks, with keys and passwords taken out."""
 
 import logging
+import os
 import sys
 import threading
 import traceback
@@ -17,6 +18,14 @@ class ScrubbedFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return scrubbed(super().format(record))
+
+
+def show_ray(wanted: bool) -> None:
+    """Show Ray's own lines, if they are wanted; see `distributed.session.VERBOSE`."""
+    from r2med_ray.distributed.session import VERBOSE
+
+    if wanted:
+        os.environ[VERBOSE] = "1"
 
 
 def guard_messages() -> None:

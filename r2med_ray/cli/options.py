@@ -20,4 +20,8 @@ OutputOption = Annotated[
     str | None, typer.Option(help="Folder or URI of the results; ./results/NAME of the benchmark if it is left out.")
 ]
 
+VerboseOption = Annotated[
+    bool, typer.Option("--verbose", help="Show Ray's own lines too: retries, tracebacks and what workers write.")
+]
+
 PlanOnlyOption = Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")]

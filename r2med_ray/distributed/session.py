@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 import socket
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import urlsplit
 
@@ -22,12 +23,22 @@ from r2med_ray.settings.resources import ClusterConfig
 
 logger = logging.getLogger(__name__)
 
-SHOWN = {
+LOUD = {
     **dict.fromkeys(("ray.data", "ray.serve", "ray._private.worker"), logging.WARNING),
     "ray.data._internal.progress": logging.ERROR,  # warns that there are no progress bars; `progress` reports instead
     "ray._private.authentication": logging.ERROR,  # warns of the token that `connect` made
 }
-"""Ray's loggers → the lowest level that is shown. Importing `ray.data` and `ray.serve` sets levels of their own."""
+"""Ray's loggers → the lowest level that is shown to who wants all. Importing `ray.data` and `ray.serve` sets levels
+of their own."""
+
+VERBOSE = "R2MED_VERBOSE"
+"""The environment variable that shows Ray's own lines: its retries and tracebacks, and all that workers write."""
+
+OF_CORE = "RAY_BACKEND_LOG_LEVEL"
+"""The environment variable with the lowest level of the lines of Ray's core, which no logger of Python sees."""
+
+LINE_OF_CORE = re.compile(rb"\[\d{4}-\d\d-\d\d [\d:,]+ [A-Z] \d+ \d+\] ")
+STDERR = 2
 
 LISTENS_WITHIN_S = 10.0
 """How long a cluster that is to be joined may take to accept a connection."""
@@ -54,14 +65,16 @@ def connect(
     Yields:
         What the cluster can become, see `ceilings`. One that starts here grows only if the benchmark file says so.
 
-    A connection that the process already has is used and left as it is. Ray's loggers are turned down to `SHOWN`.
+    A connection that the process already has is used and left as it is. Ray's own lines are out of sight, unless
+    `VERBOSE` is set: what went wrong is told by this package's errors.
 
     Raises:
         CapacityError: the cluster that was to start here did not.
         ConfigError: there is no cluster at the address, or it can't be joined, or see `can_become`.
     """
-    for name, level in SHOWN.items():
-        logging.getLogger(name).setLevel(level)
+    is_verbose = bool(os.environ.get(VERBOSE))
+    for name, level in LOUD.items():
+        logging.getLogger(name).setLevel(level if is_verbose else logging.CRITICAL)
     already_connected = ray.is_initialized()
     target = address if address != "auto" else os.environ.get("RAY_ADDRESS") or "local"
     started_here = not already_connected and target == "local"
@@ -70,11 +83,11 @@ def connect(
         yield named_by(cluster) if cluster else _capacity_of([here])
         return
     if started_here:
-        _start(num_cpus)
+        _start(num_cpus, is_verbose)
     elif not already_connected:
-        with said_plainly(target):
+        with said_plainly(target), _core_kept_quiet(is_verbose):
             _require_listener(target)
-            ray.init(address=target)
+            ray.init(address=target, log_to_driver=is_verbose)
     there, origin = capacity_now(), "started for this job" if started_here else "joined"
     logger.info("Ray %s, %s: %s", ray.__version__, origin, there.describe())
     try:
@@ -86,12 +99,37 @@ def connect(
             ray.shutdown()
 
 
-def _start(num_cpus: int | None) -> None:
+def _start(num_cpus: int | None, is_verbose: bool) -> None:
     """Start a cluster with a token of its own: Ray would else use the one that all clusters of this user share."""
     if "RAY_AUTH_TOKEN_PATH" not in os.environ:
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-    with said_plainly(None):
-        ray.init(address="local", num_cpus=num_cpus, include_dashboard=False)
+    with said_plainly(None), _core_kept_quiet(is_verbose):
+        ray.init(address="local", num_cpus=num_cpus, include_dashboard=False, log_to_driver=is_verbose)
+
+
+@contextlib.contextmanager
+def _core_kept_quiet(is_verbose: bool) -> Iterator[None]:
+    """Start Ray in the block with a core that writes nothing to the terminal, unless it is to show all.
+
+    Ray's core answers to its level with a line of its own. So the lines of the block are kept back, and written at
+    its end without those of the core.
+    """
+    if is_verbose or OF_CORE in os.environ:
+        yield
+        return
+    os.environ[OF_CORE] = "fatal"
+    with tempfile.TemporaryFile() as kept:
+        terminal = os.dup(STDERR)
+        os.dup2(kept.fileno(), STDERR)
+        try:
+            yield
+        finally:
+            os.dup2(terminal, STDERR)
+            os.close(terminal)
+            kept.seek(0)
+            for line in kept:
+                if not LINE_OF_CORE.match(line):
+                    os.write(STDERR, line)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import pytest
 import ray
 from ray.exceptions import AuthenticationError
 
-from r2med_ray.distributed.session import connect, said_plainly
+from r2med_ray.distributed.session import VERBOSE, connect, said_plainly
 from r2med_ray.errors import CapacityError, ConfigError
 
 TIMED_OUT = (
@@ -80,17 +80,24 @@ def test_a_cluster_that_does_not_listen_is_found_out_at_once(
     assert time.monotonic() - began < 5  # `ray.init` tries for 15 minutes
 
 
-def test_rays_libraries_are_quiet_whenever_they_were_imported() -> None:
+@pytest.mark.parametrize(("verbose", "libraries", "setup"), [("", "CRITICAL", "CRITICAL"), ("1", "WARNING", "ERROR")])
+def test_rays_libraries_are_quiet_whenever_they_were_imported_and_louder_for_whoever_wants_it(
+    verbose: str, libraries: str, setup: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VERBOSE, verbose)
     for name in ("ray.data", "ray.serve"):
         logging.getLogger(name).setLevel(logging.INFO)  # importing them does the same
 
     with pytest.raises(ConfigError), connect("nonsense"):
         pass
 
-    levels = {name: logging.getLogger(name).getEffectiveLevel() for name in ("ray.data.dataset", "ray.serve.api")}
-    assert levels == {"ray.data.dataset": logging.WARNING, "ray.serve.api": logging.WARNING}
-    setup = logging.getLogger("ray._private.authentication.authentication_token_setup")
-    assert setup.getEffectiveLevel() == logging.ERROR
+    expected = {
+        "ray.data.dataset": libraries,
+        "ray.serve.api": libraries,
+        "ray._private.authentication.authentication_token_setup": setup,
+    }
+    levels = {name: logging.getLevelName(logging.getLogger(name).getEffectiveLevel()) for name in expected}
+    assert levels == expected
 
 
 def test_a_mistake_in_a_program_is_not_taken_for_a_cluster_that_is_missing() -> None:
