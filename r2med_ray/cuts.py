@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Self, TypeAlias, TypeGuard, get_args
 
 Side: TypeAlias = Literal["query", "document"]
-Unit: TypeAlias = Literal["tokens", "words"]
+Unit: TypeAlias = Literal["tokens", "words", "characters"]
 
 NO_LIMIT = 10**9
 """A limit from here on is none: transformers writes 10^30 for a tokenizer without one."""
@@ -32,7 +32,7 @@ class Cuts:
     were read with several limits, none if there is no limit."""
 
     unit: Unit = "tokens"
-    """What is counted: a language model is shown the first words of a passage."""
+    """What is counted: a language model may be shown the first words or characters of a passage."""
 
     def __add__(self, other: "Cuts") -> "Cuts":
         return Cuts(

@@ -20,6 +20,7 @@ from r2med_ray.evaluation.evaluate import Evaluation, evaluate
 from r2med_ray.evaluation.invariants import require_possible, require_same_head
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.trec_eval_check import check_with_trec_eval
+from r2med_ray.models.services.tokenizers import open_tokenizer
 from r2med_ray.reranking.heads import head_ids, rerank
 from r2med_ray.reranking.llm_prompts import LlmReranking
 from r2med_ray.reranking.llm_reranking import build_llm_reranker
@@ -68,10 +69,12 @@ def rank(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Steps[Ra
         device: what encoders compute on, `cpu` or `cuda`; part of what names the finds of a search agent.
 
     Raises:
+        ConfigError: a reranker's prompt file is wrong.
         DataError: too many generated texts are unusable, or too many of the reranker's answers can't be read.
         NotAtHand: generated texts are to be replayed, and are not here.
         StageError: reranking changed which documents are in the head.
     """
+    reranker = _reranker(system) if system.config.reranker else None  # at once, as its prompt file may be wrong
     yield _everything_ahead(task, system)
     rewriting = Rewriting(queries=task.queries)
     if rewriter := rewriter_of(task, system, device=device):
@@ -81,8 +84,8 @@ def rank(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Steps[Ra
     run = fuse(found, system.config.fusion, tag=system.name, k=system.depth) if system.config.fusion else found[0]
     repairs, pair = Repairs(), list[Any]()
     cuts = _cuts_of_rewriting(system, rewriting)
-    if system.config.reranker is not None:
-        run, reranking = yield from _rerank(task, system, rewriting.queries, run)
+    if system.config.reranker is not None and reranker is not None:
+        run, reranking = yield from _rerank(task, system, reranker, rewriting.queries, run)
         repairs, pair = reranking.repairs, reranking.example or []
         cuts += (PartCuts.of_sides(system.config.reranker.model, "pairs", reranking.cuts),)
     return Ranked(
@@ -179,13 +182,15 @@ def _found_nothing(system: ResolvedSystem, found: Sequence[Run]) -> dict[str, tu
     return {label: query_ids for label, query_ids in empty.items() if query_ids}
 
 
-def _rerank(task: Task, system: ResolvedSystem, queries: Sequence[Query], first: Run) -> Steps[tuple[Run, Reranking]]:
+def _rerank(
+    task: Task, system: ResolvedSystem, reranker: Reranker, queries: Sequence[Query], first: Run
+) -> Steps[tuple[Run, Reranking]]:
     config = system.config.reranker
     assert config is not None
     documents = yield Read(task=task, doc_ids=head_ids(first, config.depth))
     reranked, reranking = yield from rerank(
         first,
-        _reranker(system),
+        reranker,
         queries,
         documents,
         depth=config.depth,
@@ -203,9 +208,14 @@ def _reranker(system: ResolvedSystem) -> Reranker:
         return PairReranker(system.scorer)
     assert row is not None
     assert model is not None
-    settings = LlmReranking(**row.settings())
     return build_llm_reranker(
-        model, partial(_read, model.answer_format), settings, think=row.think, prompt=row.prompt
+        model,
+        partial(_read, model.answer_format),
+        LlmReranking(**row.settings(model)),
+        think=row.think,
+        prompt=row.prompt,
+        places=row.places,
+        open_tokenizer=partial(open_tokenizer, *row.counts_with(model)),
     )
 
 

@@ -276,7 +276,8 @@ class Names:
         row = self.catalog.reranker(reranker.model)
         require_heeded(reranker, row)
         if isinstance(row, LlmRerankerRow):
-            return {"llm_reranker": row, "reranking_model": self.catalog.language_models[row.language_model]}
+            model = row.asked(self.catalog.language_models[row.language_model])
+            return {"llm_reranker": row, "reranking_model": model}
         return {"scorer": row.under(rules.compat)}
 
     def _method(self, rewriter: RewriterConfig) -> Method:

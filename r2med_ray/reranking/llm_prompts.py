@@ -1,30 +1,39 @@
 """Prompts that ask a language model to rerank: settings, prompt files, and filling in the candidates."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from r2med_ray.chat import ChatPrompt
-from r2med_ray.cuts import CutCounter, SideCuts
-from r2med_ray.protocols import Candidates
+from r2med_ray.errors import ConfigError
 from r2med_ray.reranking.orderings import Ordering
+from r2med_ray.reranking.passages import PassageLimit, Tokenizer
+from r2med_ray.reranking.prompt_files import PAIR_PLACES, WINDOW_PLACES, Passage, Prompt, TextPrompt, read_parts
 from r2med_ray.reranking.shown_ids import without_ids
-from r2med_ray.settings.templates import Template, load_template
+from r2med_ray.settings.file_paths import is_path_of_prompt
+from r2med_ray.settings.templates import load_template
+from r2med_ray.storage.keys import Json
 
 Strategy: TypeAlias = Literal["listwise", "groupwise"]
 """Under `listwise` the model orders windows, under `groupwise` it grades groups; see `llm_reranking`."""
 
-PLACES = ("query", "passages", "count")
-"""The places that a reranker's prompt file must have."""
+PAIRWISE: tuple[str, ...] = ()
+"""The strategies whose prompts show one passage."""
+
+PARTS = (".yaml", ".yml")
+"""Endings of prompt files of parts."""
 
 PROMPTS = Path(str(resources.files("r2med_ray.reranking"))) / "prompts"
+
+_ALWAYS_IN_KEYS = {"strategy", "window", "step", "passes", "show_scores", "passage_words", "seed"}
+"""Settings that are part of every key. Any other is part of a key if it isn't the default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmReranking:
-    """Settings by which a language model is asked to rerank. Every field is part of the key of the stored scores."""
+    """Settings by which a language model is asked to rerank. They are part of the key of the stored scores."""
 
     strategy: Strategy = "listwise"
     window: int = 20
@@ -40,61 +49,86 @@ class LlmReranking:
     """Whether each passage is shown with the first stage's score."""
 
     passage_words: int = 300
-    """Number of words of each passage that are shown."""
+    """Number of words of each passage that are shown, unless one of the next two limits it."""
+
+    passage_characters: int = 0
+    passage_tokens: int = 0
+    tokenizer: Mapping[str, str] = field(default_factory=dict)
+    """What names the tokenizer that counts the tokens of passages."""
 
     seed: int = 42
 
+    def inputs(self) -> dict[str, Json]:
+        """Return what the key of stored scores says of the settings."""
+        defaults = asdict(type(self)())
+        return {
+            name: value for name, value in asdict(self).items() if name in _ALWAYS_IN_KEYS or value != defaults[name]
+        }
 
-def load_llm_prompt(strategy: Strategy, *, think: bool = False, prompt: str | None = None) -> Template:
+    def limit(self, open_tokenizer: Callable[[], Tokenizer] | None = None) -> PassageLimit:
+        """Return the most that is shown of a passage."""
+        if self.passage_tokens:
+            assert open_tokenizer is not None
+            return PassageLimit(most=self.passage_tokens, unit="tokens", open_tokenizer=open_tokenizer)
+        if self.passage_characters:
+            return PassageLimit(most=self.passage_characters, unit="characters")
+        return PassageLimit(most=self.passage_words)
+
+
+def load_llm_prompt(
+    strategy: Strategy, *, think: bool = False, prompt: str | None = None, places: Mapping[str, str] | None = None
+) -> Prompt:
     """Read the prompt file of a reranker.
 
     Args:
         strategy: the strategy of the shipped prompt file.
         think: whether the shipped prompt file asks for reasoning first.
-        prompt: a prompt file of the user's own, in place of a shipped one.
+        prompt: in place of it, another shipped prompt file by its name, or the path of a file of the user's own.
+        places: further places of a prompt of parts, with their texts.
 
     Raises:
-        ConfigError: the file can't be read, has no version, or its places are not exactly `PLACES`.
+        ConfigError: the file can't be read, has no version, or has wrong places.
     """
-    shipped = PROMPTS / f"{strategy}{'-think' if think else ''}.txt"
-    return load_template(Path(prompt) if prompt else shipped, PLACES)
+    path = Path(prompt) if prompt and is_path_of_prompt(prompt) else PROMPTS / (prompt or _shipped(strategy, think))
+    if not path.suffix:
+        path = next(iter(sorted(PROMPTS.glob(f"{path.name}.*"))), path)
+    one_passage = strategy in PAIRWISE
+    if places and path.suffix not in PARTS:
+        raise ConfigError(f"prompt {path}: only a prompt of parts ({', '.join(PARTS)}) takes `places`")
+    if path.suffix in PARTS:
+        return read_parts(path, PAIR_PLACES if one_passage else WINDOW_PLACES, places or {})
+    return TextPrompt(load_template(path, ("query", "passage") if one_passage else ("query", "passages", "count")))
 
 
 def window_prompt(
-    template: Template, settings: LlmReranking, ordering: Ordering, shown: Sequence[int], *, turn: int
+    prompt: Prompt,
+    settings: LlmReranking,
+    limit: PassageLimit,
+    ordering: Ordering,
+    shown: Sequence[int],
+    *,
+    turn: int,
 ) -> ChatPrompt:
     """Return the question about some candidates of a query. The candidates are numbered from 1 in the shown order.
 
     Numbers in brackets within the texts would look like these ids, and are shown in round brackets.
 
     Args:
-        template: a prompt with `PLACES`.
+        prompt: a prompt whose places are those of a window.
         settings: what is shown of each candidate, and the seed. The number of the pass is added to the seed.
+        limit: the most that is shown of a passage.
         ordering: the query's candidates in one pass.
         shown: positions of the candidates to show.
         turn: number of the window in the pass, from 0. Errors name it.
     """
-    query = ordering.candidates.query
-    passages = [_passage(settings, number, ordering, position) for number, position in enumerate(shown, start=1)]
-    text = template.fill(query=without_ids(query.text), passages="\n".join(passages), count=str(len(shown)))
+    query, documents, scores = ordering.candidates
+    passages = [Passage(limit.cut(without_ids(documents[each].content)), scores[each]) for each in shown]
     return ChatPrompt(
         unit=f"query {query.query_id!r}, pass {ordering.number + 1}, window {turn + 1}",
-        messages=({"role": "user", "content": text},),
+        messages=prompt.messages(without_ids(query.text), passages, show_scores=settings.show_scores),
         seed=settings.seed + ordering.number,
     )
 
 
-def passage_cuts(settings: LlmReranking, work: Sequence[Candidates]) -> SideCuts:
-    """Return what is cut off the texts of all pairs, in words: off passages alone, as queries are shown whole."""
-    counter = CutCounter("words")
-    passages = (len(document.content.split()) for _, documents, _ in work for document in documents)
-    counter.note_first("document", passages, settings.passage_words)
-    queries = (len(query.text.split()) for query, _, _ in work)
-    counter.note_first("query", queries, times=[len(documents) for _, documents, _ in work])
-    return counter.take()
-
-
-def _passage(settings: LlmReranking, number: int, ordering: Ordering, position: int) -> str:
-    words = without_ids(ordering.candidates.documents[position].content).split()[: settings.passage_words]
-    score = f"(score {ordering.candidates.scores[position]:.4g}) " if settings.show_scores else ""
-    return f"[{number}] {score}{' '.join(words)}"
+def _shipped(strategy: Strategy, think: bool) -> str:
+    return f"{strategy}{'-think' if think else ''}.txt"

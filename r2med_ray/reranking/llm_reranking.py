@@ -18,18 +18,19 @@ between queries.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from r2med_ray.chat import Completion, LanguageModel
 from r2med_ray.demands import Ask, Keep, Recall, Steps
 from r2med_ray.protocols import Candidates
-from r2med_ray.reranking.llm_prompts import LlmReranking, load_llm_prompt, passage_cuts, window_prompt
+from r2med_ray.reranking.llm_prompts import LlmReranking, load_llm_prompt, window_prompt
 from r2med_ray.reranking.orderings import Ordering, fused, passes_over, window_starts
+from r2med_ray.reranking.passages import PassageLimit, Tokenizer
+from r2med_ray.reranking.prompt_files import Prompt
 from r2med_ray.reranking.readability import CONTEXT_LIMIT
-from r2med_ray.reranking.shown_ids import VERSION
+from r2med_ray.reranking.shown_ids import OTHER_FORMAT, VERSION
 from r2med_ray.reranking.stored_scores import read_reranking, reranking_files, scores_key
-from r2med_ray.settings.templates import Template
 from r2med_ray.storage.keys import Json
 from r2med_ray.types import Reranking
 
@@ -46,15 +47,24 @@ class LlmReranker:
     Args:
         model: the model that is asked.
         read: cuts the answer out of the model's text.
-        template: a prompt with `llm_prompts.PLACES`.
+        prompt: what the model is asked.
         settings: strategy, windows, passes.
+        limit: the most that is shown of a passage; what the settings say if left out.
     """
 
-    def __init__(self, model: LanguageModel, read: Read, template: Template, settings: LlmReranking) -> None:
+    def __init__(
+        self,
+        model: LanguageModel,
+        read: Read,
+        prompt: Prompt,
+        settings: LlmReranking,
+        limit: PassageLimit | None = None,
+    ) -> None:
         self._model = model
         self._read = read
-        self._template = template
+        self._prompt = prompt
         self._settings = settings
+        self._limit = limit or settings.limit()
 
     def score_all(self, work: Sequence[Candidates]) -> Steps[Reranking]:
         """Return scores made from the ranks, and the repairs of the model's answers.
@@ -62,7 +72,8 @@ class LlmReranker:
         The model is asked only if no order of these candidates was kept before. The prompts of all queries are asked
         together. A prompt that the model has no room for counts as an unreadable answer.
         """
-        key = scores_key(self._inputs(), work, sees_scores=self._settings.show_scores)
+        sees_scores = self._settings.show_scores or self._prompt.shows_scores
+        key = scores_key(self._inputs(), work, sees_scores=sees_scores)
         [artifact] = yield Recall(keys=(key,))
         if artifact is not None:
             return read_reranking(artifact)
@@ -73,9 +84,9 @@ class LlmReranker:
     def _inputs(self) -> Mapping[str, Json]:
         return {
             "generator": dict(self._model.generation_inputs()),
-            "prompt": self._template.digest,
+            "prompt": self._prompt.digest,
             "rules": VERSION,
-            **asdict(self._settings),
+            **self._settings.inputs(),
         }
 
     def _order(self, work: Sequence[Candidates]) -> Steps[Reranking]:
@@ -85,7 +96,7 @@ class LlmReranker:
         yield from (
             self._order_windows(contested) if settings.strategy == "listwise" else self._grade_groups(contested)
         )
-        return replace(fused(queries), cuts=passage_cuts(settings, work))
+        return replace(fused(queries), cuts=self._limit.cuts(work))
 
     def _order_windows(self, orderings: Sequence[Ordering]) -> Steps[None]:
         """Have the windows of each ranking ordered in turn. Windows with the same number are asked together."""
@@ -95,7 +106,14 @@ class LlmReranker:
             asked = [(each, at[turn]) for each, at in zip(orderings, starts, strict=True) if turn < len(at)]
             answers = yield from self._ask([(each, each.order[at : at + size]) for each, at in asked], turn)
             for (ordering, at), (answer, flaw) in zip(asked, answers, strict=True):
-                ordering.reorder(at, answer, flaw, window=size)
+                ordering.reorder(at, self._told(ordering, answer), flaw, window=size)
+
+    def _told(self, ordering: Ordering, answer: str) -> str:
+        """Return an answer as the prompt file reads it. One that is not as the file says is counted, and returned."""
+        told = self._prompt.told(answer)
+        if told is None and answer:
+            ordering.counts.rules[OTHER_FORMAT] += 1
+        return answer if told is None else told
 
     def _grade_groups(self, orderings: Sequence[Ordering]) -> Steps[None]:
         """Have all groups of all queries and passes graded at once."""
@@ -111,14 +129,22 @@ class LlmReranker:
         if not asked:
             return []
         prompts = tuple(
-            window_prompt(self._template, self._settings, ordering, shown, turn=turn) for ordering, shown in asked
+            window_prompt(self._prompt, self._settings, self._limit, ordering, shown, turn=turn)
+            for ordering, shown in asked
         )
         completions: list[Completion | None] = yield Ask(model=self._model, prompts=prompts)
         return [("", CONTEXT_LIMIT) if each is None else self._read(each) for each in completions]
 
 
 def build_llm_reranker(
-    model: LanguageModel, read: Read, settings: LlmReranking, *, think: bool = False, prompt: str | None = None
+    model: LanguageModel,
+    read: Read,
+    settings: LlmReranking,
+    *,
+    think: bool = False,
+    prompt: str | None = None,
+    places: Mapping[str, str] | None = None,
+    open_tokenizer: Callable[[], Tokenizer] | None = None,
 ) -> LlmReranker:
     """Return the reranker that a row of the catalogue describes.
 
@@ -127,9 +153,12 @@ def build_llm_reranker(
         read: cuts the answer out of the model's text.
         settings: strategy, windows, passes.
         think: whether the shipped prompt asks for reasoning first.
-        prompt: a prompt file of the user's own, in place of a shipped one.
+        prompt: another prompt file, see `llm_prompts.load_llm_prompt`.
+        places: further places of the prompt file, with their texts.
+        open_tokenizer: loads the tokenizer that counts the tokens of passages.
 
     Raises:
         ConfigError: the prompt file can't be read, has no version, or has wrong places.
     """
-    return LlmReranker(model, read, load_llm_prompt(settings.strategy, think=think, prompt=prompt), settings)
+    loaded = load_llm_prompt(settings.strategy, think=think, prompt=prompt, places=places)
+    return LlmReranker(model, read, loaded, settings, settings.limit(open_tokenizer))

@@ -23,6 +23,7 @@ OUT_OF_RANGE = "id out of range"
 REPEATED = "id repeated"
 MISSING = "id missing"
 OUT_OF_SCALE = "grade out of scale"
+OTHER_FORMAT = "not as the prompt file says"
 
 _OPENING, _CLOSING = "[［【〔", "]］】〕"
 _LEFT_OUT = "*_`~\\\"'“”‘’"
@@ -69,6 +70,11 @@ def plain(answer: str) -> list[str]:
     or in an order have no labels (`[Doc 2]` → `[2]`, `Doc 2 > Doc 1` → `[2] > [1]`).
     """
     return [_plain(part) for part in (*_ANSWER.findall(answer)[-1:], answer)]
+
+
+def answer_of(answer: str) -> str:
+    """Return what is in the last answer tags, or all of an answer without such tags."""
+    return str((_ANSWER.findall(answer) or [answer])[-1])
 
 
 def _plain(part: str) -> str:

@@ -30,6 +30,11 @@ def is_path_of_lists(name: str) -> bool:
     return bool(Path(name).suffix)
 
 
+def is_path_of_prompt(name: str) -> bool:
+    """Return whether a reranker's prompt is called by the path of a file, and not by the name of a shipped one."""
+    return "/" in name or bool(Path(name).suffix)
+
+
 def _texts(name: str, info: ValidationInfo) -> str:
     return rooted(name, info) if is_path_of_texts(name) else name
 

@@ -37,6 +37,11 @@ class Template:
         return _PLACE.sub(lambda found: braces.get(found[0]) or values[found[1]], self.text)
 
 
+def places_in(text: str) -> list[str]:
+    """Return the names of a text's places, as they come."""
+    return [match[1] for match in _PLACE.finditer(text) if match[1]]
+
+
 def load_template(path: Path, places: Collection[str]) -> Template:
     """Read a prompt file, which must have each of `places` at least once, and no other place.
 
@@ -54,7 +59,7 @@ def load_template(path: Path, places: Collection[str]) -> Template:
         raise ConfigError(f"{path}:1: expected `version: NAME` before the prompt, got {first!r}")
     found = set()
     for number, line in enumerate(text.split("\n"), start=2):
-        for place in filter(None, (match[1] for match in _PLACE.finditer(line))):
+        for place in places_in(line):
             if place not in places:
                 known = ", ".join(f"{{{name}}}" for name in places)
                 raise ConfigError(f"{path}:{number}: unknown place {place!r}.{nearest(place, places)} Known: {known}")

@@ -11,6 +11,7 @@ from r2med_ray.errors import ConfigError
 from r2med_ray.protocols import Candidates
 from r2med_ray.reranking.llm_prompts import LlmReranking
 from r2med_ray.reranking.llm_reranking import LlmReranker, Read, build_llm_reranker
+from r2med_ray.reranking.prompt_files import TextPrompt
 from r2med_ray.settings.templates import Template
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Document, Query, Repairs, Reranking
@@ -69,7 +70,7 @@ def read(completion: Completion) -> tuple[str, str]:
 
 
 def reranker(model: Reader, read: Read = read, **settings: object) -> LlmReranker:
-    return LlmReranker(model, read, TEMPLATE, LlmReranking(**settings))  # type: ignore[arg-type]
+    return LlmReranker(model, read, TextPrompt(TEMPLATE), LlmReranking(**settings))  # type: ignore[arg-type]
 
 
 def nothing_kept(demand: Recall) -> list[None]:

@@ -187,9 +187,11 @@ class LanguageModelRow(Row):
         """How many workers share the weights of one replica."""
         return int(self.engine.get("tensor_parallel_size", 1)) * int(self.engine.get("pipeline_parallel_size", 1))
 
-    def with_sampling(self, *, temperature: float | None = None, max_tokens: int | None = None) -> Self:
-        """Return the row with another temperature or limit. None keeps the row's value."""
-        changes = {"temperature": temperature, "max_tokens": max_tokens}
+    def with_sampling(
+        self, *, temperature: float | None = None, top_p: float | None = None, max_tokens: int | None = None
+    ) -> Self:
+        """Return the row with another sampling. None keeps the row's value."""
+        changes = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens}
         given = {key: value for key, value in changes.items() if value is not None}
         return self.model_copy(update={"sampling": self.sampling.model_copy(update=given)})
 

@@ -6,9 +6,11 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from r2med_ray.errors import ConfigError
+from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.catalog.needs import Needs
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.catalog.row import Row
+from r2med_ray.models.catalog.tokenizer_names import tokenizer_identity
 from r2med_ray.settings.config import RerankerConfig
 
 
@@ -39,11 +41,48 @@ class LlmRerankerRow(Row):
     passage_words: int = Field(default=300, ge=1)
     """Words of a passage that the model is shown."""
 
+    passage_characters: int | None = Field(default=None, ge=1)
+    """The limit in characters, in place of the limit in words. White space counts as one character."""
+
+    passage_tokens: int | None = Field(default=None, ge=1)
+    """The limit in tokens, in place of the limit in words."""
+
+    tokenizer: str | None = None
+    """What counts the tokens: a folder, a model of the Hub or `tiktoken:NAME`, as in an API encoder's row. If left
+    out, it is the language model's own."""
+
+    tokenizer_revision: str | None = Field(default=None, pattern=r"^[0-9a-f]{40}$")
+    """Commit of `tokenizer` on the Hub."""
+
     seed: int = 42
     """The seed of the answers and of the shuffles."""
 
     prompt: str | None = None
-    """A prompt file of your own, with the placeholders `{query}`, `{passages}` and `{count}`."""
+    """The name of a shipped prompt file, or the path of one of your own, from the folder of this file on. A text file
+    has the placeholders `{query}`, `{passages}` and `{count}`. A YAML file has the parts of RankLLM's templates
+    (`system_message`, `prefix`, `body`, `suffix`, ...); see `reranking.prompt_files`."""
+
+    places: Mapping[str, str] = Field(default_factory=dict)
+    """Further placeholders of a YAML prompt file, with their texts."""
+
+    system_prompt: str | None = None
+    """The system message, in place of the language model's. A prompt file's own `system_message` comes first; a YAML
+    file without one means that there is none, unless this key gives it."""
+
+    thinking: bool | None = None
+    """Whether the model's chat template lets it think (`enable_thinking`); if left out, its row decides."""
+
+    temperature: float | None = Field(default=None, ge=0)
+    """The temperature, in place of the language model's."""
+
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    """Share of the probability from which tokens are drawn, in place of the language model's."""
+
+    top_k: int | None = Field(default=None, ge=1)
+    """How many tokens are drawn from; vLLM and most servers know it."""
+
+    max_tokens: int | None = Field(default=None, ge=1)
+    """Tokens of an answer, in place of the language model's."""
 
     @model_validator(mode="after")
     def _windows_overlap(self) -> Self:
@@ -51,6 +90,16 @@ class LlmRerankerRow(Row):
             raise ValueError(
                 f"step {self.step} is larger than the window, {self.window}: candidates would be skipped"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _one_limit(self) -> Self:
+        limits = ("passage_words", "passage_characters", "passage_tokens")
+        given = [limit for limit in limits if limit in self.model_fields_set and getattr(self, limit) is not None]
+        if len(given) > 1 and not (given[0] == "passage_words" and self.passage_words == 300):
+            raise ValueError(f"give one limit of a passage, got {' and '.join(given)}")
+        if self.tokenizer and not self.passage_tokens:
+            raise ValueError("`tokenizer` counts `passage_tokens`, which are not given")
         return self
 
     @property
@@ -82,10 +131,36 @@ class LlmRerankerRow(Row):
     def shown_memory(self) -> str:
         return ""
 
-    def settings(self) -> dict[str, Any]:
-        """Return how the model is asked, in the form that `reranking.llm_reranking` takes."""
+    def settings(self, model: LanguageModelRow) -> dict[str, Any]:
+        """Return how the model is asked, in the form that `reranking.llm_reranking` takes.
+
+        Args:
+            model: the row of the language model.
+
+        Raises:
+            NotAtHand: the tokenizer that counts tokens has no commit, or its folder no tokenizer.
+        """
         fields = {"strategy", "window", "step", "passes", "show_scores", "passage_words", "seed"}
-        return self.model_dump(include=fields)
+        limits = self.model_dump(include={"passage_characters", "passage_tokens"}, exclude_none=True)
+        if self.passage_tokens:
+            limits["tokenizer"] = tokenizer_identity(*self.counts_with(model))
+        return self.model_dump(include=fields) | limits
+
+    def counts_with(self, model: LanguageModelRow) -> tuple[str, str | None]:
+        """Return name and commit of the tokenizer that counts the tokens of passages."""
+        return (self.tokenizer, self.tokenizer_revision) if self.tokenizer else (model.model, model.revision)
+
+    def asked(self, model: LanguageModelRow) -> LanguageModelRow:
+        """Return the row of the language model as this reranker asks it."""
+        row = model.with_sampling(temperature=self.temperature, top_p=self.top_p, max_tokens=self.max_tokens)
+        body = dict(row.body) | ({"top_k": self.top_k} if self.top_k else {})
+        if self.thinking is not None:
+            template = {**body.get("chat_template_kwargs", {}), "enable_thinking": self.thinking}
+            body["chat_template_kwargs"] = template
+        system = row.system_prompt
+        if self.system_prompt is not None or (self.prompt and not self.prompt.endswith(".txt")):
+            system = self.system_prompt
+        return row.model_copy(update={"body": body, "system_prompt": system})
 
 
 def require_heeded(config: RerankerConfig, row: RerankerRow | LlmRerankerRow) -> None:

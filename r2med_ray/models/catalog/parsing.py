@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.row import Row
 from r2med_ray.models.catalog.sources import is_folder
+from r2med_ray.settings.file_paths import is_path_of_prompt
 from r2med_ray.settings.registry import nearest
 from r2med_ray.settings.row_problems import row_problem
 
@@ -61,6 +62,9 @@ def _with_instructions(values: dict[str, Any], sets: Mapping[str, Any], path: Pa
 
 
 def _with_folders(values: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Make the paths of folders absolute."""
+    """Make the paths of folders and of a reranker's prompt file absolute."""
     folders = {key: values[key] for key in PLACES if is_folder(str(values.get(key, "")))}
+    prompt = values.get("prompt")
+    if isinstance(prompt, str) and is_path_of_prompt(prompt):
+        folders["prompt"] = prompt
     return values | {key: str((path.parent / Path(f).expanduser()).absolute()) for key, f in folders.items()}
