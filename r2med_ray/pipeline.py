@@ -20,7 +20,9 @@ from r2med_ray.evaluation.evaluate import Evaluation, evaluate
 from r2med_ray.evaluation.invariants import require_possible, require_same_head
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.trec_eval_check import check_with_trec_eval
+from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.services.tokenizers import open_tokenizer
+from r2med_ray.reranking.blending import Blend
 from r2med_ray.reranking.heads import head_ids, rerank
 from r2med_ray.reranking.llm_prompts import LlmReranking
 from r2med_ray.reranking.llm_reranking import build_llm_reranker
@@ -33,7 +35,7 @@ from r2med_ray.rewriting.answers import FORMATS, read_completion
 from r2med_ray.rewriting.build import build_rewriter
 from r2med_ray.rewriting.prompts import PromptTask
 from r2med_ray.settings.hard_negatives import without_condition
-from r2med_ray.systems import ResolvedSystem
+from r2med_ray.systems import ResolvedReranker, ResolvedSystem
 from r2med_ray.types import Query, QueryId, Repairs, Reranking, Rewriting, Run, Task
 
 
@@ -74,7 +76,7 @@ def rank(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Steps[Ra
         NotAtHand: generated texts are to be replayed, and are not here.
         StageError: reranking changed which documents are in the head.
     """
-    reranker = _reranker(system) if system.config.reranker else None  # at once, as its prompt file may be wrong
+    rerankers = [_reranker(reranker) for reranker in system.rerankers]  # at once: a prompt file may be wrong
     yield _everything_ahead(task, system)
     rewriting = Rewriting(queries=task.queries)
     if rewriter := rewriter_of(task, system, device=device):
@@ -84,10 +86,10 @@ def rank(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Steps[Ra
     run = fuse(found, system.config.fusion, tag=system.name, k=system.depth) if system.config.fusion else found[0]
     repairs, pair = Repairs(), list[Any]()
     cuts = _cuts_of_rewriting(system, rewriting)
-    if system.config.reranker is not None and reranker is not None:
-        run, reranking = yield from _rerank(task, system, reranker, rewriting.queries, run)
-        repairs, pair = reranking.repairs, reranking.example or []
-        cuts += (PartCuts.of_sides(system.config.reranker.model, "pairs", reranking.cuts),)
+    for number, reranker in enumerate(rerankers):
+        run, reranking = yield from _rerank(task, system, number, reranker, rewriting.queries, run)
+        repairs, pair = repairs + reranking.repairs, pair or reranking.example or []
+        cuts += (PartCuts.of_sides(system.rerankers[number].config.model, "pairs", reranking.cuts),)
     return Ranked(
         run=Run(tag=system.name, rankings=run.rankings),
         rewriting=rewriting,
@@ -183,10 +185,10 @@ def _found_nothing(system: ResolvedSystem, found: Sequence[Run]) -> dict[str, tu
 
 
 def _rerank(
-    task: Task, system: ResolvedSystem, reranker: Reranker, queries: Sequence[Query], first: Run
+    task: Task, system: ResolvedSystem, number: int, reranker: Reranker, queries: Sequence[Query], first: Run
 ) -> Steps[tuple[Run, Reranking]]:
-    config = system.config.reranker
-    assert config is not None
+    """Have one reranker of a system reorder the head; `number` counts from 0."""
+    config = system.rerankers[number].config
     documents = yield Read(task=task, doc_ids=head_ids(first, config.depth))
     reranked, reranking = yield from rerank(
         first,
@@ -195,18 +197,18 @@ def _rerank(
         documents,
         depth=config.depth,
         tag=system.name,
-        keep_rest=not system.rules.rerank_rest,
+        keep_rest=not system.rules.rerank_rest or number > 0,
+        blend=Blend(**config.blend.model_dump()) if config.blend else None,
     )
     require_same_head(first, reranked, config.depth)
     require_readable(reranking, max_unusable=config.max_unusable, unit=f"{system.name} on {task.name}")
     return reranked, reranking
 
 
-def _reranker(system: ResolvedSystem) -> Reranker:
-    row, model = system.llm_reranker, system.reranking_model
-    if system.scorer is not None:
-        return PairReranker(system.scorer)
-    assert row is not None
+def _reranker(reranker: ResolvedReranker) -> Reranker:
+    row, model = reranker.row, reranker.model
+    if isinstance(row, RerankerRow):
+        return PairReranker(row)
     assert model is not None
     return build_llm_reranker(
         model,
@@ -239,5 +241,4 @@ def _everything_ahead(task: Task, system: ResolvedSystem) -> Expect:
 
 
 def _reranking_ahead(system: ResolvedSystem) -> Expect:
-    models = (system.reranking_model,) if system.reranking_model else ()
-    return Expect(models=models, scorers=(system.scorer,) if system.scorer else ())
+    return Expect(models=system.reranking_models, scorers=system.scorers)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from r2med_ray.corpus.catalog import TaskRow, require_folder, select_tasks
 from r2med_ray.corpus.query_subsets import choices_of
@@ -54,6 +54,21 @@ class Defaults:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedReranker:
+    """A reranker of a system, with its rows."""
+
+    config: RerankerConfig
+    row: RerankerRow | LlmRerankerRow
+    model: LanguageModelRow | None = None
+    """The language model of an `LlmRerankerRow`, as the row asks it."""
+
+    @property
+    def scorer(self) -> RerankerRow | None:
+        """The row where it scores pairs."""
+        return self.row if isinstance(self.row, RerankerRow) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedSystem:
     """A system whose names are all known: plain values, from which `pipeline.rank` makes its steps."""
 
@@ -61,14 +76,8 @@ class ResolvedSystem:
     rules: Rules
     depth: int
     first_stages: tuple[FirstStage, ...]
-    scorer: RerankerRow | None = None
-    """The reranker where it scores pairs."""
-
-    llm_reranker: LlmRerankerRow | None = None
-    """The reranker where it is a language model that reads several candidates at once."""
-
-    reranking_model: LanguageModelRow | None = None
-    """The language model of the latter."""
+    rerankers: tuple[ResolvedReranker, ...] = ()
+    """What reorders the head, one after the other."""
 
     corpus_compat: Compat = "none"
     """The `compat` of the whole benchmark, by which corpora are read."""
@@ -83,6 +92,16 @@ class ResolvedSystem:
     """The retriever that the rewriter's language model searches with, or is shown the finds of."""
 
     @property
+    def scorers(self) -> tuple[RerankerRow, ...]:
+        """The rerankers that score pairs."""
+        return tuple(each.scorer for each in self.rerankers if each.scorer)
+
+    @property
+    def reranking_models(self) -> tuple[LanguageModelRow, ...]:
+        """The language models that rerank."""
+        return tuple(each.model for each in self.rerankers if each.model)
+
+    @property
     def searched_with(self) -> tuple[FirstStage, ...]:
         """Every first stage that searches for it: its own, and its rewriter's tool."""
         return (*self.first_stages, self.tool) if self.tool else self.first_stages
@@ -95,8 +114,9 @@ class ResolvedSystem:
     @property
     def rows(self) -> tuple[object, ...]:
         """The rows of everything that works for it."""
-        models = (self.language_model, self.scorer, self.llm_reranker, self.reranking_model)
-        return (*(first_stage.row for first_stage in self.searched_with), *(row for row in models if row))
+        writer = (self.language_model,) if self.language_model else ()
+        reranking = (*(each.row for each in self.rerankers), *self.reranking_models)
+        return (*(first_stage.row for first_stage in self.searched_with), *writer, *reranking)
 
     @property
     def differences(self) -> tuple[Difference, ...]:
@@ -107,7 +127,7 @@ class ResolvedSystem:
                 {"api"} if first_stage.work == "ask a service" else set()
             )
         parts |= {"rewriter"} if self.method else set()
-        parts |= {"reranker"} if self.config.reranker else set()
+        parts |= {"reranker"} if self.rerankers else set()
         said = {"identical-ids"} if self.rules.ignore_identical_ids is not None else set()
         said |= {"conflicting-texts"} if self.corpus_compat == "none" else set()
         return tuple(row for row in in_force(self.rules.compat, parts) if row.id not in said)
@@ -124,22 +144,24 @@ class ResolvedSystem:
         published ones; newly written ones are not.
         """
         first_stage, config, retriever = self.first_stages[0], self.config, self.config.first_stages[0]
-        rewriter, reranker = config.rewriter, self.scorer.published if self.scorer else None
+        rewriter, reranker = config.rewriter, self.scorers[0].published if self.scorers else None
         changed = retriever.model_dump(include={"k1", "b", "max_length"}, exclude_none=True)
         if config.fusion or changed or retriever.index not in (None, "Flat"):
             return None
+        if len(self.rerankers) > 1 or any(each.config.blend for each in self.rerankers):
+            return None
         if self.rules.compat != "r2med":
             model = getattr(first_stage.row, "model", None)
-            is_known = model in mteb_models() and not rewriter and not config.reranker
+            is_known = model in mteb_models() and not rewriter and not self.rerankers
             return {"retriever": model} if is_known else None
-        if not first_stage.published or (config.reranker and not reranker) or (rewriter and not rewriter.generations):
+        if not first_stage.published or (self.rerankers and not reranker) or (rewriter and not rewriter.generations):
             return None
         return {
             "method": spelled(rewriter.method) if rewriter else None,
             "llm": spelled(rewriter.generations or "") if rewriter else None,
             "retriever": first_stage.published,
             "reranker": reranker,
-            "depth": config.reranker.depth if config.reranker else None,
+            "depth": self.rerankers[0].config.depth if self.rerankers else None,
         }
 
     def describe(self) -> str:
@@ -148,8 +170,9 @@ class ResolvedSystem:
         rewriter = config.rewriter
         parts = ["/".join(part for part in (rewriter.method, rewriter.writer) if part)] if rewriter else []
         parts.append(f"{config.fusion.method}({', '.join(labels)})" if config.fusion else labels[0])
-        if config.reranker:
-            parts.append(f"{config.reranker.model}@{config.reranker.depth}")
+        for reranker in config.reranking:
+            blend = f" blended {reranker.blend.describe()}" if reranker.blend else ""
+            parts.append(f"{reranker.model}@{reranker.depth}{blend}")
         return " → ".join(parts)
 
 
@@ -265,20 +288,19 @@ class Names:
             depth=defaults.depth,
             corpus_compat=defaults.compat,
             first_stages=tuple(self.first_stage(first_stage, rules, defaults) for first_stage in system.first_stages),
-            **(self._reranker(system.reranker, rules) if system.reranker else {}),
+            rerankers=tuple(self._reranker(reranker, rules) for reranker in system.reranking),
             method=self._method(rewriter) if rewriter else None,
             language_model=self._writer(rewriter) if rewriter else None,
             tool=self.first_stage(tool.retriever, rules, defaults) if tool else None,
         )
 
-    def _reranker(self, reranker: RerankerConfig, rules: Rules) -> dict[str, Any]:
-        """Return the fields of a system that say how it reranks."""
+    def _reranker(self, reranker: RerankerConfig, rules: Rules) -> ResolvedReranker:
         row = self.catalog.reranker(reranker.model)
         require_heeded(reranker, row)
         if isinstance(row, LlmRerankerRow):
             model = row.asked(self.catalog.language_models[row.language_model])
-            return {"llm_reranker": row, "reranking_model": model}
-        return {"scorer": row.under(rules.compat)}
+            return ResolvedReranker(config=reranker, row=row, model=model)
+        return ResolvedReranker(config=reranker, row=row.under(rules.compat))
 
     def _method(self, rewriter: RewriterConfig) -> Method:
         method = self.methods[spelled(rewriter.method)]

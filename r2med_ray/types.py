@@ -144,6 +144,10 @@ class Repairs:
     unreadable: Mapping[QueryId, Mapping[str, int]] = field(default_factory=dict)
     """query_id → reason (`cut at limit`, `no list`, ...) → number of answers that nothing could be read from."""
 
+    def __add__(self, other: "Repairs") -> "Repairs":
+        """Return the repairs of two rerankers together."""
+        return Repairs(rules=_added(self.rules, other.rules), unreadable=_added(self.unreadable, other.unreadable))
+
     @property
     def query_ids(self) -> frozenset[QueryId]:
         """Ids of the queries that have a repaired or an unreadable answer."""
@@ -155,6 +159,13 @@ class Repairs:
         return sum((Counter(reasons) for reasons in self.unreadable.values()), Counter[str]())
 
 
+def _added(
+    one: Mapping[QueryId, Mapping[str, int]], other: Mapping[QueryId, Mapping[str, int]]
+) -> Mapping[QueryId, Mapping[str, int]]:
+    both = {query_id: Counter(one.get(query_id)) + Counter(other.get(query_id)) for query_id in {**one, **other}}
+    return {query_id: dict(sorted(both[query_id].items())) for query_id in sorted(both)}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reranking:
     """A reranker's scores for the candidates of several queries."""
@@ -163,6 +174,10 @@ class Reranking:
     """query_id → one score per candidate, in their order; higher is more relevant."""
 
     repairs: Repairs = field(default_factory=Repairs)
+    values: Mapping[QueryId, Sequence[float]] | None = None
+    """query_id → what a language model's answers give each candidate, from 0 to 1, where they give a number; `scores`
+    are then made of the ranks. None if there is none."""
+
     cuts: SideCuts | None = field(default=None, compare=False)
     """What was cut off the queries and documents of all pairs; None if that isn't known."""
 

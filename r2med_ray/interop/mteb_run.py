@@ -61,6 +61,6 @@ def _retriever_alone(benchmark: ResolvedBenchmark, name: str) -> ResolvedSystem:
     if name not in systems:
         raise ConfigError(f"unknown system {name!r}.{nearest(name, systems)} Known: {', '.join(systems)}")
     system = systems[name]
-    if system.config.fusion or system.config.rewriter or system.config.reranker:
+    if system.config.fusion or system.config.rewriter or system.rerankers:
         raise ConfigError(f"system {name!r} is {system.describe()}; mteb can run a system that is one retriever")
     return system

@@ -17,6 +17,7 @@ from r2med_ray.demands import Reranker, Steps
 from r2med_ray.errors import DataError
 from r2med_ray.protocols import Candidates
 from r2med_ray.ranking import best, require_finite
+from r2med_ray.reranking.blending import Blend
 from r2med_ray.types import DocId, Document, Query, QueryId, Ranking, Reranking, Run, ScoredDoc
 
 logger = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ def rerank(
     depth: int,
     tag: str,
     keep_rest: bool = True,
+    blend: Blend | None = None,
 ) -> Steps[Reranked]:
     """Order the first `depth` documents of every ranking by a reranker's scores.
 
@@ -58,6 +60,7 @@ def rerank(
         depth: how many documents of each ranking are scored.
         tag: the tag of the new run.
         keep_rest: whether the new run keeps the documents below the head. The published runs leave them out.
+        blend: the first stage's part in the order; None for none.
 
     Raises:
         DataError: queries and run differ, a document or a score is missing, or a score is not finite.
@@ -70,6 +73,11 @@ def rerank(
     reranking = yield from reranker.score_all(work)
     scores = reranking.scores
     _warn_of_ties(scores)
+    if blend is not None:
+        scores = {
+            query_id: _blended(query_id, head, (reranking.values or scores).get(query_id, []), blend)
+            for query_id, head in heads.items()
+        }
     rankings = {
         query_id: _reordered(
             query_id, heads[query_id], scores.get(query_id, []), ranking[depth:] if keep_rest else ()
@@ -91,18 +99,27 @@ def _candidates(query: Query, head: Ranking, documents: Mapping[DocId, Document]
     )
 
 
+def _blended(query_id: QueryId, head: Ranking, values: Sequence[float], blend: Blend) -> Sequence[float]:
+    require_finite(_scored(query_id, head, values), stage="rerank", query_id=query_id)
+    return blend.scores(values, [hit.score for hit in head]) if head else []
+
+
 def _reordered(query_id: QueryId, head: Ranking, scores: Sequence[float], rest: Ranking) -> Ranking:
+    scored = _scored(query_id, head, scores)
+    reordered = best(scored, len(scored))
+    ranking = (*reordered, *_below(reordered, rest))
+    require_finite(ranking, stage="rerank", query_id=query_id)
+    return ranking
+
+
+def _scored(query_id: QueryId, head: Ranking, scores: Sequence[float]) -> Ranking:
     if len(scores) != len(head):
         first_without = head[len(scores)].doc_id if len(scores) < len(head) else None
         raise DataError(
             f"rerank: query {query_id!r} has {len(head)} candidates and got {len(scores)} scores"
             + (f"; the first without one is {first_without!r}" if first_without is not None else "")
         )
-    scored = [ScoredDoc(hit.doc_id, score) for hit, score in zip(head, scores, strict=True)]
-    reordered = best(scored, len(scored))
-    ranking = (*reordered, *_below(reordered, rest))
-    require_finite(ranking, stage="rerank", query_id=query_id)
-    return ranking
+    return tuple(ScoredDoc(hit.doc_id, score) for hit, score in zip(head, scores, strict=True))
 
 
 def _below(head: Ranking, rest: Ranking) -> Ranking:

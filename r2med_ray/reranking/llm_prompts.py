@@ -19,6 +19,8 @@ from r2med_ray.storage.keys import Json
 Strategy: TypeAlias = Literal["listwise", "groupwise"]
 """Under `listwise` the model orders windows, under `groupwise` it grades groups; see `llm_reranking`."""
 
+Fuse: TypeAlias = Literal["rank", "mean"]
+
 PAIRWISE: tuple[str, ...] = ()
 """The strategies whose prompts show one passage."""
 
@@ -44,6 +46,15 @@ class LlmReranking:
 
     passes: int = 1
     """Number of passes. The first pass shows the first stage's order; every other pass shows a shuffled order."""
+
+    shuffle_first: bool = False
+    """Whether the first pass shows a shuffled order too."""
+
+    fuse: Fuse = "rank"
+    """How passes become one: by reciprocal rank, or by the mean of their grades."""
+
+    best_grade: float = 10.0
+    """The best grade on the scale that the prompt asks for. The worst is 0."""
 
     show_scores: bool = False
     """Whether each passage is shown with the first stage's score."""

@@ -6,8 +6,9 @@
                 (GroupRank, 2025, arXiv 2511.11653)
 
 Both strategies may run in several passes over shuffled candidates. The orders of the passes are fused by reciprocal
-rank, which works against a model's preference for certain places. Both strategies may show the first stage's scores
-(InsertRank, 2025, arXiv 2506.14086). Candidates may be tied, as by Rank-K; see `orderings`.
+rank, which works against a model's preference for certain places. Grades may be averaged instead, as GroupRank does:
+all candidates are then shuffled in every pass, so that no group is one of neighbours. Both strategies may show the
+first stage's scores (InsertRank, 2025, arXiv 2506.14086). Candidates may be tied, as by Rank-K; see `orderings`.
 
 An answer may leave out, repeat or invent ids. It is then repaired by the rules of `permutations` or `grades`, so the
 set of candidates never changes. Repairs are counted per query. `readability` refuses a run in which too many answers
@@ -25,7 +26,7 @@ from r2med_ray.chat import Completion, LanguageModel
 from r2med_ray.demands import Ask, Keep, Recall, Steps
 from r2med_ray.protocols import Candidates
 from r2med_ray.reranking.llm_prompts import LlmReranking, load_llm_prompt, window_prompt
-from r2med_ray.reranking.orderings import Ordering, fused, passes_over, window_starts
+from r2med_ray.reranking.orderings import Ordering, averaged, fused, passes_over, window_starts
 from r2med_ray.reranking.passages import PassageLimit, Tokenizer
 from r2med_ray.reranking.prompt_files import Prompt
 from r2med_ray.reranking.readability import CONTEXT_LIMIT
@@ -91,12 +92,16 @@ class LlmReranker:
 
     def _order(self, work: Sequence[Candidates]) -> Steps[Reranking]:
         settings = self._settings
-        queries = [passes_over(candidates, passes=settings.passes, seed=settings.seed) for candidates in work]
+        queries = [
+            passes_over(each, passes=settings.passes, seed=settings.seed, shuffle_first=settings.shuffle_first)
+            for each in work
+        ]
         contested = [ordering for passes in queries for ordering in passes if len(ordering.order) > 1]
         yield from (
             self._order_windows(contested) if settings.strategy == "listwise" else self._grade_groups(contested)
         )
-        return replace(fused(queries), cuts=self._limit.cuts(work))
+        made = fused(queries) if settings.fuse == "rank" else averaged(queries, best=settings.best_grade)
+        return replace(made, cuts=self._limit.cuts(work))
 
     def _order_windows(self, orderings: Sequence[Ordering]) -> Steps[None]:
         """Have the windows of each ranking ordered in turn. Windows with the same number are asked together."""
@@ -121,7 +126,7 @@ class LlmReranker:
         asked = [(each, each.order[at : at + size]) for each in orderings for at in range(0, len(each.order), size)]
         answers = yield from self._ask(asked, 0)
         for (ordering, shown), (answer, flaw) in zip(asked, answers, strict=True):
-            ordering.grade(shown, answer, flaw)
+            ordering.grade(shown, answer, flaw, best=self._settings.best_grade)
         for ordering in orderings:
             ordering.order_by_grades()
 

@@ -9,18 +9,15 @@ decides between them at the end. A tie ends if a later window shows one of the t
 import math
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from r2med_ray.protocols import Candidates
 from r2med_ray.reranking.grades import read_grades
 from r2med_ray.reranking.permutations import read_permutation
 from r2med_ray.reranking.shown_ids import NO_LIST
-from r2med_ray.types import Repairs, Reranking
-
-BEST_GRADE = 10.0
-"""The best grade on the scale that the shipped prompts ask for."""
+from r2med_ray.types import QueryId, Repairs, Reranking
 
 RRF_K = 60
 """The constant k of reciprocal rank fusion (Cormack et al. 2009), which fuses the passes."""
@@ -92,12 +89,12 @@ class Ordering:
         self.tied.difference_update(shown)
         self.tied.update(position for level in levels for position in level[:-1])
 
-    def grade(self, shown: Sequence[int], answer: str, flaw: str) -> None:
-        """Take the grades of a group from an answer.
+    def grade(self, shown: Sequence[int], answer: str, flaw: str, *, best: float) -> None:
+        """Take the grades of a group, from 0 to `best`, from an answer.
 
         A candidate without a grade gets the lowest grade of its group, so a missing grade never raises a candidate.
         """
-        grades = read_grades(answer, len(shown), best=BEST_GRADE)
+        grades = read_grades(answer, len(shown), best=best)
         self.counts.note(grades.repairs, flaw)
         lowest = min((value for value in grades.values if value is not None), default=0.0)
         for position, value in zip(shown, grades.values, strict=True):
@@ -109,8 +106,8 @@ class Ordering:
         self.tied = {best for best, next_ in pairwise(self.order) if self.grades[best] == self.grades[next_]}
 
 
-def passes_over(candidates: Candidates, *, passes: int, seed: int) -> list[Ordering]:
-    """Return one ordering per pass: first the first stage's order, then shuffled orders.
+def passes_over(candidates: Candidates, *, passes: int, seed: int, shuffle_first: bool = False) -> list[Ordering]:
+    """Return one ordering per pass: first the first stage's order, unless that is shuffled too, then shuffled orders.
 
     A shuffled order depends on seed, query id and pass only. So it is the same whichever other queries are reranked.
     """
@@ -118,7 +115,7 @@ def passes_over(candidates: Candidates, *, passes: int, seed: int) -> list[Order
     orderings = []
     for number in range(passes):
         order = list(range(len(candidates.documents)))
-        if number:
+        if number or shuffle_first:
             random.Random(f"{seed}\0{candidates.query.query_id}\0{number}").shuffle(order)
         orderings.append(Ordering(candidates, number, order, counts))
     return orderings
@@ -127,19 +124,50 @@ def passes_over(candidates: Candidates, *, passes: int, seed: int) -> list[Order
 def fused(queries: Sequence[Sequence[Ordering]]) -> Reranking:
     """Return scores made from the fused orders of each query's passes, and the repairs.
 
-    Repairs are sorted by query id and by rule, as in a stored file. So a first run and a second run agree.
-
     Args:
         queries: all passes of each query, at least one per query.
     """
     by_id = {passes[0].candidates.query.query_id: passes for passes in queries}
-    counts = {query_id: by_id[query_id][0].counts for query_id in sorted(by_id)}
     return Reranking(
         scores={query_id: rank_scores([each.levels for each in passes]) for query_id, passes in by_id.items()},
-        repairs=Repairs(
-            rules={q: dict(sorted(noted.rules.items())) for q, noted in counts.items() if noted.rules},
-            unreadable={q: dict(sorted(noted.unreadable.items())) for q, noted in counts.items() if noted.unreadable},
-        ),
+        repairs=repairs_of({query_id: passes[0].counts for query_id, passes in by_id.items()}),
+    )
+
+
+def averaged(queries: Sequence[Sequence[Ordering]], *, best: float) -> Reranking:
+    """Return scores made from the mean grades of each query's passes, these means from 0 to 1, and the repairs.
+
+    Args:
+        queries: all passes of each query, at least one per query. A query that nobody was asked about has no grades.
+        best: the best grade.
+    """
+    values: dict[QueryId, list[float]] = {}
+    for passes in queries:
+        documents, query_id = passes[0].candidates.documents, passes[0].candidates.query.query_id
+        sums = [math.fsum(each.grades.get(place, 0.0) for each in passes) for place in range(len(documents))]
+        values[query_id] = [each / (len(passes) * best) for each in sums]
+    counts = {passes[0].candidates.query.query_id: passes[0].counts for passes in queries}
+    return by_value(values, repairs_of(counts))
+
+
+def by_value(values: Mapping[QueryId, Sequence[float]], repairs: Repairs) -> Reranking:
+    """Return scores made from the ranks of values, of which larger ones are better, with the values beside them."""
+    scores = {query_id: rank_scores([levels_of(of_query)]) for query_id, of_query in values.items()}
+    return Reranking(scores=scores, repairs=repairs, values=values)
+
+
+def levels_of(values: Sequence[float]) -> list[list[int]]:
+    """Return the positions of values, the largest first; those of equal values are together, in their order."""
+    ranked = sorted(range(len(values)), key=lambda position: (-values[position], position))
+    return [[*level] for _, level in groupby(ranked, key=lambda position: values[position])]
+
+
+def repairs_of(counts: Mapping[QueryId, RepairCounts]) -> Repairs:
+    """Return repairs by query id and rule, sorted as in a stored file. So a first run and a second run agree."""
+    in_order = {query_id: counts[query_id] for query_id in sorted(counts)}
+    return Repairs(
+        rules={q: dict(sorted(noted.rules.items())) for q, noted in in_order.items() if noted.rules},
+        unreadable={q: dict(sorted(noted.unreadable.items())) for q, noted in in_order.items() if noted.unreadable},
     )
 
 

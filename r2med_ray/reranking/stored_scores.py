@@ -1,6 +1,7 @@
 """The files of an artefact that holds reranking scores, and the artefact's key.
 
-scores.parquet    query_id (string), scores (list of float64: one per candidate, in their order)
+scores.parquet    query_id (string), scores (list of float64: one per candidate, in their order), values (the same; a
+                  column that is there if a language model's answers gave numbers)
 repairs.json      the repairs of a language model's answers; absent if nothing was repaired or unreadable
 cuts.json         what was cut off queries and documents; absent if that isn't known
 example.json      what was read of one pair; absent if that isn't known
@@ -50,6 +51,8 @@ def scores_key(inputs: Mapping[str, Json], work: Sequence[Candidates], *, sees_s
 def reranking_files(reranking: Reranking) -> dict[str, bytes]:
     """Return file name → content for scores and repairs. Equal rerankings have equal bytes."""
     columns = {"query_id": list(reranking.scores), "scores": pa.array(reranking.scores.values(), _SCORES)}
+    if reranking.values is not None:
+        columns["values"] = pa.array([reranking.values[query_id] for query_id in reranking.scores], _SCORES)
     files = {SCORES_FILE: _parquet(pa.table(columns))}
     if reranking.repairs.query_ids:
         files[REPAIRS_FILE] = canonical_json(asdict(reranking.repairs)).encode()
@@ -68,8 +71,11 @@ def read_reranking(artifact: Artifact) -> Reranking:
         ArtifactError: a file is missing or damaged.
     """
     table = artifact.table(SCORES_FILE)
+    query_ids = table["query_id"].to_pylist()
+    values = table["values"].to_pylist() if "values" in table.column_names else None
     return Reranking(
-        scores=dict(zip(table["query_id"].to_pylist(), table["scores"].to_pylist(), strict=True)),
+        scores=dict(zip(query_ids, table["scores"].to_pylist(), strict=True)),
+        values=dict(zip(query_ids, values, strict=True)) if values is not None else None,
         repairs=Repairs(**(_read(artifact, REPAIRS_FILE) or {})),
         cuts=_read_cuts(artifact),
         example=_read(artifact, EXAMPLE_FILE),

@@ -6,6 +6,7 @@ An unknown key is refused, with the nearest valid one in the message. Names of t
 the catalogues by the plan, before anything starts.
 """
 
+from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, model_validator
@@ -65,6 +66,24 @@ class FusionConfig(Frozen):
     """One weight per retriever; equal weights if left out."""
 
 
+class BlendConfig(Frozen):
+    """Orders the head by a sum of what the reranker and what the first stage say."""
+
+    reranker: float = Field(allow_inf_nan=False, ge=0)
+    """The weight of the reranker: of its grades or probabilities from 0 to 1, or else of its scores."""
+
+    first_stage: float = Field(allow_inf_nan=False, ge=0)
+    """The weight of the first stage; in a cascade, of what came before."""
+
+    scale: Literal["none", "minmax", "log-rank"] = "none"
+    """What is done to the scores of both sides before they are added, for each query. `none`: they stay. `minmax`:
+    the head's lowest becomes 0 and its highest 1. `log-rank`: they become −log(rank + 1), as DIVER merges lists."""
+
+    def describe(self) -> str:
+        """Return weights and scale in a few characters."""
+        return f"{self.reranker:g}/{self.first_stage:g}" + (f" {self.scale}" if self.scale != "none" else "")
+
+
 class RerankerConfig(Frozen):
     """Reorders the first `depth` documents of a ranking. The documents below keep their order."""
 
@@ -73,6 +92,10 @@ class RerankerConfig(Frozen):
 
     depth: int = Field(default=100, ge=1)
     """Documents of each query that are reordered."""
+
+    blend: BlendConfig | None = None
+    """The first stage's part in the order of the head; if left out, it only decides between ties of a language model.
+    The scores in the run are then made of the ranks."""
 
     max_unusable: float = Field(default=0.05, ge=0, le=1)
     """A limit for a language model that reads several candidates at once. The system fails if a greater share of the
@@ -100,6 +123,10 @@ class SystemConfig(Frozen):
     reranker: RerankerConfig | None = None
     """What reorders the head of the ranking; if left out, nothing does."""
 
+    rerankers: tuple[RerankerConfig, ...] = ()
+    """What reorders the head one after the other, in place of `reranker`: a cascade, e.g. 100 and then 30 documents.
+    Each may be no deeper than the one before."""
+
     compat: Compat | None = None
     """Overrides the benchmark's `compat` for this system."""
 
@@ -111,9 +138,22 @@ class SystemConfig(Frozen):
             raise ValueError("`retrievers` needs two or more; for one, write `retriever: NAME`")
         if bool(self.retrievers) != (self.fusion is not None):
             raise ValueError("give `retrievers` and `fusion` together")
+        if self.reranker and self.rerankers:
+            raise ValueError("give either `reranker: {…}` or `rerankers: [{…}, {…}]`")
+        for before, each in pairwise(self.rerankers):
+            if each.depth > before.depth:
+                raise ValueError(
+                    f"rerankers: {each.model} has depth {each.depth}, and {before.model} before it {before.depth}: "
+                    "a cascade goes from deep to shallow"
+                )
         if self.fusion and self.fusion.weights and len(self.fusion.weights) != len(self.retrievers):
             raise ValueError(f"fusion has {len(self.fusion.weights)} weights for {len(self.retrievers)} retrievers")
         return self
+
+    @property
+    def reranking(self) -> tuple[RerankerConfig, ...]:
+        """All rerankers, in their order."""
+        return self.rerankers or ((self.reranker,) if self.reranker else ())
 
     @property
     def first_stages(self) -> tuple[RetrieverConfig, ...]:
@@ -219,7 +259,7 @@ class BenchmarkConfig(Frozen):
                 first_stage.candidates == "reranking_hybrid" and first_stage.safeguard != "drop"
                 for first_stage in system.first_stages
             )
-            reach = min(self.depth, system.reranker.depth if system.reranker else self.depth)
+            reach = min([self.depth, *(reranker.depth for reranker in system.reranking[:1])])
             if keeps and reach <= 100:
                 raise ValueError(
                     f"system {system.name!r}: depth {reach} cuts off the safeguards, which are at rank 101; "

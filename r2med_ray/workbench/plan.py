@@ -88,7 +88,7 @@ def make_plan(benchmark: ResolvedBenchmark, store: ArtifactStore, runner: Runner
         reservations=tuple(
             runner.reservations(
                 [first_stage for system in benchmark.systems for first_stage in system.searched_with],
-                [system.scorer for system in benchmark.systems if system.scorer],
+                [scorer for system in benchmark.systems for scorer in system.scorers],
                 _language_models(benchmark),
             )
         ),
@@ -220,8 +220,9 @@ def _pairs(
 ) -> Iterator[tuple[RerankerRow, int]]:
     """Yield the pairs that a reranker may have to score, for each part that is not finished."""
     for name, (system, item) in parts.items():
-        if system.scorer and system.config.reranker and not counted[name].is_finished:
-            yield system.scorer, item.num_queries * min(system.depth, system.config.reranker.depth)
+        for each in system.rerankers:
+            if each.scorer and not counted[name].is_finished:
+                yield each.scorer, item.num_queries * min(system.depth, each.config.depth)
 
 
 def _unwritten(parts: Mapping[str, tuple[ResolvedSystem, _Found]], counted: Mapping[str, Counted]) -> Iterator[str]:
@@ -290,7 +291,7 @@ def _keys(benchmark: ResolvedBenchmark) -> Iterator[str]:
 
 def _language_models(benchmark: ResolvedBenchmark) -> Iterator[LanguageModel]:
     for system in benchmark.systems:
-        yield from (row for row in (system.language_model, system.reranking_model) if row)
+        yield from (row for row in (system.language_model, *system.reranking_models) if row)
 
 
 def catalog_rows(benchmark: ResolvedBenchmark, system: ResolvedSystem) -> Iterator[Row]:

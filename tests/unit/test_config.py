@@ -77,6 +77,14 @@ def test_what_is_wrong_is_named_with_its_place(values: dict[str, Any], message: 
         ({**VALID, "ignore_identical_ids": "maybe"}, "ignore_identical_ids: should be true or false, got 'maybe'"),
         (with_system(reranker={"depth": 3}), "systems.0.reranker.model: is missing"),
         (
+            with_system(reranker={"model": "a"}, rerankers=[{"model": "a"}]),
+            "systems.0: give either `reranker: {…}` or `rerankers: [{…}, {…}]`",
+        ),
+        (
+            with_system(rerankers=[{"model": "a", "depth": 3}, {"model": "b", "depth": 4}]),
+            "systems.0: rerankers: b has depth 4, and a before it 3: a cascade goes from deep to shallow",
+        ),
+        (
             with_system(rewriter="hyde"),
             "systems.0.rewriter: should be keys and values, e.g. `method: ...`, got 'hyde'",
         ),

@@ -137,9 +137,9 @@ def test_importing_the_flow_loads_neither_ray_nor_torch() -> None:
 def reranked_system(max_unusable: float, **parts: Any) -> ResolvedSystem:
     """Return a system with a reranker of depth 2. A share of `max_unusable` of its answers may be unreadable."""
     resolved = system(reranker={"model": "maxsim-minilm", "depth": 2}, **parts)
-    assert resolved.config.reranker is not None
-    reranker = resolved.config.reranker.model_copy(update={"max_unusable": max_unusable})
-    return replace(resolved, config=resolved.config.model_copy(update={"reranker": reranker}))
+    [reranker] = resolved.rerankers
+    config = reranker.config.model_copy(update={"max_unusable": max_unusable})
+    return replace(resolved, rerankers=(replace(reranker, config=config),))
 
 
 REPAIRS = Repairs(rules={"q1": {"id missing": 2}}, unreadable={"q1": {"cut at limit": 1}})
@@ -163,6 +163,45 @@ def test_reranking_never_changes_recall_at_its_depth(keep_below: bool) -> None:
     recall = [measure(result.run, TASK, measures).means["R@2"] for result in (before, after)]
     assert recall[0] == recall[1]
     assert ids(after, "q1") == ["d2", "d1", *(["d3"] if keep_below else [])]
+
+
+def test_a_cascade_reorders_the_head_of_what_came_before() -> None:
+    find = fixed(d1=3, d2=2, d3=1)
+    parts = system(rerankers=[{"model": "maxsim-minilm", "depth": depth} for depth in (3, 2)])
+    parts = replace(
+        parts,
+        rerankers=tuple(
+            replace(each, config=each.config.model_copy(update={"max_unusable": 1.0})) for each in parts.rerankers
+        ),
+    )
+
+    result, demanded = ranked(parts, find, turned_around)
+
+    # d1 d2 d3 is turned around: d3 d2 d1. Then its first two are turned around: d2 d3 d1.
+    assert ids(result, "q1") == ["d2", "d3", "d1"]
+    assert [len(each.candidates[0].documents) for each in demanded if isinstance(each, Score)] == [3, 2]
+    assert result.repairs == REPAIRS + REPAIRS
+    assert result.repairs.rules == {"q1": {"id missing": 4}}
+
+
+def test_a_cascade_of_one_is_a_reranker() -> None:
+    one = {"model": "maxsim-minilm", "depth": 2}
+    alone, cascade = system(reranker=one), system(rerankers=[one])
+
+    assert ranked(cascade, fixed(d1=3, d2=2)) == ranked(alone, fixed(d1=3, d2=2))
+    assert cascade.describe() == alone.describe() == "bm25 → maxsim-minilm@2"
+
+
+def test_a_blend_takes_the_first_stages_scores_in() -> None:
+    blend = {"reranker": 0.4, "first_stage": 0.6, "scale": "minmax"}
+    parts = system(reranker={"model": "maxsim-minilm", "depth": 3, "blend": blend})
+    result, _ = ranked(parts, fixed(d1=3, d2=2, d3=1), lambda work: replace(turned_around(work), repairs=Repairs()))
+
+    # d1, d2, d3 have 0, 1, 2 of the reranker and 3, 2, 1 of the search: 0.4 × (0, ½, 1) + 0.6 × (1, ½, 0) = 0.6, 0.5,
+    # 0.4. The scores of the run are those of the ranks.
+    assert result.run.rankings["q1"] == (ScoredDoc("d1", 3.0), ScoredDoc("d2", 2.0), ScoredDoc("d3", 1.0))
+    assert parts.describe() == "bm25 → maxsim-minilm@3 blended 0.4/0.6 minmax"
+    assert parts.published_key is None
 
 
 def test_repairs_come_with_the_result_up_to_the_limit_of_the_system() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from r2med_ray.demands import Score
 from r2med_ray.errors import DataError
 from r2med_ray.ranking import best
+from r2med_ray.reranking.blending import Blend
 from r2med_ray.reranking.heads import head_ids, rerank
 from r2med_ray.reranking.pair_reranking import PairReranker
 from r2med_ray.types import Document, Expansion, Query, Reranking, Run, ScoredDoc
@@ -94,6 +95,15 @@ def test_rk03_one_candidate_and_none():
 
     assert reranked(run, SharedWords(), depth=10).rankings == {"q1": (("b", 2.0),)}
     assert reranked(Run(tag="first", rankings={"q1": ()}), SharedWords(), depth=10).rankings == {"q1": ()}
+
+
+def test_a_score_that_is_not_finite_is_not_blended_away():
+    blend = Blend(reranker=1, first_stage=1)
+
+    with pytest.raises(DataError, match="document 'b' has score nan"):
+        reranked(FIRST, Scripted({"a": 1.0, "b": float("nan")}), depth=2, blend=blend)
+    with pytest.raises(DataError, match="2 candidates and got 1 scores"):
+        reranked(FIRST, Scripted({"a": 1.0}), depth=2, blend=blend)
 
 
 def test_head_ids_are_those_that_a_reranker_will_read():

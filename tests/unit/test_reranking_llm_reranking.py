@@ -239,6 +239,39 @@ def test_passes_are_fused_by_reciprocal_rank() -> None:
     assert [scores["q"][position] for position in expected] == [3.0, 2.0, 1.0]
 
 
+def test_grades_of_shuffled_passes_are_averaged() -> None:
+    # Pass 1 gives the grades as they are, 8 4 6. Pass 2 gives 4 to all. Means of 10: 0.6, 0.4, 0.5.
+    turns = iter([one_line_each, lambda grades: one_line_each(dict.fromkeys(grades, 4))])
+    model = Reader(lambda grades: next(turns)(grades))
+    settings = {"strategy": "groupwise", "passes": 2, "fuse": "mean", "shuffle_first": True}
+    made = rerank(model, [candidates("q", 8, 4, 6)], **settings)
+
+    assert made == Reranking(scores={"q": [3.0, 1.0, 2.0]}, values={"q": [0.6, 0.4, 0.5]})
+
+
+def test_the_first_pass_is_shuffled_where_it_is_wanted() -> None:
+    def first_prompt(shuffle_first: bool) -> list[float]:
+        model = Reader(one_line_each)
+        rerank(model, [candidates("q", *range(8))], strategy="groupwise", shuffle_first=shuffle_first)
+        return list(_grades(model.prompts[0][0]).values())
+
+    assert first_prompt(False) == [*range(8)]
+    assert first_prompt(True) != first_prompt(False)
+    assert sorted(first_prompt(True)) == [*range(8)]
+
+
+def test_mean_grades_are_kept_and_read_again(tmp_path: Path) -> None:
+    store, model = ArtifactStore(str(tmp_path)), Reader(one_line_each)
+    asked = reranker(model, strategy="groupwise", fuse="mean")
+    work = [candidates("b", 9, 2), candidates("a", 5)]
+
+    first, _ = answer(asked.score_all(work), {Ask: model.answer, **kept_in(store)})
+    again, _ = answer(asked.score_all(work), kept_in(store))
+
+    # nobody is asked about a single candidate, so it has no grade
+    assert again == first == Reranking(scores={"b": [2.0, 1.0], "a": [1.0]}, values={"b": [0.9, 0.2], "a": [0.0]})
+
+
 def test_passages_are_numbered_cut_and_may_show_the_first_stages_scores() -> None:
     query = Query(query_id="q", text="Why {count}?")
     work = [Candidates(query, [Document(doc_id="a", title="7", text="one two three\nfour")], [12.34567])]
@@ -302,7 +335,10 @@ def test_other_scores_of_the_first_stage_matter_where_they_are_shown(show_scores
 
 @pytest.mark.parametrize(
     "change",
-    [{"strategy": "groupwise"}, {"window": 3}, {"step": 1}, {"passes": 2}, {"passage_words": 1}, {"seed": 1}],
+    [
+        *({"strategy": "groupwise"}, {"window": 3}, {"step": 1}, {"passes": 2}, {"passage_words": 1}, {"seed": 1}),
+        *({"shuffle_first": True}, {"fuse": "mean"}, {"best_grade": 5.0}, {"passage_characters": 300}),
+    ],
 )
 def test_every_setting_is_part_of_the_key(change: dict[str, object]) -> None:
     work, model = [candidates("q", 1, 2)], Reader(best_first)

@@ -84,8 +84,8 @@ def test_an_unreadable_answer_leaves_order_and_ties() -> None:
 
 def test_equal_grades_are_ties() -> None:
     led = ordering(3, 1, 0, 2)
-    led.grade([3, 1], "[1]: 5\n[2]: 7", "")
-    led.grade([0, 2], "[1]: 5\n[2]: 0", "")
+    led.grade([3, 1], "[1]: 5\n[2]: 7", "", best=10)
+    led.grade([0, 2], "[1]: 5\n[2]: 0", "", best=10)
     led.order_by_grades()
 
     assert led.levels == [[1], [0, 3], [2]]

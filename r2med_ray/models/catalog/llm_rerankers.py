@@ -35,6 +35,15 @@ class LlmRerankerRow(Row):
     passes: int = Field(default=1, ge=1)
     """How many orders are made and fused. The candidates are shuffled for every order but the first."""
 
+    shuffle_first: bool = False
+    """Whether the candidates are shuffled for the first order too, as GroupRank does."""
+
+    fuse: Literal["rank", "mean"] = "rank"
+    """How the orders of several passes are fused: by reciprocal rank, or by the `mean` of a candidate's grades."""
+
+    best_grade: float = Field(default=10.0, gt=0)
+    """The best grade on the scale that the prompt asks for. The worst is 0."""
+
     show_scores: bool = False
     """Whether the prompt shows the first stage's score of each passage."""
 
@@ -93,6 +102,12 @@ class LlmRerankerRow(Row):
         return self
 
     @model_validator(mode="after")
+    def _grades_are_averaged(self) -> Self:
+        if self.strategy == "listwise" and self.fuse == "mean":
+            raise ValueError("`fuse: mean` averages grades, and a listwise reranker gives none: leave it out")
+        return self
+
+    @model_validator(mode="after")
     def _one_limit(self) -> Self:
         limits = ("passage_words", "passage_characters", "passage_tokens")
         given = [limit for limit in limits if limit in self.model_fields_set and getattr(self, limit) is not None]
@@ -140,7 +155,10 @@ class LlmRerankerRow(Row):
         Raises:
             NotAtHand: the tokenizer that counts tokens has no commit, or its folder no tokenizer.
         """
-        fields = {"strategy", "window", "step", "passes", "show_scores", "passage_words", "seed"}
+        fields = {
+            *("strategy", "window", "step", "passes", "shuffle_first", "fuse", "best_grade", "show_scores"),
+            *("passage_words", "seed"),
+        }
         limits = self.model_dump(include={"passage_characters", "passage_tokens"}, exclude_none=True)
         if self.passage_tokens:
             limits["tokenizer"] = tokenizer_identity(*self.counts_with(model))

@@ -50,7 +50,7 @@ def example(bench: Workbench, names: Names, task: Task, system: ResolvedSystem, 
     query_id = task.queries[0].query_id
     device = bench.runner.device
     found: dict[str, Json] = {"task": task.name, "query": query_id}
-    if system.language_model or system.reranking_model:
+    if system.language_model or system.reranking_models:
         flow = lead(bench.store, bench.runner, task, system)
         for arrow, is_rewriting in (("rewrite", True), ("rerank", False)):
             asked = list(asked_about(query_id, flow.asks(rewriting=is_rewriting), bench.store))
@@ -59,8 +59,8 @@ def example(bench: Workbench, names: Names, task: Task, system: ResolvedSystem, 
     [first, *_] = searches_of(ranked.rewriting.queries, system.combine)
     searched = [(each, first.queries) for each in system.first_stages]
     found["search"] = {each.label: _searched(bench, task, each, queries, device) for each, queries in searched}
-    if system.scorer is not None:
-        found["rerank"] = {"part": system.scorer.name, **_frame(system.scorer, names), "pair": list(ranked.pair)}
+    for scorer in system.scorers[:1]:
+        found["rerank"] = {"part": scorer.name, **_frame(scorer, names), "pair": list(ranked.pair)}
     return found
 
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from r2med_ray.demands import Ask, Demand, Expect, Find, Recall, Score, Steps
 from r2med_ray.errors import R2MedError
 from r2med_ray.pipeline import rank
+from r2med_ray.protocols import Scorer
 from r2med_ray.reranking.stored_scores import KIND as ORDERS
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import ResolvedSystem
@@ -67,10 +68,10 @@ class Flow:
                         found.setdefault((each.demand.first_stage, query), (each.demand, query, each.answer))
         return list(found.values())
 
-    def candidates(self, query_id: QueryId) -> list[str] | None:
-        """Return the ids of the documents whose pairs with a query are scored; None if they aren't known yet."""
+    def candidates(self, query_id: QueryId, scorer: Scorer) -> list[str] | None:
+        """Return the ids of the documents whose pairs with a query a scorer scores; None if they aren't known."""
         for each in self.notes:
-            if isinstance(each.demand, Score):
+            if isinstance(each.demand, Score) and each.demand.scorer is scorer:
                 for query, documents, _ in each.demand.candidates:
                     if query.query_id == query_id:
                         return [document.doc_id for document in documents]

@@ -7,9 +7,10 @@ from r2med_ray.demands import Find
 from r2med_ray.errors import R2MedError
 from r2med_ray.first_stage import Computing, FirstStage, ToExplain
 from r2med_ray.first_stages.explaining import LOADED
+from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.networks.pair_scorers import build_pair_scorer
 from r2med_ray.readings import Given, listening, place_of
-from r2med_ray.systems import ResolvedBenchmark
+from r2med_ray.systems import ResolvedBenchmark, ResolvedReranker
 from r2med_ray.types import Query, Run
 from r2med_ray.workbench.bench import Workbench
 from r2med_ray.workbench.local_runner import LocalRunner
@@ -72,19 +73,25 @@ def _runners(bench: Workbench, benchmark: ResolvedBenchmark) -> Iterator[Runner]
 def _sections(bench: Workbench, benchmark: ResolvedBenchmark, found: Chosen, flow: Flow) -> Iterator[Section]:
     budget = benchmark.config.resources.encode.token_budget
     computing = Computing(device=bench.runner.device, threads=os.cpu_count() or 1, token_budget=budget, asks=False)
-    query_id = found.query.query_id
     if found.system.method is not None:
         yield from _searches(bench, found, flow, computing, "rewrite")
         yield _rewriting(bench, found, flow)
     yield from _searches(bench, found, flow, computing, "search")
-    if found.system.scorer is not None:
-        yield _scoring(bench, benchmark, found, flow)
-    if found.system.reranking_model is not None and found.system.llm_reranker is not None:
-        asked = tuple(asked_about(query_id, flow.asks(rewriting=False), bench.store))
-        lines = [f"prompts of {found.system.reranking_model.name}"]
-        if not asked:
-            lines.append("what it is shown depends on what is found")
-        yield Section(arrow="rerank", part=found.system.llm_reranker.name, lines=tuple(lines), asked=asked)
+    for reranker in found.system.rerankers:
+        if isinstance(reranker.row, RerankerRow):
+            yield _scoring(bench, benchmark, found, flow, reranker.row)
+        else:
+            yield _asking(bench, found, flow, reranker)
+
+
+def _asking(bench: Workbench, found: Chosen, flow: Flow, reranker: ResolvedReranker) -> Section:
+    """Return what a language model that reranks is asked about a query."""
+    asks = [ask for ask in flow.asks(rewriting=False) if ask.model is reranker.model]
+    asked = tuple(asked_about(found.query.query_id, asks, bench.store))
+    lines = [f"prompts of {reranker.row.shown_model}"]
+    if not asked:
+        lines.append("what it is shown depends on what is found")
+    return Section(arrow="rerank", part=reranker.row.name, lines=tuple(lines), asked=asked)
 
 
 def _rewriting(bench: Workbench, found: Chosen, flow: Flow) -> Section:
@@ -145,13 +152,11 @@ def _search(
     return Section(arrow=arrow, part=first_stage.label, lines=lines, terms=given.terms, readings=given.readings)
 
 
-def _scoring(bench: Workbench, benchmark: ResolvedBenchmark, found: Chosen, flow: Flow) -> Section:
+def _scoring(bench: Workbench, benchmark: ResolvedBenchmark, found: Chosen, flow: Flow, row: RerankerRow) -> Section:
     """Return what a scorer of pairs reads; it is shown the query as it is, without the texts of a rewriter."""
-    row = found.system.scorer
-    assert row is not None
     if found.document is None:
         return Section(arrow="rerank", part=row.name, lines=("no document is shown, so there is no pair",))
-    candidates = flow.candidates(found.query.query_id)
+    candidates = flow.candidates(found.query.query_id, row)
     if candidates is None:
         place = "whether the pair is scored depends on what is found"
     else:
