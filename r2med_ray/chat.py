@@ -1,8 +1,8 @@
 """What a language model is asked, and what it answers."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Protocol, Self, TypeAlias
 
 Message: TypeAlias = Mapping[str, str]
 """`role` and `content`, as in OpenAI's chat interface."""
@@ -57,6 +57,13 @@ class ChatPrompt:
     shorter: tuple[tuple[Message, ...], ...] = ()
     """Shorter versions of the conversation, which are tried in turn if `messages` is too long for the model."""
 
+    is_raw: bool = False
+    """Whether the text of the only message is continued as it is, without chat template and system prompt."""
+
+    top_tokens: int = 0
+    """Of a raw prompt: how many of the likeliest next tokens are wanted with their log-probabilities, in place of a
+    text. If 0, a text is."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
@@ -78,6 +85,19 @@ class Completion:
 
     seconds: float = field(default=0.0, compare=False)
     """Seconds from the request that was answered to the last word of its answer."""
+
+    top_tokens: tuple[tuple[str, float], ...] = ()
+    """The likeliest next tokens with their natural log-probabilities, the likeliest first; empty for a text."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values, for an artefact."""
+        values = asdict(self)
+        return values if self.top_tokens else {key: values[key] for key in values if key != "top_tokens"}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """Return the completion of `to_json`."""
+        return cls(**{**values, "top_tokens": tuple((token, value) for token, value in values.get("top_tokens", ()))})
 
 
 class LanguageModel(Protocol):

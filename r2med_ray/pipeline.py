@@ -87,6 +87,8 @@ def rank(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Steps[Ra
     repairs, pair = Repairs(), list[Any]()
     cuts = _cuts_of_rewriting(system, rewriting)
     for number, reranker in enumerate(rerankers):
+        if number:  # what came before is no longer expected
+            yield _reranking_ahead(system, number)
         run, reranking = yield from _rerank(task, system, number, reranker, rewriting.queries, run)
         repairs, pair = repairs + reranking.repairs, pair or reranking.example or []
         cuts += (PartCuts.of_sides(system.rerankers[number].config.model, "pairs", reranking.cuts),)
@@ -240,5 +242,8 @@ def _everything_ahead(task: Task, system: ResolvedSystem) -> Expect:
     )
 
 
-def _reranking_ahead(system: ResolvedSystem) -> Expect:
-    return Expect(models=system.reranking_models, scorers=system.scorers)
+def _reranking_ahead(system: ResolvedSystem, number: int = 0) -> Expect:
+    """Return what the rerankers from a number on will need."""
+    later = system.rerankers[number:]
+    models = tuple(each.model for each in later if each.model)
+    return Expect(models=models, scorers=tuple(each.scorer for each in later if each.scorer))

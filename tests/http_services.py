@@ -261,6 +261,31 @@ def completions(answer_to: Callable[[str], str], finish_reason: str = "stop") ->
     return answer
 
 
+def continuations(
+    text_after: Callable[[str], str],
+    top_tokens: Callable[[str], dict[str, float]] = lambda prompt: {},
+    finish_reason: str = "stop",
+) -> Answer:
+    """Return the answer of a service that continues raw prompts.
+
+    Args:
+        text_after: makes the text that follows a prompt.
+        top_tokens: makes the likeliest next tokens with their log-probabilities, for a request that wants them.
+        finish_reason: why a text ends.
+    """
+
+    def answer(request: Request) -> Reply:
+        prompt, wanted = request.body["prompt"], request.body.get("logprobs")
+        choice: dict[str, Any] = {"text": text_after(prompt)}
+        if wanted:
+            tokens = top_tokens(prompt)
+            best = max(tokens, key=lambda token: tokens[token])
+            choice = {"text": best, "logprobs": {"tokens": [best], "top_logprobs": [tokens]}}
+        return as_json(_completion("text_completion", choice, "length" if wanted else finish_reason))
+
+    return answer
+
+
 def events(*data: str) -> Reply:
     """Return a reply of server-sent events, one per text."""
     content = "".join(f"data: {text}\n\n" for text in data)

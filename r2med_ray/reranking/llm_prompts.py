@@ -8,20 +8,22 @@ from typing import Literal, TypeAlias
 
 from r2med_ray.chat import ChatPrompt
 from r2med_ray.errors import ConfigError
+from r2med_ray.protocols import Candidates
 from r2med_ray.reranking.orderings import Ordering
-from r2med_ray.reranking.passages import PassageLimit, Tokenizer
+from r2med_ray.reranking.passages import PassageLimit, Tokenizer, no_tokenizer
 from r2med_ray.reranking.prompt_files import PAIR_PLACES, WINDOW_PLACES, Passage, Prompt, TextPrompt, read_parts
+from r2med_ray.reranking.setwise import Sort
 from r2med_ray.reranking.shown_ids import without_ids
 from r2med_ray.settings.file_paths import is_path_of_prompt
 from r2med_ray.settings.templates import load_template
 from r2med_ray.storage.keys import Json
 
-Strategy: TypeAlias = Literal["listwise", "groupwise"]
-"""Under `listwise` the model orders windows, under `groupwise` it grades groups; see `llm_reranking`."""
+Strategy: TypeAlias = Literal["listwise", "groupwise", "setwise", "pointwise", "probability"]
+"""How the model is asked; see `llm_reranking` and `pair_asking`."""
 
 Fuse: TypeAlias = Literal["rank", "mean"]
 
-PAIRWISE: tuple[str, ...] = ()
+PAIRWISE = ("pointwise", "probability")
 """The strategies whose prompts show one passage."""
 
 PARTS = (".yaml", ".yml")
@@ -56,6 +58,30 @@ class LlmReranking:
     best_grade: float = 10.0
     """The best grade on the scale that the prompt asks for. The worst is 0."""
 
+    sort: Sort = "heap"
+    """How a setwise reranker sorts; see `setwise`."""
+
+    top: int = 10
+    """Number of places that a setwise sort finds. The candidates below keep their order."""
+
+    samples: int = 1
+    """Number of answers about each pair, whose numbers or probabilities are averaged."""
+
+    raw: bool = False
+    """Whether the prompt is continued as it is, without the model's chat template; it always is for a probability."""
+
+    yes: str = " true"
+    """The next token after the reasoning about a relevant passage, with its space."""
+
+    no: str = " false"
+    """The next token after the reasoning about any other passage."""
+
+    closing: str = "</think>"
+    """The mark that ends the reasoning, before the next token."""
+
+    stop: tuple[str, ...] = ("</think> true", "</think> false")
+    """Texts that end the reasoning."""
+
     show_scores: bool = False
     """Whether each passage is shown with the first stage's score."""
 
@@ -76,10 +102,9 @@ class LlmReranking:
             name: value for name, value in asdict(self).items() if name in _ALWAYS_IN_KEYS or value != defaults[name]
         }
 
-    def limit(self, open_tokenizer: Callable[[], Tokenizer] | None = None) -> PassageLimit:
+    def limit(self, open_tokenizer: Callable[[], Tokenizer] = no_tokenizer) -> PassageLimit:
         """Return the most that is shown of a passage."""
         if self.passage_tokens:
-            assert open_tokenizer is not None
             return PassageLimit(most=self.passage_tokens, unit="tokens", open_tokenizer=open_tokenizer)
         if self.passage_characters:
             return PassageLimit(most=self.passage_characters, unit="characters")
@@ -109,6 +134,28 @@ def load_llm_prompt(
     if path.suffix in PARTS:
         return read_parts(path, PAIR_PLACES if one_passage else WINDOW_PLACES, places or {})
     return TextPrompt(load_template(path, ("query", "passage") if one_passage else ("query", "passages", "count")))
+
+
+def pair_prompt(
+    prompt: Prompt,
+    settings: LlmReranking,
+    limit: PassageLimit,
+    candidates: Candidates,
+    position: int,
+    *,
+    sample: int,
+) -> ChatPrompt:
+    """Return the question about one candidate of a query; `sample` counts from 0, and is added to the seed."""
+    query, documents, scores = candidates
+    passage = Passage(limit.cut(documents[position].content), scores[position])
+    gives_probability = settings.strategy == "probability"
+    return ChatPrompt(
+        unit=f"query {query.query_id!r}, document {documents[position].doc_id!r}, sample {sample + 1}",
+        messages=prompt.messages(query.text, [passage], show_scores=settings.show_scores),
+        seed=settings.seed + sample,
+        stop=settings.stop if gives_probability else (),
+        is_raw=settings.raw or gives_probability,
+    )
 
 
 def window_prompt(
@@ -142,4 +189,4 @@ def window_prompt(
 
 
 def _shipped(strategy: Strategy, think: bool) -> str:
-    return f"{strategy}{'-think' if think else ''}.txt"
+    return f"{strategy}{'-think' if think and strategy != 'probability' else ''}.txt"

@@ -4,6 +4,9 @@
                 (RankGPT, Sun et al. 2023, arXiv 2304.09542)
     groupwise   grades the candidates of each group in one prompt; the grades order the candidates of all groups
                 (GroupRank, 2025, arXiv 2511.11653)
+    setwise     names the best of a few candidates, again and again, as a sort asks for it (Rank-R1; `setwise`)
+
+Pairs of a query and one candidate are asked about in `pair_asking`.
 
 Both strategies may run in several passes over shuffled candidates. The orders of the passes are fused by reciprocal
 rank, which works against a model's preference for certain places. Grades may be averaged instead, as GroupRank does:
@@ -20,75 +23,23 @@ between queries.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
 
 from r2med_ray.chat import Completion, LanguageModel
-from r2med_ray.demands import Ask, Keep, Recall, Steps
+from r2med_ray.demands import Ask, Steps
 from r2med_ray.protocols import Candidates
+from r2med_ray.reranking.asking import AskingReranker, Read
 from r2med_ray.reranking.llm_prompts import LlmReranking, load_llm_prompt, window_prompt
 from r2med_ray.reranking.orderings import Ordering, averaged, fused, passes_over, window_starts
-from r2med_ray.reranking.passages import PassageLimit, Tokenizer
-from r2med_ray.reranking.prompt_files import Prompt
+from r2med_ray.reranking.pair_asking import NumberReranker, ProbabilityReranker
+from r2med_ray.reranking.passages import Tokenizer, no_tokenizer
 from r2med_ray.reranking.readability import CONTEXT_LIMIT
-from r2med_ray.reranking.shown_ids import OTHER_FORMAT, VERSION
-from r2med_ray.reranking.stored_scores import read_reranking, reranking_files, scores_key
-from r2med_ray.storage.keys import Json
+from r2med_ray.reranking.setwise import SORTS, Picking
+from r2med_ray.reranking.shown_ids import OTHER_FORMAT
 from r2med_ray.types import Reranking
 
-Read: TypeAlias = Callable[[Completion], tuple[str, str]]
-"""A function that cuts the answer out of a model's text.
 
-It returns the answer, and what is wrong with it (`cut at limit`) or "".
-"""
-
-
-class LlmReranker:
-    """Has a language model order the candidates of many queries, and keeps the finished orders.
-
-    Args:
-        model: the model that is asked.
-        read: cuts the answer out of the model's text.
-        prompt: what the model is asked.
-        settings: strategy, windows, passes.
-        limit: the most that is shown of a passage; what the settings say if left out.
-    """
-
-    def __init__(
-        self,
-        model: LanguageModel,
-        read: Read,
-        prompt: Prompt,
-        settings: LlmReranking,
-        limit: PassageLimit | None = None,
-    ) -> None:
-        self._model = model
-        self._read = read
-        self._prompt = prompt
-        self._settings = settings
-        self._limit = limit or settings.limit()
-
-    def score_all(self, work: Sequence[Candidates]) -> Steps[Reranking]:
-        """Return scores made from the ranks, and the repairs of the model's answers.
-
-        The model is asked only if no order of these candidates was kept before. The prompts of all queries are asked
-        together. A prompt that the model has no room for counts as an unreadable answer.
-        """
-        sees_scores = self._settings.show_scores or self._prompt.shows_scores
-        key = scores_key(self._inputs(), work, sees_scores=sees_scores)
-        [artifact] = yield Recall(keys=(key,))
-        if artifact is not None:
-            return read_reranking(artifact)
-        reranking = yield from self._order(work)
-        yield Keep(key=key, files=reranking_files(reranking))
-        return reranking
-
-    def _inputs(self) -> Mapping[str, Json]:
-        return {
-            "generator": dict(self._model.generation_inputs()),
-            "prompt": self._prompt.digest,
-            "rules": VERSION,
-            **self._settings.inputs(),
-        }
+class LlmReranker(AskingReranker):
+    """Has a language model order windows, grade groups, or pick the best of a few."""
 
     def _order(self, work: Sequence[Candidates]) -> Steps[Reranking]:
         settings = self._settings
@@ -97,9 +48,8 @@ class LlmReranker:
             for each in work
         ]
         contested = [ordering for passes in queries for ordering in passes if len(ordering.order) > 1]
-        yield from (
-            self._order_windows(contested) if settings.strategy == "listwise" else self._grade_groups(contested)
-        )
+        ask = {"listwise": self._order_windows, "groupwise": self._grade_groups, "setwise": self._pick}
+        yield from ask[settings.strategy](contested)
         made = fused(queries) if settings.fuse == "rank" else averaged(queries, best=settings.best_grade)
         return replace(made, cuts=self._limit.cuts(work))
 
@@ -130,6 +80,23 @@ class LlmReranker:
         for ordering in orderings:
             ordering.order_by_grades()
 
+    def _pick(self, orderings: Sequence[Ordering]) -> Steps[None]:
+        """Have each ranking sorted. The questions of all sorts are asked together, turn by turn."""
+        settings = self._settings
+        sorts = [SORTS[settings.sort](each.order, settings.window, settings.top) for each in orderings]
+        shown: dict[int, list[int]] = {}
+        _go_on(sorts, orderings, shown, dict.fromkeys(range(len(sorts))))
+        turn = 0
+        while shown:
+            asked = [(orderings[number], positions) for number, positions in shown.items()]
+            answers = yield from self._ask(asked, turn)
+            picked = {
+                number: orderings[number].choose(len(positions), self._told(orderings[number], answer), flaw)
+                for (number, positions), (answer, flaw) in zip(shown.items(), answers, strict=True)
+            }
+            _go_on(sorts, orderings, shown, picked)
+            turn += 1
+
     def _ask(self, asked: Sequence[tuple[Ordering, Sequence[int]]], turn: int) -> Steps[list[tuple[str, str]]]:
         if not asked:
             return []
@@ -141,6 +108,21 @@ class LlmReranker:
         return [("", CONTEXT_LIMIT) if each is None else self._read(each) for each in completions]
 
 
+def _go_on(
+    sorts: Sequence[Picking],
+    orderings: Sequence[Ordering],
+    shown: dict[int, list[int]],
+    picked: Mapping[int, int | None],
+) -> None:
+    """Tell sorts what was picked, and note what each shows next. A sort that ends gives its ordering the order."""
+    for number, place in picked.items():
+        try:
+            shown[number] = next(sorts[number]) if place is None else sorts[number].send(place)
+        except StopIteration as end:
+            shown.pop(number, None)
+            orderings[number].order = end.value
+
+
 def build_llm_reranker(
     model: LanguageModel,
     read: Read,
@@ -149,8 +131,8 @@ def build_llm_reranker(
     think: bool = False,
     prompt: str | None = None,
     places: Mapping[str, str] | None = None,
-    open_tokenizer: Callable[[], Tokenizer] | None = None,
-) -> LlmReranker:
+    open_tokenizer: Callable[[], Tokenizer] = no_tokenizer,
+) -> AskingReranker:
     """Return the reranker that a row of the catalogue describes.
 
     Args:
@@ -166,4 +148,9 @@ def build_llm_reranker(
         ConfigError: the prompt file can't be read, has no version, or has wrong places.
     """
     loaded = load_llm_prompt(settings.strategy, think=think, prompt=prompt, places=places)
-    return LlmReranker(model, read, loaded, settings, settings.limit(open_tokenizer))
+    limit = settings.limit(open_tokenizer)
+    if settings.strategy == "pointwise":
+        return NumberReranker(model, read, loaded, settings, limit)
+    if settings.strategy == "probability":
+        return ProbabilityReranker(model, read, loaded, settings, limit)
+    return LlmReranker(model, read, loaded, settings, limit)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 
 from r2med_ray.protocols import Candidates
+from r2med_ray.reranking.choices import read_choice
 from r2med_ray.reranking.grades import read_grades
 from r2med_ray.reranking.permutations import read_permutation
 from r2med_ray.reranking.shown_ids import NO_LIST
@@ -88,6 +89,16 @@ class Ordering:
         self.order[start : start + window] = [position for level in levels for position in level]
         self.tied.difference_update(shown)
         self.tied.update(position for level in levels for position in level[:-1])
+
+    def choose(self, shown: int, answer: str, flaw: str) -> int:
+        """Return the place of the best of some shown candidates, from 0.
+
+        An unreadable answer chooses the first, which is the best so far.
+        """
+        place = read_choice(answer, shown)
+        if place is None:
+            self.counts.note(Counter({NO_LIST: 1}), flaw)
+        return place or 0
 
     def grade(self, shown: Sequence[int], answer: str, flaw: str, *, best: float) -> None:
         """Take the grades of a group, from 0 to `best`, from an answer.

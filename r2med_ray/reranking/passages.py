@@ -21,7 +21,8 @@ class Tokenizer(Protocol):
         ...
 
 
-def _no_tokenizer() -> Tokenizer:
+def no_tokenizer() -> Tokenizer:
+    """Stand for the tokenizer of a limit that needs none."""
     raise AssertionError("a limit in tokens comes with a tokenizer")
 
 
@@ -31,7 +32,7 @@ class PassageLimit:
 
     most: int
     unit: Unit = "words"
-    open_tokenizer: Callable[[], Tokenizer] = _no_tokenizer
+    open_tokenizer: Callable[[], Tokenizer] = no_tokenizer
     """Loads the tokenizer of a limit in tokens. It is called for the first text that is cut."""
 
     @cached_property

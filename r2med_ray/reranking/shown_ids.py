@@ -23,6 +23,8 @@ OUT_OF_RANGE = "id out of range"
 REPEATED = "id repeated"
 MISSING = "id missing"
 OUT_OF_SCALE = "grade out of scale"
+NO_NUMBER = "no number"
+REASONING_CUT = "reasoning cut and closed"
 OTHER_FORMAT = "not as the prompt file says"
 
 _OPENING, _CLOSING = "[［【〔", "]］】〕"

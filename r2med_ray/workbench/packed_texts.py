@@ -7,7 +7,6 @@ artefacts, and are read first. A text that two packs hold is read from the first
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from itertools import islice
 
 import pyarrow as pa
@@ -66,7 +65,7 @@ class PackedTexts:
         left = iter([digest for digest in texts if digest not in packs])
         while len(digests := list(islice(left, MOST))) >= FEWEST:
             key = ArtifactKey(KIND, {"texts": digests})
-            rows = [{"digest": digest, "completion": json.dumps(asdict(texts[digest]))} for digest in digests]
+            rows = [{"digest": digest, "completion": json.dumps(texts[digest].to_json())} for digest in digests]
             with self._store.create(key) as writer:
                 writer.attributes["unit"] = f"{len(digests)} texts"
                 writer.write_table(FILE, pa.Table.from_pylist(rows))
@@ -86,4 +85,4 @@ class PackedTexts:
 def _texts(pack: Artifact, digests: set[str]) -> dict[str, Completion]:
     table = pack.table(FILE)
     rows = zip(table["digest"].to_pylist(), table["completion"].to_pylist(), strict=True)
-    return {digest: Completion(**json.loads(content)) for digest, content in rows if digest in digests}
+    return {digest: Completion.from_json(json.loads(content)) for digest, content in rows if digest in digests}

@@ -9,7 +9,7 @@ that a better rule of `rewriting.answers` never asks a model again.
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 
 from r2med_ray.activity import Activity, doing
@@ -52,6 +52,7 @@ class Texts:
                     "seed": prompt.seed,
                     "stop": list(prompt.stop),
                     "prompt": fingerprint([_plain(messages) for messages in (prompt.messages, *prompt.shorter)]),
+                    **({"raw": True, "top_tokens": prompt.top_tokens} if prompt.is_raw else {}),
                 },
             )
             for prompt in prompts
@@ -134,7 +135,7 @@ class Texts:
         completion: Completion,
     ) -> None:
         key, prompt = items[place]
-        content = json.dumps(asdict(completion), ensure_ascii=False, indent=1)
+        content = json.dumps(completion.to_json(), ensure_ascii=False, indent=1)
         with self._store.create(key) as writer:
             writer.attributes.update(model=model.name, unit=prompt.unit)
             writer.write(FILE, content.encode("utf-8", "surrogatepass"))
@@ -145,7 +146,7 @@ class Texts:
         artifact = self._store.find(key)
         if artifact is None:
             return None
-        return Completion(**json.loads(artifact.read(FILE).to_pybytes().decode("utf-8", "surrogatepass")))
+        return Completion.from_json(json.loads(artifact.read(FILE).to_pybytes().decode("utf-8", "surrogatepass")))
 
 
 def named(part: str, prompts: Sequence[ChatPrompt]) -> list[ChatPrompt]:

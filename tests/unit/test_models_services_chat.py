@@ -19,6 +19,7 @@ from tests.http_services import (
     Service,
     as_json,
     completions,
+    continuations,
     events,
     garbage,
     half,
@@ -482,3 +483,34 @@ def test_a_service_without_streams_names_the_setting(words: str) -> None:
             ask(service, stream=False)
 
     assert "Set `" not in str(without.value)
+
+
+def test_a_raw_prompt_is_continued_without_messages_and_its_next_tokens_are_told() -> None:
+    answer = continuations(lambda text: f"{text} thoughts", lambda text: {" true": -0.1, " false": -2.5, "x": -0.1})
+    with Service(answer) as service:
+        asked = [prompt("a <think>", is_raw=True, stop=("</think>",)), prompt("b", is_raw=True, top_tokens=3)]
+        text, tokens = ask(service, *asked, sampling={"temperature": 0.6, "max_tokens": 9}, body={"top_k": 5})
+        bodies = {request.body["prompt"]: request.body for request in service.requests}
+
+    assert {request.path for request in service.requests} == {"/v1/completions"}
+    assert bodies == {
+        "a <think>": {
+            **{"model": "org/m", "prompt": "a <think>", "seed": 42, "temperature": 0.6, "max_tokens": 9, "top_k": 5},
+            "stop": ["</think>"],
+        },
+        "b": {
+            **{"model": "org/m", "prompt": "b", "seed": 42, "temperature": 0.0, "max_tokens": 1, "top_k": 5},
+            "logprobs": 3,
+        },
+    }
+    assert (text.text, text.finish_reason, text.top_tokens) == ("a <think> thoughts", "stop", ())
+    assert tokens.top_tokens == ((" true", -0.1), ("x", -0.1), (" false", -2.5))
+    assert Completion.from_json(json.loads(json.dumps(tokens.to_json()))) == tokens
+    assert "top_tokens" not in text.to_json()
+
+
+def test_a_service_that_tells_no_tokens_is_an_error() -> None:
+    silent = {"choices": [{"index": 0, "text": "x", "finish_reason": "length"}]}
+    message = "the service gave no log-probabilities of 3 tokens"
+    with Service(lambda request: as_json(silent)) as service, pytest.raises(StageError, match=message):
+        ask(service, prompt("b", is_raw=True, top_tokens=3))

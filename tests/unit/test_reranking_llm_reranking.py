@@ -149,7 +149,7 @@ def test_who_is_not_graded_gets_the_lowest_grade_of_its_group() -> None:
     )
 
 
-@pytest.mark.parametrize("strategy", ["listwise", "groupwise"])
+@pytest.mark.parametrize("strategy", ["listwise", "groupwise", "setwise"])
 @pytest.mark.parametrize("said", ["", "I cannot rank these.", "[99] > [98]", "[2] > [2]", "[1]: x"])
 def test_whatever_is_answered_every_candidate_keeps_a_rank_of_its_own(strategy: str, said: str) -> None:
     work = [candidates("q", 1, 2, 3, 4, 5, 6, 7)]
@@ -237,6 +237,30 @@ def test_passes_are_fused_by_reciprocal_rank() -> None:
     expected = sorted(fused, key=lambda position: (-fused[position], position))
 
     assert [scores["q"][position] for position in expected] == [3.0, 2.0, 1.0]
+
+
+def best_only(grades: dict[int, float]) -> str:
+    return f"<answer>[{max(grades, key=lambda number: grades[number])}]</answer>"
+
+
+@pytest.mark.parametrize("sort", ["heap", "bubble"])
+def test_a_sort_that_asks_for_the_best_of_three_finds_the_first_two(sort: str) -> None:
+    model = Reader(best_only)
+    work = [candidates("a", 1, 5, 3, 9, 2), candidates("b", 4, 6)]
+    scores = rerank(model, work, strategy="setwise", window=3, sort=sort, top=2).scores
+
+    # a: d3 (9) and d1 (5) are first; of the others nothing is known but that they follow. b: d1 (6), d0 (4).
+    assert scores["a"][3] == 5.0
+    assert scores["a"][1] == 4.0
+    assert sorted(scores["a"]) == [1, 2, 3, 4, 5]
+    assert scores["b"] == [1.0, 2.0]
+    assert len(model.prompts[0]) == 2  # the first questions of both queries are asked together
+
+
+def test_a_choice_that_cannot_be_read_is_the_best_so_far_and_is_counted() -> None:
+    made = rerank(Reader(lambda _: "no idea"), [candidates("q", 1, 2, 3)], strategy="setwise", window=3, top=1)
+
+    assert made == Reranking(scores={"q": [3.0, 2.0, 1.0]}, repairs=Repairs(unreadable={"q": {"no list": 1}}))
 
 
 def test_grades_of_shuffled_passes_are_averaged() -> None:
@@ -337,6 +361,8 @@ def test_other_scores_of_the_first_stage_matter_where_they_are_shown(show_scores
     "change",
     [
         *({"strategy": "groupwise"}, {"window": 3}, {"step": 1}, {"passes": 2}, {"passage_words": 1}, {"seed": 1}),
+        *({"strategy": "setwise"}, {"sort": "bubble"}, {"top": 3}, {"samples": 2}, {"raw": True}, {"yes": "y"}),
+        *({"no": "n"}, {"closing": "x"}, {"stop": ("x",)}, {"tokenizer": {"tokenizer": "t"}}, {"passage_tokens": 9}),
         *({"shuffle_first": True}, {"fuse": "mean"}, {"best_grade": 5.0}, {"passage_characters": 300}),
     ],
 )

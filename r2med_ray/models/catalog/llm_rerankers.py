@@ -13,12 +13,24 @@ from r2med_ray.models.catalog.row import Row
 from r2med_ray.models.catalog.tokenizer_names import tokenizer_identity
 from r2med_ray.settings.config import RerankerConfig
 
+_SETTINGS: Mapping[tuple[str, ...], tuple[str, ...]] = {
+    ("setwise",): ("sort", "top"),
+    ("pointwise",): ("raw",),
+    ("pointwise", "probability"): ("samples",),
+    ("probability",): ("yes", "no", "closing", "stop"),
+    ("listwise",): ("step",),
+    ("listwise", "groupwise", "setwise"): ("window", "passes", "shuffle_first"),
+}
+"""Strategies → the keys that only they have."""
+
 
 class LlmRerankerRow(Row):
     """A reranker that asks a language model about several candidates of a query; see `reranking.llm_reranking`."""
 
-    strategy: Literal["listwise", "groupwise"]
-    """`listwise` orders the candidates of sliding windows. `groupwise` grades the candidates of groups."""
+    strategy: Literal["listwise", "groupwise", "setwise", "pointwise", "probability"]
+    """`listwise` orders the candidates of sliding windows. `groupwise` grades the candidates of groups. `setwise`
+    names the best of a few, by which a sort finds the first ones. `pointwise` gives each candidate a number.
+    `probability` reasons about each candidate, and scores it by the token that follows."""
 
     language_model: str
     """The catalogue's name of the language model that ranks."""
@@ -43,6 +55,30 @@ class LlmRerankerRow(Row):
 
     best_grade: float = Field(default=10.0, gt=0)
     """The best grade on the scale that the prompt asks for. The worst is 0."""
+
+    sort: Literal["heap", "bubble"] = "heap"
+    """How a setwise reranker sorts."""
+
+    top: int = Field(default=10, ge=1)
+    """Places that a setwise sort finds. The candidates below keep their order."""
+
+    samples: int = Field(default=1, ge=1)
+    """Answers about each candidate, of which a pointwise reranker takes the mean."""
+
+    raw: bool = False
+    """Whether the prompt is continued as it is, without the model's chat template; for `probability` it always is."""
+
+    yes: str = " true"
+    """The token that follows the reasoning about a relevant candidate, with its space."""
+
+    no: str = " false"
+    """The token that follows the reasoning about any other candidate."""
+
+    closing: str = "</think>"
+    """The mark that ends the reasoning, before that token."""
+
+    stop: tuple[str, ...] = ("</think> true", "</think> false")
+    """Texts that end the reasoning."""
 
     show_scores: bool = False
     """Whether the prompt shows the first stage's score of each passage."""
@@ -103,8 +139,16 @@ class LlmRerankerRow(Row):
 
     @model_validator(mode="after")
     def _grades_are_averaged(self) -> Self:
-        if self.strategy == "listwise" and self.fuse == "mean":
-            raise ValueError("`fuse: mean` averages grades, and a listwise reranker gives none: leave it out")
+        if self.fuse == "mean" and self.strategy != "groupwise":
+            raise ValueError(f"`fuse: mean` averages the grades of a groupwise reranker, and this is {self.strategy}")
+        return self
+
+    @model_validator(mode="after")
+    def _settings_of_its_strategy(self) -> Self:
+        for strategies, keys in _SETTINGS.items():
+            unused = [key for key in keys if key in self.model_fields_set and self.strategy not in strategies]
+            if unused:
+                raise ValueError(f"a {self.strategy} reranker has no `{unused[0]}`; for {' and '.join(strategies)}")
         return self
 
     @model_validator(mode="after")
@@ -131,7 +175,12 @@ class LlmRerankerRow(Row):
 
     @property
     def how(self) -> str:
-        notes = {"thinks": self.think, "sees scores": self.show_scores, f"{self.passes} passes": self.passes > 1}
+        notes = {
+            "thinks": self.think,
+            "sees scores": self.show_scores,
+            f"{self.passes} passes": self.passes > 1,
+            f"{self.samples} samples": self.samples > 1,
+        }
         return ", ".join([self.strategy, *(note for note, holds in notes.items() if holds)])
 
     @property
@@ -156,8 +205,19 @@ class LlmRerankerRow(Row):
             NotAtHand: the tokenizer that counts tokens has no commit, or its folder no tokenizer.
         """
         fields = {
-            *("strategy", "window", "step", "passes", "shuffle_first", "fuse", "best_grade", "show_scores"),
-            *("passage_words", "seed"),
+            *(
+                "strategy",
+                "window",
+                "step",
+                "passes",
+                "shuffle_first",
+                "fuse",
+                "best_grade",
+                "sort",
+                "top",
+                "samples",
+            ),
+            *("raw", "yes", "no", "closing", "stop", "show_scores", "passage_words", "seed"),
         }
         limits = self.model_dump(include={"passage_characters", "passage_tokens"}, exclude_none=True)
         if self.passage_tokens:

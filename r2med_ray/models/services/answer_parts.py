@@ -25,6 +25,7 @@ class AnswerParts:
     trouble: str = ""
     """What the service says about an answer that it broke off."""
 
+    top_tokens: tuple[tuple[str, float], ...] = ()
     usage: Any = None
     asked: float = field(default_factory=time.monotonic)
 
@@ -33,16 +34,18 @@ class AnswerParts:
         """Whether a first word has come. A server that hides the model's reasoning is silent until then."""
         return bool(self.text or self.reasoning)
 
-    def add(self, piece: Any, holder: str) -> None:
+    def add(self, piece: Any, holder: str, *, top_tokens: int = 0) -> None:
         """Add a piece of the answer.
 
         Args:
             piece: a piece as the client library returned it. The library checks nothing.
-            holder: the key that holds the text: "delta" in a piece of a stream, "message" in a whole answer.
+            holder: the key that holds the text: "delta" in a piece of a stream, "message" in a whole answer, "text"
+                in a continued text.
+            top_tokens: how many likely tokens were asked for.
 
         Raises:
             WrongModeError: the piece is a whole stream.
-            GarbageError: the piece has no list of choices; quotes the service.
+            GarbageError: the piece has no list of choices, or lacks the likely tokens; quotes the service.
         """
         choices = getattr(piece, "choices", None)
         if not isinstance(choices, list):
@@ -54,12 +57,14 @@ class AnswerParts:
             raise GarbageError(f"expected an object with `choices`, the service sent: {words_of(piece)}")
         self.usage = getattr(piece, "usage", None) or self.usage
         for choice in choices[:1]:
-            said = getattr(choice, holder, None)
-            if content := _text(said, "content"):
+            said = choice if holder == "text" else getattr(choice, holder, None)
+            if content := _text(said, "text" if holder == "text" else "content"):
                 self.text.append(content)
             if thought := next(filter(None, (_text(said, name) for name in _REASONING_FIELDS)), ""):
                 self.reasoning.append(thought)
             self.finish_reason = getattr(choice, "finish_reason", None) or self.finish_reason
+            if top_tokens:
+                self.top_tokens = _top_tokens(choice, top_tokens)
             if error := getattr(choice, "error", None):
                 self.trouble = words_of(error)
 
@@ -83,6 +88,7 @@ class AnswerParts:
             completion_tokens=_count(self.usage, "completion_tokens"),
             shortened=self.shortened,
             seconds=time.monotonic() - self.asked,
+            top_tokens=self.top_tokens,
         )
 
 
@@ -91,6 +97,16 @@ def _text(said: Any, name: str) -> str:
     if not isinstance(value, str | None):
         raise GarbageError(f"expected text under `{name}`, got {words_of(value)}")
     return value or ""
+
+
+def _top_tokens(choice: Any, most: int) -> tuple[tuple[str, float], ...]:
+    """Return the likeliest first tokens with their log-probabilities, the likeliest first."""
+    positions = getattr(getattr(choice, "logprobs", None), "top_logprobs", None)
+    first = positions[0] if isinstance(positions, list) and positions else None
+    if not isinstance(first, dict) or not all(isinstance(value, int | float) for value in first.values()):
+        raise GarbageError(f"the service gave no log-probabilities of {most} tokens: {words_of(choice)}")
+    ranked = sorted(first.items(), key=lambda item: (-item[1], item[0]))
+    return tuple((token, float(value)) for token, value in ranked)
 
 
 def _count(usage: Any, name: str) -> int | None:

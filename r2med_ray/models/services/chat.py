@@ -133,7 +133,8 @@ class ChatModel:
         versions = (prompt.messages, *prompt.shorter)
         for shortened, messages in enumerate(versions):
             try:
-                request = partial(self._ask, request_body(self.row, prompt, messages), shortened)
+                ask = self._ask_raw if prompt.is_raw else self._ask
+                request = partial(ask, request_body(self.row, prompt, messages), shortened)
                 return await calls.call(request, unit=prompt.unit)
             except StageError as error:
                 if not _TOO_LONG.search(error.cause):
@@ -153,6 +154,13 @@ class ChatModel:
         if not advice:
             return error
         return type(error)(error.stage, error.unit, f"{error.cause}. Set `{advice}` in the row of {self.row.name}")
+
+    async def _ask_raw(self, body: dict[str, Any], shortened: int, client: "AsyncOpenAI") -> Completion:
+        """Have a text continued. It isn't streamed, as not every server streams log-probabilities."""
+        parts = AnswerParts(shortened)
+        create: Any = client.completions.create  # Any: the overloads depend on keys of the row
+        parts.add(await create(**body), "text", top_tokens=body.get("logprobs", 0))
+        return parts.completion()
 
     async def _ask(self, body: dict[str, Any], shortened: int, client: "AsyncOpenAI") -> Completion:
         parts = AnswerParts(shortened)
@@ -180,6 +188,8 @@ def request_body(row: LanguageModelRow, prompt: ChatPrompt, messages: Sequence[M
         prompt: has seed and stops.
         messages: one of the versions of `prompt`.
     """
+    if prompt.is_raw:
+        return _raw_body(row, prompt, messages)
     system = system_prompt(row, messages)
     optional = {
         "temperature": row.sampling.temperature,
@@ -193,6 +203,25 @@ def request_body(row: LanguageModelRow, prompt: ChatPrompt, messages: Sequence[M
         "seed": prompt.seed,
         **{key: value for key, value in optional.items() if value is not None},
         "extra_body": dict(row.body) | (CONTINUED if messages[-1]["role"] == "assistant" else {}),
+    }
+
+
+def _raw_body(row: LanguageModelRow, prompt: ChatPrompt, messages: Sequence[Message]) -> dict[str, Any]:
+    [message] = messages
+    optional: dict[str, Any] = {
+        "temperature": row.sampling.temperature,
+        "top_p": row.sampling.top_p,
+        "max_tokens": row.sampling.max_tokens,
+        "stop": list(prompt.stop) or None,
+    }
+    if prompt.top_tokens:
+        optional = {"temperature": 0.0, "max_tokens": 1, "logprobs": prompt.top_tokens}
+    return {
+        "model": row.served_as,
+        "prompt": message["content"],
+        "seed": prompt.seed,
+        **{key: value for key, value in optional.items() if value is not None},
+        "extra_body": dict(row.body),
     }
 
 

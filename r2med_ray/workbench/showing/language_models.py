@@ -28,7 +28,8 @@ def asked_about(query_id: QueryId, asks: Iterable[Ask], store: ArtifactStore) ->
 
 def _asked(row: LanguageModelRow, prompt: ChatPrompt, completion: Completion | None) -> Asked:
     body = request_body(row, prompt, (prompt.messages, *prompt.shorter)[completion.shortened if completion else 0])
-    messages = tuple(body.pop("messages"))
+    messages = tuple(body.pop("messages", prompt.messages))
+    body.pop("prompt", None)  # of a raw prompt, whose only message it is
     request = body | body.pop("extra_body")
     if completion is None:
         return Asked(unit=prompt.unit, messages=messages, request=request, shorter=len(prompt.shorter))
