@@ -172,7 +172,8 @@ class ResolvedSystem:
         parts.append(f"{config.fusion.method}({', '.join(labels)})" if config.fusion else labels[0])
         for reranker in config.reranking:
             blend = f" blended {reranker.blend.describe()}" if reranker.blend else ""
-            parts.append(f"{reranker.model}@{reranker.depth}{blend}")
+            samples = f"×{reranker.samples}" if reranker.samples else ""
+            parts.append(f"{reranker.model}@{reranker.depth}{samples}{blend}")
         return " → ".join(parts)
 
 
@@ -298,6 +299,7 @@ class Names:
         row = self.catalog.reranker(reranker.model)
         require_heeded(reranker, row)
         if isinstance(row, LlmRerankerRow):
+            row = row.sampled(reranker.samples)
             model = row.asked(self.catalog.language_models[row.language_model])
             return ResolvedReranker(config=reranker, row=row, model=model)
         return ResolvedReranker(config=reranker, row=row.under(rules.compat))

@@ -91,7 +91,7 @@ class LlmReranker(AskingReranker):
             asked = [(orderings[number], positions) for number, positions in shown.items()]
             answers = yield from self._ask(asked, turn)
             picked = {
-                number: orderings[number].choose(len(positions), self._told(orderings[number], answer), flaw)
+                number: orderings[number].choose(positions, self._told(orderings[number], answer), flaw)
                 for (number, positions), (answer, flaw) in zip(shown.items(), answers, strict=True)
             }
             _go_on(sorts, orderings, shown, picked)

@@ -90,15 +90,16 @@ class Ordering:
         self.tied.difference_update(shown)
         self.tied.update(position for level in levels for position in level[:-1])
 
-    def choose(self, shown: int, answer: str, flaw: str) -> int:
-        """Return the place of the best of some shown candidates, from 0.
+    def choose(self, shown: Sequence[int], answer: str, flaw: str) -> int:
+        """Return the place of the best of some shown positions, from 0.
 
-        An unreadable answer chooses the first, which is the best so far.
+        An unreadable answer leaves the choice to the first stage.
         """
-        place = read_choice(answer, shown)
-        if place is None:
-            self.counts.note(Counter({NO_LIST: 1}), flaw)
-        return place or 0
+        place = read_choice(answer, len(shown))
+        if place is not None:
+            return place
+        self.counts.note(Counter({NO_LIST: 1}), flaw)
+        return shown.index(min(shown))
 
     def grade(self, shown: Sequence[int], answer: str, flaw: str, *, best: float) -> None:
         """Take the grades of a group, from 0 to `best`, from an answer.

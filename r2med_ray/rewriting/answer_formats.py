@@ -73,7 +73,7 @@ SHIPPED_FORMATS = (
     (
         "think",
         AnswerFormat(
-            writers=("r1-*", "qwq-32b", "qwen3-*", "demo-reasoner"),
+            writers=("r1-*", "qwq-32b", "qwen3-*", "demo-reasoner", "reasonrank-*", "rank-k-*", "rank-r1-*"),
             reasoning=True,
             thought_start="<think>",
             answer_start="</think>",

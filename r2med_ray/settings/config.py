@@ -93,6 +93,9 @@ class RerankerConfig(Frozen):
     depth: int = Field(default=100, ge=1)
     """Documents of each query that are reordered."""
 
+    samples: int | None = Field(default=None, ge=1)
+    """Answers about each candidate, in place of the number in the row of a pointwise reranker."""
+
     blend: BlendConfig | None = None
     """The first stage's part in the order of the head; if left out, it only decides between ties of a language model.
     The scores in the run are then made of the ranks."""

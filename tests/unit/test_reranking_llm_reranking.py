@@ -257,10 +257,12 @@ def test_a_sort_that_asks_for_the_best_of_three_finds_the_first_two(sort: str) -
     assert len(model.prompts[0]) == 2  # the first questions of both queries are asked together
 
 
-def test_a_choice_that_cannot_be_read_is_the_best_so_far_and_is_counted() -> None:
-    made = rerank(Reader(lambda _: "no idea"), [candidates("q", 1, 2, 3)], strategy="setwise", window=3, top=1)
+def test_a_choice_that_cannot_be_read_is_left_to_the_first_stage_and_counted() -> None:
+    made = rerank(Reader(lambda _: "no idea"), [candidates("q", 1, 2, 3, 4)], strategy="setwise", window=3, top=2)
 
-    assert made == Reranking(scores={"q": [3.0, 2.0, 1.0]}, repairs=Repairs(unreadable={"q": {"no list": 1}}))
+    # The heap d0 (d1 d2), d1 (d3) takes two questions to build. Without d0, d3 is above (d1 d2): one more question.
+    # Then d1 is the best. The first stage's order stays.
+    assert made == Reranking(scores={"q": [4.0, 3.0, 2.0, 1.0]}, repairs=Repairs(unreadable={"q": {"no list": 3}}))
 
 
 def test_grades_of_shuffled_passes_are_averaged() -> None:

@@ -162,6 +162,11 @@ class LlmRerankerRow(Row):
         return self
 
     @property
+    def settings_of_its_strategy(self) -> tuple[str, ...]:
+        """The keys that its strategy has, and not every one has."""
+        return tuple(key for strategies, keys in _SETTINGS.items() if self.strategy in strategies for key in keys)
+
+    @property
     def writes_answers(self) -> bool:
         """Whether a language model writes answers, which may be unusable."""
         return True
@@ -224,6 +229,10 @@ class LlmRerankerRow(Row):
             limits["tokenizer"] = tokenizer_identity(*self.counts_with(model))
         return self.model_dump(include=fields) | limits
 
+    def sampled(self, samples: int | None) -> Self:
+        """Return the row with another number of samples; None keeps the row's."""
+        return self if samples is None else self.model_copy(update={"samples": samples})
+
     def counts_with(self, model: LanguageModelRow) -> tuple[str, str | None]:
         """Return name and commit of the tokenizer that counts the tokens of passages."""
         return (self.tokenizer, self.tokenizer_revision) if self.tokenizer else (model.model, model.revision)
@@ -245,8 +254,15 @@ def require_heeded(config: RerankerConfig, row: RerankerRow | LlmRerankerRow) ->
     """Check that a reranker uses every setting that a system gives it.
 
     Raises:
-        ConfigError: `max_unusable` for a reranker that scores pairs and writes no answers.
+        ConfigError: `max_unusable` for a reranker that scores pairs and writes no answers, or `samples` for one that
+            has none.
     """
+    has_samples = isinstance(row, LlmRerankerRow) and "samples" in row.settings_of_its_strategy
+    if config.samples is not None and not has_samples:
+        raise ConfigError(
+            f"reranker {row.name!r} has no samples: leave out `samples: {config.samples}`, a setting of pointwise "
+            "`llm_rerankers`"
+        )
     if "max_unusable" in config.model_dump(exclude_defaults=True) and not row.writes_answers:
         raise ConfigError(
             f"reranker {row.name!r} scores pairs, so it has no answers that could be unusable: leave out "
