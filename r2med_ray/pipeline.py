@@ -165,7 +165,7 @@ def _search(
     found: list[Run] = yield (*asked, *filter(None, exact))
     runs, of_exact = found[: len(finds)], iter(found[len(asked) :])
     per_stage = [runs[start : start + len(searches)] for start in range(0, len(runs), len(searches))]
-    combined = [combine_searches(searches, of_stage, k=k) for of_stage in per_stage]
+    combined = [combine_searches(searches, of_stage, system.combine, k=k) for of_stage in per_stage]
     approximate = [(find, run) for find, run, check in zip(asked, found, exact, strict=False) if check]
     return combined, tuple(approximation(find, near, next(of_exact)) for find, near in approximate)
 
@@ -230,8 +230,9 @@ def _read(answer_format: str, completion: Completion) -> tuple[str, str]:
 
 
 def _everything_ahead(task: Task, system: ResolvedSystem) -> Expect:
-    # What LameR shows its model is searched for at once; an agent comes back to its tool.
-    searches_again = system.config.rewriter is not None and system.config.rewriter.agent is not None
+    # What LameR shows its model is searched for at once; an agent and rounds of feedback come back to their tool.
+    rewriter, method = system.config.rewriter, system.method
+    searches_again = rewriter is not None and method is not None and (rewriter.agent or method.turns(rewriter) > 1)
     first_stages = system.searched_with if searches_again else system.first_stages
     later = _reranking_ahead(system)
     writer = (system.language_model,) if system.language_model else ()

@@ -18,6 +18,9 @@ from r2med_ray.cuts import SideCuts
 DocId: TypeAlias = str
 QueryId: TypeAlias = str
 
+CHARACTERS_PER_REPEAT = 5
+"""MuGI's ratio of generated text to repeated query (Zhang et al. 2024, arXiv 2401.06311)."""
+
 CANDIDATES = "candidates:"
 """What the label of ranked lists begins with that are given, not searched for."""
 
@@ -44,8 +47,9 @@ HardNegatives: TypeAlias = Mapping[QueryId, Mapping[DocId, HardNegative]]
 Compat: TypeAlias = Literal["none", "r2med"]
 """`r2med` reproduces the published protocol of R2MED, oddities included; `none` is the right way."""
 
-Combine: TypeAlias = Literal["mean", "rrf"]
-"""How several texts that were written for one query are used: `mean` in one search, `rrf` in one search each."""
+Combine: TypeAlias = Literal["mean", "rrf", "sum", "minmax", "zscore"]
+"""How several texts that were written for one query are used: `mean` in one search, all others in one search each.
+They say how the rankings are fused; see `retrieval.fusion`."""
 
 OnBadDocument: TypeAlias = Literal["error", "skip"]
 """What happens to a document that can't be encoded, although others can."""
@@ -90,6 +94,9 @@ class Expansion:
 
     use: Use = None  # type: ignore[assignment]  # filled in below, so that it is never None
     """How the text is used. If left out, it is the use that the method implies, see `implied_use`."""
+
+    per_repeat: int = CHARACTERS_PER_REPEAT
+    """How many times the length of the query this text has to be as long as for BM25 to read the query once more."""
 
     def __post_init__(self) -> None:
         if self.use is None:

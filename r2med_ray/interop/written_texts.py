@@ -60,7 +60,14 @@ def export_texts(
 
 def _export(bench: Workbench, task: Task, system: ResolvedSystem, folder: Path, sample: int) -> Path:
     config, method = system.config.rewriter, system.method
-    if config is None or system.language_model is None or method is None or method.kind != "live" or method.build:
+    is_written = config is not None and method is not None and method.kind == "live" and not method.build
+    if (
+        config is None
+        or system.language_model is None
+        or method is None
+        or not is_written
+        or method.turns(config) > 1
+    ):
         raise ConfigError(
             f"system {system.name!r} is {system.describe()}: it has no texts that a language model writes, one per "
             "query, as with `rewriter: {method: hyde, llm: ...}`"

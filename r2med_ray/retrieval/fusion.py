@@ -3,6 +3,7 @@
 A document's fused score is the sum, over the runs, of the run's weight × the document's worth in that run:
 
 - `rrf`: the worth is 1 / (k + rank), rank from 1. An absent document gets 0 (Cormack, Clarke and Büttcher 2009).
+- `sum`: the worth is the score as it comes. An absent document gets 0 (CombSUM, Fox and Shaw 1994).
 - `minmax`: the worth is (score - min) / (max - min) of the list: 1 for the best document, 0 for the last. An absent
   document gets 0. If all scores of a list are equal, each document gets 1, because each is the best. A list of one
   document is such a list.
@@ -82,6 +83,8 @@ def _worth(ranking: Ranking, config: FusionConfig) -> _Worth:
     doc_ids = [hit.doc_id for hit in ranking]
     if config.method == "rrf":
         return _Worth({doc_id: 1.0 / (config.k + rank) for rank, doc_id in enumerate(doc_ids, start=1)}, 0.0)
+    if config.method == "sum":
+        return _Worth({hit.doc_id: hit.score for hit in ranking}, 0.0)
     if not ranking:
         return _Worth({}, 0.0)
     scores_N = np.array([hit.score for hit in ranking], dtype=np.float64)

@@ -16,10 +16,10 @@ joined by a space. A query without texts is asked as it is.
 The published protocol asks otherwise, see `published_queries`.
 
 By default the query stands first and keeps some weight beside a long text: n is MuGI's adaptive repetition, the
-length of h over five times the length of q (Zhang et al. 2024, arXiv 2401.06311). For R2MED's long questions n is 1,
-where Query2doc's fixed 5 (Wang et al. 2023, arXiv 2303.07678) would drown the text. A hypothetical document is
-embedded as a document and averaged with the query (HyDE, Gao et al. 2023, arXiv 2212.10496). Query2doc embeds one
-joined text.
+length of h over five times the length of q (Zhang et al. 2024, arXiv 2401.06311), or over the multiple that the text
+names (`Expansion.per_repeat`; the lowest if texts differ). For R2MED's long questions n is 1, where Query2doc's fixed
+5 (Wang et al. 2023, arXiv 2303.07678) would drown the text. A hypothetical document is embedded as a document and
+averaged with the query (HyDE, Gao et al. 2023, arXiv 2212.10496). Query2doc embeds one joined text.
 
 Shape letters: Q queries, P parts of all queries, D embedding size.
 """
@@ -39,9 +39,6 @@ from r2med_ray.vectors import unit_length
 
 Prompt: TypeAlias = Literal["query", "document", "none"]
 ExpansionPrompt: TypeAlias = Literal["query", "none"]
-
-CHARACTERS_PER_REPEAT = 5
-"""MuGI's ratio of generated text to repeated query."""
 
 
 class QueryPart(NamedTuple):
@@ -66,7 +63,8 @@ def lexical_query(query: Query, rules: Rules) -> str:
     beside = " ".join(expansion.text for expansion in query.expansions if expansion.use != "replaces")
     if replacing:
         return " ".join([*replacing, *filter(None, [beside])])
-    repeats = max(1, len(beside) // (CHARACTERS_PER_REPEAT * max(1, len(query.text))))
+    ratio = min(expansion.per_repeat for expansion in query.expansions)
+    repeats = max(1, len(beside) // (ratio * max(1, len(query.text))))
     return " ".join([*[query.text] * repeats, beside])
 
 

@@ -4,11 +4,14 @@
 
 | use of a text                | its search                                                                      |
 |------------------------------|---------------------------------------------------------------------------------|
-| joined, averaged or replaces | that of its query, see `query_construction`; under `rrf` one per text, fused    |
+| joined, averaged or replaces | that of its query, see `query_construction`; one per text unless texts are `mean` |
 | alone                        | the text in place of the query, fused with the search for the query as it is    |
 | subtracted                   | the text in place of the query; its scores are taken away                       |
 
-Searches are fused by reciprocal rank, see `fusion`. Subtracting gives a document d the score
+Searches are fused as `combine` says, see `fusion`; under `mean` by reciprocal rank. So several rewrites of a query
+can be searched one by one, and their scores added as they come (`sum`) or on one scale (`minmax`, `zscore`).
+
+Subtracting gives a document d the score
 
     s_query(d) - s_text(d)
 
@@ -44,8 +47,8 @@ def searches_of(queries: Sequence[Query], combine: Combine) -> tuple[Search, ...
 
     Args:
         queries: the queries with their expansions.
-        combine: `mean` asks for all texts of a query at once. `rrf` makes the i-th search with each query's i-th
-            text; a query that has fewer texts takes part as it is.
+        combine: `mean` asks for all texts of a query at once. Otherwise the i-th search is made with each query's
+            i-th text; a query that has fewer texts takes part as it is.
     """
     asked = [replace(query, expansions=_with_use(query, _SHARED)) for query in queries]
     texts = max((len(query.expansions) for query in asked), default=0)
@@ -63,12 +66,13 @@ def searches_of(queries: Sequence[Query], combine: Combine) -> tuple[Search, ...
     )
 
 
-def combine_searches(searches: Sequence[Search], runs: Sequence[Run], *, k: int) -> Run:
+def combine_searches(searches: Sequence[Search], runs: Sequence[Run], combine: Combine = "mean", *, k: int) -> Run:
     """Return one run out of those of all searches; that of a single search as it is.
 
     Args:
         searches: as `searches_of` returned them.
         runs: one per search, in their order, each asked for k documents.
+        combine: how searches are fused.
         k: length of the rankings.
 
     Raises:
@@ -87,7 +91,7 @@ def combine_searches(searches: Sequence[Search], runs: Sequence[Run], *, k: int)
     return Run(
         tag=runs[0].tag,
         rankings={
-            query_id: _combined(query_id, by_role["fused"], by_role["subtracted"], k)
+            query_id: _combined(query_id, by_role["fused"], by_role["subtracted"], combine, k)
             for query_id, by_role in found.items()
         },
     )
@@ -114,9 +118,11 @@ def _of_texts(queries: Sequence[Query], use: str) -> list[tuple[Query, ...]]:
     ]
 
 
-def _combined(query_id: QueryId, fused: Sequence[Ranking], subtracted: Sequence[Ranking], k: int) -> Ranking:
+def _combined(
+    query_id: QueryId, fused: Sequence[Ranking], subtracted: Sequence[Ranking], combine: Combine, k: int
+) -> Ranking:
     if not subtracted:
-        return fused[0] if len(fused) == 1 else _fused(query_id, fused, k)
+        return fused[0] if len(fused) == 1 else _fused(query_id, fused, combine, k)
     if len(fused) > 1:
         raise DataError(
             f"query {query_id!r}: a text can't be subtracted where {len(fused)} searches are fused, because fused "
@@ -143,9 +149,10 @@ def _require_answered(search: Search, run: Run) -> None:
         )
 
 
-def _fused(query_id: QueryId, rankings: Sequence[Ranking], k: int) -> Ranking:
+def _fused(query_id: QueryId, rankings: Sequence[Ranking], combine: Combine, k: int) -> Ranking:
     runs = [Run(tag="search", rankings={query_id: ranking}) for ranking in rankings]
-    return fuse(runs, FusionConfig(), tag="fused", k=k).rankings[query_id]
+    config = FusionConfig(method="rrf" if combine == "mean" else combine)
+    return fuse(runs, config, tag="fused", k=k).rankings[query_id]
 
 
 class _Scores(NamedTuple):

@@ -1,6 +1,6 @@
 """Builds the rewriter of one system for one task, as the row of its method says."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Unpack
 
@@ -9,11 +9,12 @@ from r2med_ray.demands import QueryRewriter
 from r2med_ray.errors import ConfigError
 from r2med_ray.rewriting.agents.search_agents import CONDENSE_PLACES, START_PLACES, SearchAgent
 from r2med_ray.rewriting.live import LiveRewriter
-from r2med_ray.rewriting.methods import BuildRewriter, Kind, RewriterArguments, spelled
+from r2med_ray.rewriting.methods import METHODS, BuildRewriter, Kind, Method, RewriterArguments, spelled
 from r2med_ray.rewriting.own_rewriters import OwnRewriter
 from r2med_ray.rewriting.prompts import load_prompt, load_shared_prompt
-from r2med_ray.rewriting.published_limits import require_published_use
+from r2med_ray.rewriting.published_limits import require_one_text, require_published_use
 from r2med_ray.rewriting.replay import ReplayRewriter
+from r2med_ray.rewriting.rounds import WITHOUT_LIMIT, Rounds
 from r2med_ray.settings.rewriter import RewriterConfig
 
 
@@ -38,8 +39,24 @@ def build_rewriter(config: RewriterConfig, **about: Unpack[RewriterArguments]) -
     return build(config, **about)
 
 
-def _live(config: RewriterConfig, **about: Unpack[RewriterArguments]) -> LiveRewriter:
-    method = about["method"]
+def _live(config: RewriterConfig, **about: Unpack[RewriterArguments]) -> LiveRewriter | Rounds:
+    turns = _turns(config, about["method"])
+    require_one_text(spelled(config.method), config.samples * len(turns), about["rules"])
+    if len(turns) == 1:
+        return _writer(config, about["method"], about)
+    steps = [
+        _writer(config.model_copy(update={**WITHOUT_LIMIT, "method": name}), method, about) for name, method in turns
+    ]
+    return Rounds(config, steps, task=about["task"].name)
+
+
+def _turns(config: RewriterConfig, method: Method) -> Sequence[tuple[str, Method]]:
+    """Return name and row of the method of each text that is written for a query, in their order."""
+    own = method.turns(config) - bool(method.then)
+    return [(config.method, method)] * own + ([(method.then, METHODS[method.then])] if method.then else [])
+
+
+def _writer(config: RewriterConfig, method: Method, about: RewriterArguments) -> LiveRewriter:
     return LiveRewriter(
         config,
         task=about["task"],

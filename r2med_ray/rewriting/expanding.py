@@ -8,7 +8,7 @@ from r2med_ray.errors import DataError, named
 from r2med_ray.rewriting.answers import NO_ROOM, Answer
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.rewriter import RewriterConfig
-from r2med_ray.types import Expansion, Query, QueryId, Rewriting, Use
+from r2med_ray.types import CHARACTERS_PER_REPEAT, Expansion, Query, QueryId, Rewriting, Use
 
 
 def expand(
@@ -22,6 +22,7 @@ def expand(
     rules: Rules,
     noted: Mapping[str, Sequence[QueryId]] | None = None,
     task: str = "",
+    per_repeat: int = CHARACTERS_PER_REPEAT,
 ) -> Rewriting:
     """Give every query its usable answers as expansions. A query without a usable answer stays as it was.
 
@@ -38,6 +39,7 @@ def expand(
         rules: which side of each difference is used.
         noted: further flags: reason → ids of the queries.
         task: name of the task or the system, for errors.
+        per_repeat: see `Expansion.per_repeat`.
 
     Raises:
         DataError: more queries than allowed have no usable answer; names them and the reasons.
@@ -49,7 +51,7 @@ def expand(
         for flag in dict.fromkeys(answer.flag for answer in of_query if answer.flag != "none"):
             flagged[flag].append(query.query_id)
         expansions = tuple(
-            Expansion(text=answer.text, method=method, reasoning=reasoning, use=use)
+            Expansion(text=answer.text, method=method, reasoning=reasoning, use=use, per_repeat=per_repeat)
             for answer in of_query
             if answer.text or (rules.unusable_texts and answer.flag != NO_ROOM)
         )

@@ -18,7 +18,7 @@ from r2med_ray.rewriting.published_limits import require_one_text
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.rewriter import CandidatesConfig, RewriterConfig
 from r2med_ray.settings.templates import Template
-from r2med_ray.types import Query, QueryId, Rewriting, Task
+from r2med_ray.types import DocId, Query, QueryId, Rewriting, Task
 
 Found: TypeAlias = Mapping[QueryId, Sequence[str]]
 """query_id → the passages that the model is shown, best first."""
@@ -26,7 +26,14 @@ Found: TypeAlias = Mapping[QueryId, Sequence[str]]
 Written: TypeAlias = Mapping[QueryId, Sequence[Completion | None]]
 """query_id → what the model wrote, one entry per sample; None if the prompt was too long."""
 
+Seen: TypeAlias = dict[QueryId, set[DocId]]
+"""query_id → the documents that the model was shown for the query."""
+
 SHORTENED = "candidates shortened"
+NOTHING_NEW = "no new passages"
+NONE_YET = "(none yet)"
+"""What a prompt says in place of an earlier text before there is one."""
+
 FEWEST_WORDS = 16
 """The fewest words that a candidate is cut to. Fewer words would tell a model nothing."""
 
@@ -77,14 +84,22 @@ class LiveRewriter:
         self._rules = rules
         self._format = FORMATS[model.answer_format]
 
-    def rewrite(self, queries: Sequence[Query]) -> Steps[Rewriting]:
-        """Return the queries with one expansion per usable sample.
+    def rewrite(self, queries: Sequence[Query], seen: Seen | None = None) -> Steps[Rewriting]:
+        """Return the queries with one more expansion per usable sample.
+
+        Args:
+            queries: the queries. They are searched for with the expansions that they have.
+            seen: what the model was shown before, which is left out and to which is added what it is shown; None if
+                that doesn't matter. A query for which nothing new is found gets no text, and is flagged.
 
         Raises:
             DataError: too many queries have no usable text.
         """
-        found = yield from self._candidates(queries)
-        written = yield from self._written(queries, found)
+        was_shown = {query_id for query_id, doc_ids in (seen or {}).items() if doc_ids}
+        found = yield from self._candidates(queries, seen)
+        stale = [query_id for query_id, passages in found.items() if not passages and query_id in was_shown]
+        written = yield from self._written([query for query in queries if query.query_id not in stale], found)
+        written = {**written, **dict.fromkeys(stale, ())}
         shortened = [
             query_id
             for query_id, completions in written.items()
@@ -98,8 +113,9 @@ class LiveRewriter:
             use=self._row.use,
             reasoning=self._format.reasoning,
             rules=self._rules,
-            noted={SHORTENED: shortened},
+            noted={SHORTENED: shortened, NOTHING_NEW: stale},
             task=self._task.name,
+            per_repeat=self._row.per_repeat,
         )
         return replace(rewriting, cuts=self._cuts(queries, found, written))
 
@@ -140,24 +156,36 @@ class LiveRewriter:
             for place, query in enumerate(queries)
         }
 
-    def _candidates(self, queries: Sequence[Query]) -> Steps[Found]:
-        """Return the texts that the first search finds for each query, best first; none if the method shows none."""
+    def _candidates(self, queries: Sequence[Query], seen: Seen | None = None) -> Steps[Found]:
+        """Return the texts that a search finds for each query, best first; none if the method shows none."""
         if self.config.candidates is None:
             return {}
         assert self._tool is not None
-        found = yield from find_passages(self._task, self._tool, queries, self.config.candidates.depth)
-        return {query_id: [text for _, text in passages] for query_id, passages in found.items()}
+        seen, depth = {} if seen is None else seen, self.config.candidates.depth
+        deepest = depth + max(map(len, seen.values()), default=0)
+        found = yield from find_passages(self._task, self._tool, queries, deepest)
+        shown = {}
+        for query_id, passages in found.items():
+            before = seen.setdefault(query_id, set())
+            new = [(doc_id, text) for doc_id, text in passages if doc_id not in before][:depth]
+            before.update(doc_id for doc_id, _ in new)
+            shown[query_id] = [text for _, text in new]
+        return shown
 
     def _versions(self, query: Query, found: Found) -> list[str]:
-        """Return the text that the model is told, and shorter versions to try in turn if the text is too long."""
+        """Return the text that the model is told, and shorter versions to try in turn if the text is too long.
+
+        The last expansion that the query has is its earlier text.
+        """
         candidates = self.config.candidates
+        earlier = query.expansions[-1].text if query.expansions else NONE_YET
         if candidates is None:
-            return [self._prompt.fill(query=query.text)]
+            return [self._prompt.fill(query=query.text, earlier=earlier)]
         if query.query_id not in found:
             raise DataError(f"rewriter {self.method}: the first search has no answer for query {query.query_id!r}")
         passages = found[query.query_id][: candidates.depth]
         return [
-            self._prompt.fill(query=query.text, candidates=numbered(passages, words))
+            self._prompt.fill(query=query.text, earlier=earlier, candidates=numbered(passages, words))
             for words in _lengths(candidates)
         ]
 

@@ -15,7 +15,7 @@ from r2med_ray.rewriting.prompts import PromptTask
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.registry import Registry
 from r2med_ray.settings.rewriter import RewriterConfig
-from r2med_ray.types import Task, Use
+from r2med_ray.types import CHARACTERS_PER_REPEAT, Task, Use
 
 Kind: TypeAlias = Literal["live", "agent"]
 """`live`: a model writes one text per prompt. `agent`: a model searches while it reasons, and answers in the end."""
@@ -83,6 +83,19 @@ class Method:
     needs_candidates: bool = False
     """Whether the model is shown what a first search found."""
 
+    rounds: int = 1
+    """How many texts are written one after the other if the settings don't say it. Each search is made with the texts
+    so far."""
+
+    shows_earlier: bool = False
+    """Whether the model is shown the last text of the same query."""
+
+    then: str = ""
+    """The name of a method that writes a second text for the query, and may be shown the first."""
+
+    per_repeat: int = CHARACTERS_PER_REPEAT
+    """See `Expansion.per_repeat`."""
+
     kind: Kind = "live"
     build: BuildRewriter | None = None
     """Builds the rewriter, if the method has a class of its own; None for the kinds that come with the package."""
@@ -90,7 +103,12 @@ class Method:
     @property
     def places(self) -> tuple[str, ...]:
         """The places of the method's prompt files."""
-        return ("query", "candidates") if self.needs_candidates else ("query",)
+        candidates = ("candidates",) if self.needs_candidates else ()
+        return ("query", *candidates, *(("earlier",) if self.shows_earlier else ()))
+
+    def turns(self, config: RewriterConfig) -> int:
+        """Return how many texts are written for a query one after the other."""
+        return ((config.candidates and config.candidates.rounds) or self.rounds) + bool(self.then)
 
 
 METHODS: Registry[Method] = Registry(
@@ -164,6 +182,62 @@ METHODS: Registry[Method] = Registry(
                 meaning="the conditions that explain the query, likeliest first, joined to its text",
                 source="keywords, asked for as a differential diagnosis",
                 expansion_method="query2doc",
+            ),
+        ),
+        (
+            "intent",
+            Method(
+                use="replaces",
+                meaning="what the query is after in fewer words, searched in its place",
+                source="INF-Query-Aligner of INF-X-Retriever, github yaoyichen/INF-X-Retriever",
+            ),
+        ),
+        (
+            "reasoned-query",
+            Method(
+                use="replaces",
+                meaning="the query worked out by reasoning, searched in its place",
+                source="TongSearch-QR; BGE-Reasoner-Rewriter, with `samples: 5, combine: sum`",
+            ),
+        ),
+        (
+            "diver-qexpand",
+            Method(
+                use="joined",
+                meaning="texts written in rounds, each after unseen passages and the last text, joined to the query",
+                source="DIVER, github AQ-MedAI/Diver",
+                needs_candidates=True,
+                rounds=2,
+                shows_earlier=True,
+            ),
+        ),
+        (
+            "thinkqe",
+            Method(
+                use="joined",
+                meaning="texts written in rounds, each after unseen passages, joined to the text of the query",
+                source="ThinkQE, github Yibin-Lei/Think_QE",
+                needs_candidates=True,
+                rounds=3,
+                per_repeat=3,
+            ),
+        ),
+        (
+            "contrast",
+            Method(
+                use="averaged",
+                meaning="the likeliest answer, used like the passage of hyde; the scores of its mimic are taken away",
+                source="contrastive hypothesis retrieval, arXiv 2604.04593",
+                then="mimic",
+            ),
+        ),
+        (
+            "mimic",
+            Method(
+                use="subtracted",
+                meaning="what is most easily taken for the answer; its scores are taken away from the query's",
+                source="the second text of contrast",
+                shows_earlier=True,
             ),
         ),
     ],

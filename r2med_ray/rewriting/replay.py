@@ -85,6 +85,7 @@ class ReplayRewriter:
             reasoning=format_of(self.source.writer).reasoning,
             rules=self._rules,
             task=self._task.name,
+            per_repeat=self._row.per_repeat,
         )
         texts = {query_id: row.values.get("text") for query_id, row in rows.items()}
         other = tuple(query.query_id for query in queries if texts[query.query_id] not in (None, query.text))

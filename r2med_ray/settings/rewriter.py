@@ -25,7 +25,8 @@ def require_plain_address(address: str | None) -> None:
 
 
 class CandidatesConfig(Frozen):
-    """The passages that lamer shows a language model. A first search for the unchanged query finds them."""
+    """The passages that a language model is shown. A first search for the unchanged query finds them. In rounds of
+    feedback, each search is made for the query with the texts so far, and passages shown before are left out."""
 
     retriever: RetrieverField
     """The retriever of the first search."""
@@ -35,6 +36,9 @@ class CandidatesConfig(Frozen):
 
     words: int = Field(default=512, ge=1)
     """Words kept of a candidate. R2MED uses 10 candidates of 512 words."""
+
+    rounds: int | None = Field(default=None, ge=1)
+    """Rounds of feedback. If left out, the method decides: 1 for lamer, 2 for diver-qexpand, 3 for thinkqe."""
 
     too_long: Literal["error", "halve"] = "error"
     """What happens to a prompt that is too long for the model. With `error`, its text counts as unusable (`context
@@ -89,7 +93,8 @@ class RewriterConfig(Frozen):
 
     combine: Combine = "mean"
     """How several texts of a query are used. `mean` uses all texts in one search: words are put together, vectors are
-    averaged. `rrf` makes one search per text and fuses the rankings by reciprocal rank."""
+    averaged. The others make one search per text: `rrf` fuses the rankings by reciprocal rank, `sum` adds the scores
+    as they come, `minmax` and `zscore` add them on one scale."""
 
     seed: int = 42
     """The seed of the first text of each query."""
@@ -101,7 +106,7 @@ class RewriterConfig(Frozen):
     """Overrides the limit of the model's row: tokens of one text."""
 
     candidates: CandidatesConfig | None = None
-    """The passages that `lamer` shows the model."""
+    """The passages that `lamer`, `diver-qexpand` and `thinkqe` show the model."""
 
     agent: SearchAgentConfig | None = None
     """The search tool and the limits of `search-o1` and `search-r1`, if a model is to search by itself."""

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from r2med_ray.types import Expansion, Query, implied_use
+from r2med_ray.types import CHARACTERS_PER_REPEAT, Expansion, Query, implied_use
 
 Json: TypeAlias = Any
 
@@ -39,10 +39,12 @@ def fingerprint_queries(queries: Sequence[Query]) -> str:
 def _fingerprinted(part: Expansion) -> list[Json]:
     """Return the values that tell an expansion from others.
 
-    The expansion's use is among these values only if the method doesn't imply it.
+    The expansion's use is among these values only if the method doesn't imply it, and its ratio of repetition only if
+    it isn't the usual one.
     """
     use = [] if part.use == implied_use(part.method) else [part.use]
-    return [part.text, part.method, part.reasoning, *use]
+    ratio = [] if part.per_repeat == CHARACTERS_PER_REPEAT else [part.per_repeat]
+    return [part.text, part.method, part.reasoning, *use, *ratio]
 
 
 @dataclass(frozen=True)

@@ -229,16 +229,19 @@ def _unwritten(parts: Mapping[str, tuple[ResolvedSystem, _Found]], counted: Mapp
     """Yield how many texts language models have yet to write for rewriters, per system and task."""
     for name, (system, item) in parts.items():
         config, count = system.config.rewriter, counted[name]
-        if system.language_model is None or config is None or not item.task.queries:
+        if system.language_model is None or config is None or system.method is None or not item.task.queries:
             continue
-        most = len(item.task.queries) * config.samples
+        turns = system.method.turns(config)
+        most = len(item.task.queries) * config.samples * turns
         missing = sum(len(answer.missing) for answer in count.waits_for if isinstance(answer, TextsAnswer))
         if isinstance(count.error, NotAtHand):
             yield f"{name}: {most}; needs {count.error.what}"
         elif not count.is_rewriting:
             yield f"{name}: 0 of {most}"
-        elif system.tool and (config.agent or not missing):
+        elif system.tool and (config.agent or turns > 1 or not missing):
             yield f"{name}: up to {most}; they depend on what {system.tool.label} finds"
+        elif turns > 1:
+            yield f"{name}: up to {most}; the later ones depend on the first"
         else:
             yield f"{name}: {missing} of {most}"
 

@@ -21,6 +21,7 @@ from tests.http_services import Service, completions
 SYSTEMS: list[dict[str, Any]] = [
     {"name": "live", "retriever": "bm25", "rewriter": {"method": "hyde", "llm": "writer", "samples": 2}},
     {"name": "plain", "retriever": "bm25"},
+    {"name": "two", "retriever": "bm25", "rewriter": {"method": "contrast", "llm": "writer"}},
 ]
 
 
@@ -74,6 +75,8 @@ def test_what_has_no_texts_of_its_own_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match=r"system 'plain' is bm25: it has no texts that a language model writes"):
         export_texts(config, "plain", tmp_path / "out", store=str(tmp_path / "store"))
+    with pytest.raises(ConfigError, match=r"system 'two' is contrast/writer .*: it has no texts .* one per query"):
+        export_texts(config, "two", tmp_path / "out", store=str(tmp_path / "store"))
     with pytest.raises(ConfigError, match=r"unknown system 'liv'\. Did you mean 'live'\?"):
         export_texts(config, "liv", tmp_path / "out", store=str(tmp_path / "store"))
     with pytest.raises(ConfigError, match="sample 2: system 'live' has 2 samples, counted from 0"):

@@ -47,6 +47,13 @@ def test_rrf_takes_its_constant_its_weights_and_its_depth_from_the_config():
     assert ranking == (ScoredDoc("c", pytest.approx(4 / 3, abs=1e-7)),)
 
 
+def test_sum_adds_scores_as_they_come_and_an_absent_document_gets_nothing():
+    ranking = fused([LEXICAL, VECTORS], method="sum", weights=(1.0, 2.0))["q1"]
+
+    # a: 9 + 2 × 0.25, b: 5, c: 1 + 2 × 0.75, d: 2 × 0.5
+    assert ranking == (("a", 9.5), ("b", 5.0), ("c", 2.5), ("d", 1.0))
+
+
 def test_minmax_puts_every_list_between_0_and_1():
     ranking = fused([LEXICAL, VECTORS], method="minmax", weights=(1.0, 2.0))["q1"]
 
@@ -81,7 +88,7 @@ def test_a_list_of_equal_scores_is_defined(method, expected):
     assert dict(fused([LEXICAL, lonely], method=method)["q1"]) == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.parametrize("method", ["rrf", "minmax", "zscore"])
+@pytest.mark.parametrize("method", ["rrf", "sum", "minmax", "zscore"])
 def test_an_empty_list_adds_nothing(method):
     empty = run_of("empty", q1={})
 
@@ -115,7 +122,7 @@ def test_sums_are_exact_whatever_the_order_of_the_runs():
     assert dict(fused(runs, method="minmax", weights=(1e16, 1.0, -1e16))["q"]) == {"d": 1.0}
 
 
-methods = st.sampled_from(["rrf", "minmax", "zscore"])
+methods = st.sampled_from(["rrf", "sum", "minmax", "zscore"])
 runs = st.lists(
     st.dictionaries(
         st.sampled_from([f"d{i}" for i in range(12)]), st.floats(-1e6, 1e6, width=32), min_size=1, max_size=12

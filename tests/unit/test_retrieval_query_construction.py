@@ -72,6 +72,13 @@ def test_a_short_query_is_repeated_to_keep_its_weight_in_bm25(length, repeats):
     assert lexical_query(query("ab", written(text)), DEFAULT) == "ab " * repeats + text
 
 
+def test_a_text_can_name_the_length_at_which_the_query_is_repeated():
+    long = Expansion(text="h" * 30, method="thinkqe", use="joined", per_repeat=3)
+
+    # 30 characters // (3 × 2) = 5 times; with the usual 5 it would be 3 times
+    assert lexical_query(query("ab", long), DEFAULT) == "ab " * 5 + "h" * 30
+
+
 def test_several_texts_of_one_query():
     rewritten = query("acute pain", written("a"), written("b"), written("c", "query2doc"))
 

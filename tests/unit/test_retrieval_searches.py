@@ -9,7 +9,7 @@ from r2med_ray.ranking import best
 from r2med_ray.retrieval.fusion import fuse
 from r2med_ray.retrieval.searches import Search, combine_searches, searches_of
 from r2med_ray.settings.config import FusionConfig
-from r2med_ray.types import Expansion, Query, Run, ScoredDoc, Use
+from r2med_ray.types import Combine, Expansion, Query, Run, ScoredDoc, Use
 
 
 def written(*texts: str, use: Use = "averaged") -> tuple[Expansion, ...]:
@@ -83,6 +83,27 @@ def test_searches_of_several_texts_are_fused_as_runs_are() -> None:
 
     assert combined == fuse(runs, FusionConfig(), tag="bm25", k=2)
     assert list(combined.rankings) == ["1", "2"]
+
+
+@pytest.mark.parametrize("combine", ["sum", "minmax", "zscore"])
+def test_rewrites_are_searched_one_by_one_and_their_scores_summed_after_the_stated_normalisation(
+    combine: Combine,
+) -> None:
+    searches = searches_of([query("1", *written("a", "b", "c", use="replaces"))], combine)
+    runs = [run({"1": {"a": 4.0, "b": 2.0}}), run({"1": {"b": 3.0, "c": 1.0}}), run({"1": {"c": 9.0, "a": 1.0}})]
+
+    rankings = combine_searches(searches, runs, combine, k=3).rankings
+
+    assert [asked(search) for search in searches] == [[("1", [text])] for text in "abc"]
+    assert (
+        dict(rankings["1"])
+        == {
+            "sum": {"a": 5.0, "b": 5.0, "c": 10.0},  # a: 4 + 1, b: 2 + 3, c: 1 + 9
+            "minmax": {"a": 1.0, "b": 1.0, "c": 1.0},  # each is first of one list, 1, and last of another, 0
+            # of two scores the better gets 1 and the other -1, as a document does that is absent: 1 - 1 - 1
+            "zscore": {"a": -1.0, "b": -1.0, "c": -1.0},
+        }[combine]
+    )
 
 
 def test_a_text_alone_is_fused_with_its_query_and_other_queries_keep_their_ranking() -> None:

@@ -28,6 +28,12 @@ def test_a_use_that_the_method_implies_leaves_the_keys_of_old_stores() -> None:
     )
 
 
+def test_another_ratio_of_repetition_is_another_key() -> None:
+    usual, other = (Expansion(text="a", method="hyde", per_repeat=number) for number in (5, 3))
+
+    assert fingerprinted(usual) == fingerprinted(Expansion(text="a", method="hyde")) != fingerprinted(other)
+
+
 def test_every_other_use_is_another_key() -> None:
     uses: tuple[Use, ...] = ("joined", "averaged", "alone", "replaces", "subtracted")
 

@@ -170,6 +170,8 @@ def test_texts_yet_to_be_written_are_counted_and_what_their_model_reserves_is_sh
     systems = [
         {"name": "h", "retriever": "bm25", "rewriter": hyde},
         {"name": "l", "retriever": "bm25", "rewriter": lamer},
+        {"name": "t", "retriever": "bm25", "rewriter": lamer | {"method": "thinkqe"}},
+        {"name": "c", "retriever": "bm25", "rewriter": hyde | {"method": "contrast"}},
         {"name": "o", "retriever": "bm25", "reranker": {"model": "order"}},
     ]
     store = ArtifactStore(str(tmp_path / "store"))
@@ -180,6 +182,9 @@ def test_texts_yet_to_be_written_are_counted_and_what_their_model_reserves_is_sh
     # Each query has three texts. LameR's prompts depend on a search that a plan doesn't make.
     assert f"h, Demo-Posts: {3 * count} of {3 * count}" in text
     assert f"l, Demo-Posts: up to {count}; they depend on what bm25 finds" in text
+    # three rounds of one text, and a target and a mimic with three texts each
+    assert f"t, Demo-Posts: up to {3 * count}; they depend on what bm25 finds" in text
+    assert f"c, Demo-Posts: up to {6 * count}; the later ones depend on the first" in text
     assert "language model small: 1-2 replicas, each 2 × 1 CPU" in text
     assert not store.names()
 
