@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Protocol, Self, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
 
-Message: TypeAlias = Mapping[str, str]
-"""`role` and `content`, as in OpenAI's chat interface."""
+Message: TypeAlias = Mapping[str, Any]
+"""`role` and `content`, both text, as in OpenAI's chat interface; `tool_calls` and `tool_call_id` where tools are."""
+
+Tool: TypeAlias = Mapping[str, Any]
+"""A tool that a model may call, as in OpenAI's chat interface: `type`, and `function` with its parameters' schema."""
 
 Ending: TypeAlias = Literal["whole", "limit", "filter", "failure", "not said", "other"]
 """What the end of an answer means.
@@ -64,6 +67,17 @@ class ChatPrompt:
     """Of a raw prompt: how many of the likeliest next tokens are wanted with their log-probabilities, in place of a
     text. If 0, a text is."""
 
+    tools: tuple[Tool, ...] = ()
+    """What the model may call in place of an answer."""
+
+
+class ToolCall(NamedTuple):
+    """What a model calls. A service's name for the call is left out, because it is another one every time."""
+
+    name: str
+    arguments: str
+    """As the model wrote them: JSON if the model did well."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
@@ -89,15 +103,19 @@ class Completion:
     top_tokens: tuple[tuple[str, float], ...] = ()
     """The likeliest next tokens with their natural log-probabilities, the likeliest first; empty for a text."""
 
+    tool_calls: tuple[ToolCall, ...] = ()
+
     def to_json(self) -> dict[str, Any]:
-        """Return plain values, for an artefact."""
-        values = asdict(self)
-        return values if self.top_tokens else {key: values[key] for key in values if key != "top_tokens"}
+        """Return plain values, for an artefact; without what is empty of `top_tokens` and `tool_calls`."""
+        values = asdict(self) | {"tool_calls": [list(call) for call in self.tool_calls]}
+        return {key: value for key, value in values.items() if value or key not in ("top_tokens", "tool_calls")}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """Return the completion of `to_json`."""
-        return cls(**{**values, "top_tokens": tuple((token, value) for token, value in values.get("top_tokens", ()))})
+        tokens = tuple((token, value) for token, value in values.get("top_tokens", ()))
+        calls = tuple(ToolCall(*call) for call in values.get("tool_calls", ()))
+        return cls(**{**values, "top_tokens": tokens, "tool_calls": calls})
 
 
 class LanguageModel(Protocol):

@@ -29,7 +29,7 @@ from r2med_ray.reranking.llm_reranking import build_llm_reranker
 from r2med_ray.reranking.pair_reranking import PairReranker
 from r2med_ray.reranking.readability import require_readable
 from r2med_ray.retrieval.approximate_search import approximation, exact_find, sample_of
-from r2med_ray.retrieval.fusion import fuse
+from r2med_ray.retrieval.fusion import fuse, fuse_lists
 from r2med_ray.retrieval.searches import combine_searches, searches_of
 from r2med_ray.rewriting.answers import FORMATS, read_completion
 from r2med_ray.rewriting.build import build_rewriter
@@ -82,8 +82,8 @@ def rank(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Steps[Ra
     if rewriter := rewriter_of(task, system, device=device):
         rewriting = yield from rewriter.rewrite(task.queries)
     yield _reranking_ahead(system)
-    found, approximations = yield from _search(task, system, rewriting.queries)
-    run = fuse(found, system.config.fusion, tag=system.name, k=system.depth) if system.config.fusion else found[0]
+    found, approximations = yield from _search(task, system, rewriting)
+    run = _first_run(system, rewriting, found)
     repairs, pair = Repairs(), list[Any]()
     cuts = _cuts_of_rewriting(system, rewriting)
     for number, reranker in enumerate(rerankers):
@@ -150,11 +150,12 @@ def _prompt_task(name: str) -> PromptTask:
 
 
 def _search(
-    task: Task, system: ResolvedSystem, queries: Sequence[Query]
+    task: Task, system: ResolvedSystem, rewriting: Rewriting
 ) -> Steps[tuple[list[Run], tuple[Approximation, ...]]]:
-    """Return one run per first stage, and what approximate searches missed."""
+    """Return one run per first stage, and what approximate searches missed. An agent's rankings need no search."""
     k = system.depth
-    searches = searches_of(queries, system.combine)
+    queries = [query for query in rewriting.queries if query.query_id not in rewriting.ranked]
+    searches = searches_of(queries, system.combine) if queries or not rewriting.ranked else ()
     finds = [
         Find(task=task, first_stage=first_stage, queries=search.queries, k=k)
         for first_stage in system.first_stages
@@ -162,12 +163,24 @@ def _search(
     ]
     asked = [*finds, *_finds_of_tool(task, system)]
     exact = [exact_find(find) for find in asked]
-    found: list[Run] = yield (*asked, *filter(None, exact))
+    found: list[Run] = (yield (*asked, *filter(None, exact))) if asked else []
     runs, of_exact = found[: len(finds)], iter(found[len(asked) :])
-    per_stage = [runs[start : start + len(searches)] for start in range(0, len(runs), len(searches))]
+    per_stage = [runs[start : start + len(searches)] for start in range(0, len(runs), len(searches) or 1)]
     combined = [combine_searches(searches, of_stage, system.combine, k=k) for of_stage in per_stage]
     approximate = [(find, run) for find, run, check in zip(asked, found, exact, strict=False) if check]
     return combined, tuple(approximation(find, near, next(of_exact)) for find, near in approximate)
+
+
+def _first_run(system: ResolvedSystem, rewriting: Rewriting, found: Sequence[Run]) -> Run:
+    """Return one ranking per query: an agent's own, or that of the first stages."""
+    run = Run(tag=system.name, rankings={})
+    if found:
+        run = fuse(found, system.config.fusion, tag=system.name, k=system.depth) if system.config.fusion else found[0]
+    if not rewriting.ranked:
+        return run
+    own = {query_id: fuse_lists(lists, k=system.depth) for query_id, lists in rewriting.ranked.items()}
+    in_order = [query.query_id for query in rewriting.queries]
+    return Run(tag=run.tag, rankings={query_id: (own | dict(run.rankings))[query_id] for query_id in in_order})
 
 
 def _finds_of_tool(task: Task, system: ResolvedSystem) -> list[Find]:
@@ -181,7 +194,7 @@ def _finds_of_tool(task: Task, system: ResolvedSystem) -> list[Find]:
 def _found_nothing(system: ResolvedSystem, found: Sequence[Run]) -> dict[str, tuple[QueryId, ...]]:
     empty = {
         first_stage.label: tuple(query_id for query_id, ranking in run.rankings.items() if not ranking)
-        for first_stage, run in zip(system.first_stages, found, strict=True)
+        for first_stage, run in zip(system.first_stages if found else (), found, strict=True)
     }
     return {label: query_ids for label, query_ids in empty.items() if query_ids}
 

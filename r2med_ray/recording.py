@@ -77,7 +77,8 @@ def keeps_scores(system: ResolvedSystem, ranked: Ranked) -> bool:
     """Return whether a ranking is that of one search of one retriever, which scores equal texts equally."""
     searches = searches_of(ranked.rewriting.queries, system.combine)
     is_given = system.first_stages[0].work == "nothing"  # a list that others made
-    return not system.config.fusion and not system.rerankers and len(searches) == 1 and not is_given
+    is_searched = len(searches) == 1 and not ranked.rewriting.ranked
+    return not system.config.fusion and not system.rerankers and is_searched and not is_given
 
 
 def _short(run: Run, task: Task, system: ResolvedSystem, left_out: Mapping[str, Mapping[DocId, str]]) -> int:

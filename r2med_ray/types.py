@@ -48,8 +48,7 @@ Compat: TypeAlias = Literal["none", "r2med"]
 """`r2med` reproduces the published protocol of R2MED, oddities included; `none` is the right way."""
 
 Combine: TypeAlias = Literal["mean", "rrf", "sum", "minmax", "zscore"]
-"""How several texts that were written for one query are used: `mean` in one search, all others in one search each.
-They say how the rankings are fused; see `retrieval.fusion`."""
+"""How several texts of a query are used: `mean` in one search, or in one search each; see `retrieval.searches`."""
 
 OnBadDocument: TypeAlias = Literal["error", "skip"]
 """What happens to a document that can't be encoded, although others can."""
@@ -137,8 +136,10 @@ class Rewriting:
     """Ids of the queries that got no usable text and are used as they are."""
 
     cuts: SideCuts | None = field(default=None, compare=False)
-    """What was cut off the queries and passages that a language model was shown; None if that isn't known. A rewriter
-    that searches for no passages leaves it out."""
+    """What was cut off the queries and passages that a language model was shown; None if no passages or not known."""
+
+    ranked: Mapping[QueryId, tuple[tuple[DocId, ...], ...]] = field(default_factory=dict)
+    """query_id → lists of documents, best first, that are its ranking when they are fused. It is not searched for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

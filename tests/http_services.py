@@ -286,6 +286,39 @@ def continuations(
     return answer
 
 
+def calling(answer_to: Callable[[list[dict[str, Any]]], Sequence[tuple[str, str]]]) -> Answer:
+    """Return the answer of a chat service that calls tools: `answer_to` the messages gives names and arguments.
+
+    Each call has another id every time. A stream has the arguments in pieces, and the pieces of two calls mixed.
+    """
+    ids = itertools.count()
+
+    def answer(request: Request) -> Reply:
+        calls = [
+            {"index": index, "id": f"x{next(ids)}", "type": "function", "function": {"name": name, "arguments": text}}
+            for index, (name, text) in enumerate(answer_to(request.body["messages"]))
+        ]
+        usage = {"prompt_tokens": 1, "completion_tokens": 5, "total_tokens": 6}
+        if not request.body.get("stream"):
+            whole = [{key: value for key, value in call.items() if key != "index"} for call in calls]
+            message = {"role": "assistant", "content": None, "tool_calls": whole}
+            return as_json(_completion("chat.completion", {"message": message}, "tool_calls") | {"usage": usage})
+        begun = [{**call, "function": {**call["function"], "arguments": ""}} for call in calls]
+        pieces = [
+            {"index": call["index"], "function": {"arguments": letter}}
+            for letters in itertools.zip_longest(*(call["function"]["arguments"] for call in calls))
+            for call, letter in zip(calls, letters, strict=True)
+            if letter is not None
+        ]
+        chunks = [
+            _completion("chat.completion.chunk", {"delta": {"tool_calls": [piece]}}, None) for piece in begun + pieces
+        ]
+        chunks.append(_completion("chat.completion.chunk", {"delta": {}}, "tool_calls") | {"usage": usage})
+        return events(*map(json.dumps, chunks), "[DONE]")
+
+    return answer
+
+
 def events(*data: str) -> Reply:
     """Return a reply of server-sent events, one per text."""
     content = "".join(f"data: {text}\n\n" for text in data)

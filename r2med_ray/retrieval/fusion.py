@@ -62,6 +62,13 @@ def fuse(runs: Sequence[Run], config: FusionConfig, *, tag: str, k: int) -> Run:
     )
 
 
+def fuse_lists(lists: Sequence[Sequence[DocId]], *, k: int) -> Ranking:
+    """Return one ranking of lists of documents, best first, without scores: one list as it is, several by `rrf`."""
+    if len(lists) == 1:
+        return in_order(lists[0][:k])
+    return _fuse_one("", [in_order(doc_ids) for doc_ids in lists], (1.0,) * len(lists), FusionConfig(), k)
+
+
 def _fuse_one(
     query_id: QueryId, rankings: Sequence[Ranking], weights: Sequence[float], config: FusionConfig, k: int
 ) -> Ranking:

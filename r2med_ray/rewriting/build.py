@@ -7,6 +7,8 @@ from typing import Unpack
 from r2med_ray.chat import LanguageModel
 from r2med_ray.demands import QueryRewriter
 from r2med_ray.errors import ConfigError
+from r2med_ray.first_stage import FirstStage
+from r2med_ray.rewriting.agents.ranking_agent import RankingAgent
 from r2med_ray.rewriting.agents.search_agents import CONDENSE_PLACES, START_PLACES, SearchAgent
 from r2med_ray.rewriting.live import LiveRewriter
 from r2med_ray.rewriting.methods import METHODS, BuildRewriter, Kind, Method, RewriterArguments, spelled
@@ -69,15 +71,12 @@ def _writer(config: RewriterConfig, method: Method, about: RewriterArguments) ->
 
 
 def _agent(config: RewriterConfig, **about: Unpack[RewriterArguments]) -> SearchAgent:
-    tool = about["tool"]
-    if tool is None:
-        raise ConfigError(f"rewriter {spelled(config.method)}: it needs a tool, `agent: {{retriever: bm25}}`")
     return SearchAgent(
         config,
         task=about["task"],
         method=about["method"],
         model=_given(about["model"], config),
-        tool=tool,
+        tool=_tool(about["tool"], config),
         tool_inputs=about["tool_inputs"],
         start=load_shared_prompt(spelled(config.method), START_PLACES, config.prompts),
         condense=load_shared_prompt("condense", CONDENSE_PLACES, config.prompts),
@@ -87,7 +86,25 @@ def _agent(config: RewriterConfig, **about: Unpack[RewriterArguments]) -> Search
     )
 
 
-_BUILD: Mapping[Kind, BuildRewriter] = {"live": _live, "agent": _agent}
+def _ranker(config: RewriterConfig, **about: Unpack[RewriterArguments]) -> RankingAgent:
+    return RankingAgent(
+        config,
+        task=about["task"],
+        model=_given(about["model"], config),
+        tool=_tool(about["tool"], config),
+        tool_inputs=about["tool_inputs"],
+        start=load_prompt(spelled(config.method), about["prompt"], START_PLACES, config.prompts),
+        system=about["system"],
+    )
+
+
+_BUILD: Mapping[Kind, BuildRewriter] = {"live": _live, "agent": _agent, "ranker": _ranker}
+
+
+def _tool(tool: FirstStage | None, config: RewriterConfig) -> FirstStage:
+    if tool is None:
+        raise ConfigError(f"rewriter {spelled(config.method)}: it needs a tool, `agent: {{retriever: bm25}}`")
+    return tool
 
 
 def _given(model: LanguageModel | None, config: RewriterConfig) -> LanguageModel:

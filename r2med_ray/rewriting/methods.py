@@ -17,8 +17,9 @@ from r2med_ray.settings.registry import Registry
 from r2med_ray.settings.rewriter import RewriterConfig
 from r2med_ray.types import CHARACTERS_PER_REPEAT, Task, Use
 
-Kind: TypeAlias = Literal["live", "agent"]
-"""`live`: a model writes one text per prompt. `agent`: a model searches while it reasons, and answers in the end."""
+Kind: TypeAlias = Literal["live", "agent", "ranker"]
+"""`live`: a model writes one text per prompt. `agent`: a model searches while it reasons, and answers in the end.
+`ranker`: a model searches by calls of tools, and its answer is a ranking."""
 
 
 class RewriterArguments(TypedDict):
@@ -238,6 +239,15 @@ METHODS: Registry[Method] = Registry(
                 meaning="what is most easily taken for the answer; its scores are taken away from the query's",
                 source="the second text of contrast",
                 shows_earlier=True,
+            ),
+        ),
+        (
+            "retrieval-agent",
+            Method(
+                use="alone",
+                meaning="the documents that a model names in the end, best first, in place of a search",
+                source="NeMo agentic retrieval, github NVIDIA/NeMo-Retriever, retrieval-bench",
+                kind="ranker",
             ),
         ),
     ],

@@ -13,7 +13,7 @@ from typing import Any
 from ray import serve
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.models.catalog.language_models import HOW_TO_GET_VLLM, REASONING_PARSER
+from r2med_ray.models.catalog.language_models import HOW_TO_GET_VLLM, PARSERS
 from r2med_ray.serving.serve_session import HttpAddress
 from r2med_ray.serving.start_failures import run_application
 from r2med_ray.settings.pools import CPUS_OF_AN_INGRESS
@@ -161,9 +161,9 @@ def _logging_as_it_is() -> Iterator[None]:
 def _streaming(engine: Engine) -> dict[str, Json]:
     """Return the engine arguments that cut an answer into pieces.
 
-    An engine with a reasoning parser sends single tokens, because the parser may misread longer pieces.
+    An engine with a parser sends single tokens, because the parser may misread longer pieces.
     """
-    return {} if REASONING_PARSER in engine.arguments else {"stream_interval": STREAM_INTERVAL_TOKENS}
+    return {} if PARSERS & engine.arguments.keys() else {"stream_interval": STREAM_INTERVAL_TOKENS}
 
 
 def _bundle(engine: Engine) -> dict[str, float]:

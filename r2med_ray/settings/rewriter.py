@@ -46,19 +46,19 @@ class CandidatesConfig(Frozen):
 
 
 class SearchAgentConfig(Frozen):
-    """The limits of a language model that searches while it reasons."""
+    """The limits of a language model that searches while it reasons, or whose answer is a ranking."""
 
     retriever: RetrieverField
     """The retriever that the model searches with."""
 
     depth: int = Field(default=5, ge=1)
-    """Passages that each search shows the model."""
+    """Passages that each search shows the model. A `retrieval-agent` may ask for fewer."""
 
     words: int = Field(default=300, ge=1)
     """Words kept of each passage."""
 
     max_turns: int = Field(default=5, ge=1)
-    """Searches of one conversation. After the last search the model is told to answer."""
+    """Searches of one conversation; turns of a `retrieval-agent`. After the last, the model is told to answer."""
 
     max_tokens: int = Field(default=16_384, ge=1)
     """Tokens that the model may write in one conversation. The conversation ends after the turn that reaches them."""
@@ -109,7 +109,7 @@ class RewriterConfig(Frozen):
     """The passages that `lamer`, `diver-qexpand` and `thinkqe` show the model."""
 
     agent: SearchAgentConfig | None = None
-    """The search tool and the limits of `search-o1` and `search-r1`, if a model is to search by itself."""
+    """The search tool and the limits of `search-o1`, `search-r1` and `retrieval-agent`."""
 
     on_unusable: Literal["original", "error"] = "original"
     """What happens to a query whose text is empty, or was cut while the model was still thinking."""

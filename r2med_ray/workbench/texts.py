@@ -53,6 +53,7 @@ class Texts:
                     "stop": list(prompt.stop),
                     "prompt": fingerprint([_plain(messages) for messages in (prompt.messages, *prompt.shorter)]),
                     **({"raw": True, "top_tokens": prompt.top_tokens} if prompt.is_raw else {}),
+                    **({"tools": fingerprint([*prompt.tools])} if prompt.tools else {}),
                 },
             )
             for prompt in prompts

@@ -150,6 +150,7 @@ def test_no_proxy_stands_between_a_job_and_its_own_replicas_unless_the_row_says_
 def test_a_text_that_replicas_take_apart_comes_whole():
     assert row().for_replicas().stream
     assert not row(engine={"reasoning_parser": "qwen3"}).for_replicas().stream
+    assert not row(engine={"tool_call_parser": "hermes"}).for_replicas().stream
     assert row(engine={"reasoning_parser": "qwen3"}).stream  # the row of a service that runs elsewhere
 
 

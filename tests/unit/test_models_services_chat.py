@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from r2med_ray.chat import ChatPrompt, Completion
+from r2med_ray.chat import ChatPrompt, Completion, ToolCall
 from r2med_ray.errors import ConfigError, NotAtHand, StageError
 from r2med_ray.models.catalog.language_models import ChatCallPolicy, LanguageModelRow
 from r2med_ray.models.services.chat import ChatModel
@@ -18,6 +18,7 @@ from tests.http_services import (
     Request,
     Service,
     as_json,
+    calling,
     completions,
     continuations,
     events,
@@ -88,6 +89,43 @@ def test_a_request_says_what_the_row_says_and_nothing_else() -> None:
     shared["stream_options"] = {"include_usage": True}
     assert service.requests[0].body == shared | sampling | body | {"messages": [system, user]}
     assert service.requests[1].body == shared | {"max_completion_tokens": 10240, "messages": [user]}
+
+
+TOOLS = ({"type": "function", "function": {"name": "retrieve", "parameters": {"type": "object"}}},)
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_calls_of_tools_are_put_together_and_the_names_of_calls_are_left_out(streamed: bool) -> None:
+    called = [("think", '{"thought": "gout?"}'), ("retrieve", '{"query": "urate"}')]
+    with Service(calling(lambda messages: called)) as service:
+        first, again = ask(service, prompt("a", tools=TOOLS), prompt("b", tools=TOOLS), stream=streamed)
+
+    assert first.tool_calls == tuple(ToolCall(*call) for call in called)
+    assert (first.text, first.finish_reason, first.completion_tokens) == ("", "tool_calls", 5)
+    assert first == again
+    assert [request.body["tools"] for request in service.requests] == [list(TOOLS)] * 2
+
+
+def test_a_call_whose_name_is_no_text_is_garbage() -> None:
+    call = {"index": 0, "function": {"name": 7, "arguments": "{}"}}
+    with Service(stream(chunk(tool_calls=[call]), chunk("tool_calls"))) as service:
+        with pytest.raises(StageError, match="expected text under `name`, got 7"):
+            ask(service, prompt(tools=TOOLS))
+
+        assert len(service.requests) == 3  # all attempts
+
+
+def test_calls_and_results_are_sent_as_they_are() -> None:
+    talk = (
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": "", "tool_calls": [{"id": "call_1", "type": "function"}]},
+        {"role": "tool", "content": "[p1] urate", "tool_call_id": "call_1"},
+    )
+    with Service(calling(lambda messages: [])) as service:
+        ask(service, ChatPrompt(unit="query '7'", messages=talk, seed=1, tools=TOOLS), system_prompt=None)
+
+    assert service.requests[0].body["messages"] == list(talk)
+    assert "continue_final_message" not in service.requests[0].body
 
 
 def test_a_conversation_with_its_own_system_message_keeps_it() -> None:

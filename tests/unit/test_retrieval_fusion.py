@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.ranking import best
-from r2med_ray.retrieval.fusion import fuse
+from r2med_ray.retrieval.fusion import fuse, fuse_lists
 from r2med_ray.settings.config import FusionConfig
 from r2med_ray.types import Run, ScoredDoc
 
@@ -120,6 +120,14 @@ def test_sums_are_exact_whatever_the_order_of_the_runs():
 
     # 10¹⁶ + 1 - 10¹⁶ = 1; if the numbers are added from left to right, the 1 is lost in 10¹⁶
     assert dict(fused(runs, method="minmax", weights=(1e16, 1.0, -1e16))["q"]) == {"d": 1.0}
+
+
+def test_one_list_keeps_its_order_and_several_are_fused_by_reciprocal_rank():
+    assert fuse_lists([["b", "a", "c"]], k=2) == (("b", 2.0), ("a", 1.0))
+    # a: 1/62 + 1/61 = 0.0325225, b: 1/61 = 0.0163934, c: 1/62 = 0.0161290
+    fused_lists = fuse_lists([["b", "a"], ["a", "c"]], k=3)
+    assert [hit.doc_id for hit in fused_lists] == ["a", "b", "c"]
+    assert [hit.score for hit in fused_lists] == pytest.approx([0.0325225, 0.0163934, 0.0161290], abs=5e-8)
 
 
 methods = st.sampled_from(["rrf", "sum", "minmax", "zscore"])

@@ -4,7 +4,7 @@ from r2med_ray.errors import ConfigError
 from r2med_ray.rewriting.methods import METHODS
 from r2med_ray.types import implied_use
 
-LATER = ("intent", "reasoned-query", "diver-qexpand", "thinkqe", "contrast", "mimic")
+LATER = ("intent", "reasoned-query", "diver-qexpand", "thinkqe", "contrast", "mimic", "retrieval-agent")
 """Methods whose texts no key held before uses were part of keys."""
 
 PUBLISHED = ("hyde", "query2doc", "lamer", "search-o1", "search-r1")
@@ -43,6 +43,7 @@ def test_lamer_and_rounds_of_feedback_are_shown_candidates():
 
 def test_the_agents_are_those_that_search():
     assert [name for name, row in METHODS.items() if row.kind == "agent"] == ["search-o1", "search-r1"]
+    assert [name for name, row in METHODS.items() if row.kind == "ranker"] == ["retrieval-agent"]
 
 
 def test_an_unknown_method_gets_the_nearest():

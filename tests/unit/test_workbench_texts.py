@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from r2med_ray.chat import ChatPrompt, Completion, TextGenerator
+from r2med_ray.chat import ChatPrompt, Completion, TextGenerator, ToolCall
 from r2med_ray.errors import ArtifactError, ContextError, StageError
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.workbench.texts import KIND, Texts
@@ -65,6 +65,33 @@ def test_a_text_is_asked_for_once(store: ArtifactStore) -> None:
     assert said(first) == ["A", "B", "C"]
     assert again == first
     assert len(model.calls) == 1
+
+
+TOOLS = ({"type": "function", "function": {"name": "retrieve"}},)
+
+
+def test_calls_of_tools_are_stored_alone_and_packed(store: ArtifactStore) -> None:
+    prompts = [prompt(str(number), tools=TOOLS) for number in range(40)]  # 32 texts are packed
+    called = {
+        str(number): Completion(text="", reasoning="", finish_reason="tool_calls", tool_calls=(ToolCall("a", "{}"),))
+        for number in range(40)
+    }
+
+    first = write(store, ScriptedGenerator(called), prompts)
+
+    assert write(store, ScriptedGenerator({}), prompts) == first == list(called.values())
+    for name in store.names_of(KIND):
+        store.remove(name)
+    assert write(store, ScriptedGenerator({}), prompts) == first
+
+
+def test_tools_are_part_of_a_key_and_texts_without_tools_are_stored_as_ever(store: ArtifactStore) -> None:
+    texts = Texts(store)
+    [plain], [with_tools] = (texts.keys(MODEL, [item]) for item in (prompt("a"), prompt("a", tools=TOOLS)))
+
+    assert "tools" not in plain.inputs
+    assert plain.digest != with_tools.digest
+    assert "tool_calls" not in Completion(text="a", reasoning="", finish_reason="stop").to_json()
 
 
 def test_order_and_number_of_prompts_change_no_key(store: ArtifactStore) -> None:

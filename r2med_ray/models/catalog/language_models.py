@@ -30,6 +30,9 @@ SPEED_ARGUMENTS = frozenset(
 REASONING_PARSER = "reasoning_parser"
 """The argument of vLLM that names a parser, which takes the reasoning out of a text."""
 
+PARSERS = frozenset({REASONING_PARSER, "tool_call_parser"})
+"""The arguments of vLLM that name a parser of texts."""
+
 HOW_TO_GET_VLLM = (
     "install 'r2med-ray[llm]' on GPUs or 'r2med-ray[llm-cpu]' without, or give the model the `base_url` of a service"
 )
@@ -200,8 +203,8 @@ class LanguageModelRow(Row):
 
         There are as many calls at once as all replicas work on. There are more attempts and longer waits, because a
         dead engine takes minutes to start again. No proxy is used, because no proxy knows the way to the replicas. If
-        a parser takes the reasoning out of a text, the text isn't streamed: vLLM's parsers lose or misplace text
-        around a mark if a piece of the stream holds several tokens (vllm#55195, vllm#43436).
+        a parser takes the reasoning or calls of tools out of a text, the text isn't streamed: vLLM's parsers lose or
+        misplace text around a mark if a piece of the stream holds several tokens (vllm#55195, vllm#43436).
         """
         wanted = {
             "max_in_flight": self.in_flight_per_replica * self.max_replicas,
@@ -210,7 +213,7 @@ class LanguageModelRow(Row):
             "use_proxies": False,
         }
         changes = {key: value for key, value in wanted.items() if key not in self.calls.model_fields_set}
-        stream = self.stream and REASONING_PARSER not in self.engine
+        stream = self.stream and not PARSERS & self.engine.keys()
         return self.model_copy(update={"calls": self.calls.model_copy(update=changes), "stream": stream})
 
     def generation_inputs(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from r2med_ray.chat import Completion, ending_of
+from r2med_ray.chat import Completion, ToolCall, ending_of
 from r2med_ray.models.services.retries import GarbageError, WrongModeError
 from r2med_ray.models.services.service_words import words_of
 
@@ -21,6 +21,9 @@ class AnswerParts:
 
     text: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
+    calls: dict[int, list[str]] = field(default_factory=dict)
+    """Place of a tool call → its name and its arguments so far."""
+
     finish_reason: str | None = None
     trouble: str = ""
     """What the service says about an answer that it broke off."""
@@ -32,7 +35,7 @@ class AnswerParts:
     @property
     def begun(self) -> bool:
         """Whether a first word has come. A server that hides the model's reasoning is silent until then."""
-        return bool(self.text or self.reasoning)
+        return bool(self.text or self.reasoning or self.calls)
 
     def add(self, piece: Any, holder: str, *, top_tokens: int = 0) -> None:
         """Add a piece of the answer.
@@ -45,7 +48,8 @@ class AnswerParts:
 
         Raises:
             WrongModeError: the piece is a whole stream.
-            GarbageError: the piece has no list of choices, or lacks the likely tokens; quotes the service.
+            GarbageError: the piece has no list of choices, something else than text in a text's place, or lacks the
+                likely tokens; quotes the service.
         """
         choices = getattr(piece, "choices", None)
         if not isinstance(choices, list):
@@ -62,11 +66,20 @@ class AnswerParts:
                 self.text.append(content)
             if thought := next(filter(None, (_text(said, name) for name in _REASONING_FIELDS)), ""):
                 self.reasoning.append(thought)
+            for place, call in enumerate(getattr(said, "tool_calls", None) or ()):
+                self._add_call(place, call)
             self.finish_reason = getattr(choice, "finish_reason", None) or self.finish_reason
             if top_tokens:
                 self.top_tokens = _top_tokens(choice, top_tokens)
             if error := getattr(choice, "error", None):
                 self.trouble = words_of(error)
+
+    def _add_call(self, place: int, call: Any) -> None:
+        index = getattr(call, "index", None)  # only pieces of a stream say it
+        parts = self.calls.setdefault(place if index is None else index, ["", ""])
+        function = getattr(call, "function", None)
+        parts[0] += _text(function, "name")
+        parts[1] += _text(function, "arguments")
 
     def completion(self) -> Completion:
         """Return the whole answer.
@@ -89,6 +102,7 @@ class AnswerParts:
             shortened=self.shortened,
             seconds=time.monotonic() - self.asked,
             top_tokens=self.top_tokens,
+            tool_calls=tuple(ToolCall(*self.calls[place]) for place in sorted(self.calls)),
         )
 
 

@@ -196,6 +196,7 @@ def request_body(row: LanguageModelRow, prompt: ChatPrompt, messages: Sequence[M
         "top_p": row.sampling.top_p,
         row.token_limit: row.sampling.max_tokens,
         "stop": list(prompt.stop) or None,
+        "tools": [dict(tool) for tool in prompt.tools] or None,
     }
     return {
         "model": row.served_as,

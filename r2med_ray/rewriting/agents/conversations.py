@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
-from r2med_ray.chat import ChatPrompt, Completion, Message
+from r2med_ray.chat import ChatPrompt, Completion, Message, Tool
 from r2med_ray.cuts import NO_LIMIT
 from r2med_ray.rewriting.agents.formats import AgentFormat
 from r2med_ray.rewriting.agents.transcripts import Transcript, Turn
@@ -97,11 +97,17 @@ def message(role: str, content: str) -> Message:
 
 
 def chat_prompt(
-    unit: str, messages: Sequence[Message], shorter: Sequence[Message], *, seed: int, stop: tuple[str, ...] = ()
+    unit: str,
+    messages: Sequence[Message],
+    shorter: Sequence[Message],
+    *,
+    seed: int,
+    stop: tuple[str, ...] = (),
+    tools: tuple[Tool, ...] = (),
 ) -> ChatPrompt:
     """Return a prompt with one shorter version, or with none if `shorter` is the same as `messages`."""
     versions = () if shorter == messages else (tuple(shorter),)
-    return ChatPrompt(unit=unit, messages=tuple(messages), seed=seed, stop=stop, shorter=versions)
+    return ChatPrompt(unit=unit, messages=tuple(messages), seed=seed, stop=stop, shorter=versions, tools=tools)
 
 
 def brief(turns: Sequence[Turn]) -> list[Turn]:

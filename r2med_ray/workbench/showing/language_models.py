@@ -1,6 +1,7 @@
 """What a language model is asked about one query, and what is stored of its answer."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from r2med_ray.chat import ChatPrompt, Completion
 from r2med_ray.demands import Ask
@@ -33,6 +34,9 @@ def _asked(row: LanguageModelRow, prompt: ChatPrompt, completion: Completion | N
     request = body | body.pop("extra_body")
     if completion is None:
         return Asked(unit=prompt.unit, messages=messages, request=request, shorter=len(prompt.shorter))
+    if completion.tool_calls:
+        called = "\n".join(f"{call.name}({call.arguments})" for call in completion.tool_calls)
+        completion = replace(completion, text=f"{completion.text}\n{called}".strip(), finish_reason="stop")
     answer = read_completion(completion, FORMATS[row.answer_format])
     return Asked(
         unit=prompt.unit,

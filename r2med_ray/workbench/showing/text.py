@@ -56,6 +56,8 @@ def _asked(asked: Asked) -> Iterator[str]:
     for message in asked.messages:
         yield f"{message['role']}:"
         yield from _block(message["content"])
+        for call in message.get("tool_calls", ()):
+            yield from _block(f"calls {call['function']['name']}({call['function']['arguments']})")
     if asked.answer is None:
         yield "no answer is stored"
         return

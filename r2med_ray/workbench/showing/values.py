@@ -14,7 +14,7 @@ class Asked:
     """One request to a language model, and its answer if the store has it."""
 
     unit: str
-    messages: tuple[Mapping[str, str], ...]
+    messages: tuple[Mapping[str, Any], ...]
     """All messages of the request, the system prompt of the model's row included."""
 
     request: Mapping[str, Any]
