@@ -35,6 +35,7 @@ from r2med_ray.workbench.bench import Workbench, open_workbench
 from r2med_ray.workbench.interrupting import said_plainly
 from r2med_ray.workbench.job_folders import default_base, lasting
 from r2med_ray.workbench.job_records import recorded
+from r2med_ray.workbench.leaks import Leaks
 from r2med_ray.workbench.made import Made, corpus_made, part_records
 from r2med_ray.workbench.parts import Ended
 from r2med_ray.workbench.plan import find_task, make_plan
@@ -221,13 +222,15 @@ def _results(
     results: dict[str, ResultRecord] = {}
     ranked: dict[str, Ranked] = {}
     made: dict[str, list[Made]] = {}
+    leaks = Leaks(bench.store, benchmark.config.seed)
     for name, ended in bench.run(parts):
         task, system = pairs[name]
         with missing.noted(task.name, [system.name]):
             if not isinstance(ended, Ended):
                 raise ended
             left_out = left_out_of(bench.store, system.searched_with, task, bench.runner.device)
-            results[name] = result_record(benchmark, task, system, ended, left_out)
+            leakage = leaks.of(task, ended.result.rewriting)
+            results[name] = result_record(benchmark, task, system, ended, left_out, leakage)
             ranked[name] = ended.result
             of_corpus = corpus_made(bench.store, task, system, ended.result, bench.runner.device)
             made.setdefault(system.name, []).extend([*of_corpus, *ended.made])

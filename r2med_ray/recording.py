@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from r2med_ray.corpus.catalog import TaskRow
 from r2med_ray.cuts import together
+from r2med_ray.evaluation.leakage import Leakage
 from r2med_ray.evaluation.text_ties import tie_ranges
 from r2med_ray.pipeline import Ranked, measure
 from r2med_ray.reporting.record import PartRecord, ResultRecord, StageRecord, SystemRecord, TaskRecord
@@ -27,6 +28,7 @@ def result_record(
     system: ResolvedSystem,
     ended: Ended[Ranked],
     left_out: Mapping[str, Mapping[DocId, str]],
+    leakage: Leakage | None = None,
 ) -> ResultRecord:
     """Measure what a system ranked on a task.
 
@@ -36,6 +38,7 @@ def result_record(
         system: searched.
         ended: what it ranked, and what that was made from.
         left_out: retriever → document that its index lacks → the reason.
+        leakage: which of its generated texts hold words of judged passages.
     """
     ranked, began = ended.result, time.monotonic()
     evaluation = measure(ranked.run, task, benchmark.measures)
@@ -70,6 +73,7 @@ def result_record(
         num_short=_short(ranked.run, task, system, left_out),
         seconds={**ended.seconds, "evaluate": time.monotonic() - began},
         cuts=(*together(ended.cuts), *ranked.cuts),
+        leakage=leakage,
     )
 
 

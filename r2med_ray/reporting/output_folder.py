@@ -17,7 +17,17 @@ FORMAT = "r2med_ray report 1"
 MANIFEST = "manifest.json"
 PER_QUERY = "per_query.parquet"
 
-ENTRIES = {MANIFEST, PER_QUERY, "index.html", "leaderboard.md", "leaderboard.csv", "runs", "qrels", "mteb"}
+ENTRIES = {
+    MANIFEST,
+    PER_QUERY,
+    "index.html",
+    "leaderboard.md",
+    "leaderboard.csv",
+    "leakage.csv",
+    "runs",
+    "qrels",
+    "mteb",
+}
 
 
 def require_replaceable(output: Path, name: str) -> None:

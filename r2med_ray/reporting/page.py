@@ -8,6 +8,7 @@ from r2med_ray.reporting.compare import verdict_columns, verdict_notes
 from r2med_ray.reporting.cut_texts import cut_columns
 from r2med_ray.reporting.hard_negative_plots import first_rank_plots
 from r2med_ray.reporting.hard_negative_tables import NOTES, hard_negative_tables
+from r2med_ray.reporting.leak_tables import NOTE, TITLE, leak_columns
 from r2med_ray.reporting.notes import reading_notes, warnings
 from r2med_ray.reporting.published_rules import published_rules
 from r2med_ray.reporting.record import BenchmarkRecord, SystemRecord
@@ -66,6 +67,9 @@ def render_page(summary: Summary) -> str:
         results=result_columns(record),
         has_cuts=any(result.cuts for result in record.results),
         cuts=cut_columns(record),
+        leaks=leak_columns(record),
+        leaks_title=TITLE,
+        leaks_note=NOTE,
         settings=_settings(record),
     )
 

@@ -9,6 +9,7 @@ from importlib import metadata
 from r2med_ray.approximations import Approximation
 from r2med_ray.cuts import PartCuts
 from r2med_ray.evaluation.evaluate import Evaluation
+from r2med_ray.evaluation.leakage import Leakage
 from r2med_ray.evaluation.text_ties import TieRange
 from r2med_ray.settings.hard_negatives import is_condition
 from r2med_ray.storage.keys import Json
@@ -167,6 +168,10 @@ class ResultRecord:
     cuts: tuple[PartCuts, ...] = ()
     """What each retriever and reranker that reads texts with a model has cut off them. Reports from before it was
     counted have none."""
+
+    leakage: Leakage | None = None
+    """Which generated texts hold words of judged passages; None for a system without such texts, and in reports from
+    before it was looked for."""
 
     @property
     def num_flagged(self) -> int:

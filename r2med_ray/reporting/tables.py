@@ -11,6 +11,7 @@ from r2med_ray.reporting.columns import Column, csv_table, escape_markdown, mark
 from r2med_ray.reporting.compare import verdict_columns, verdict_notes
 from r2med_ray.reporting.formats import points
 from r2med_ray.reporting.hard_negative_tables import hard_negative_sections
+from r2med_ray.reporting.leak_tables import leak_sections
 from r2med_ray.reporting.nano_tables import nano_sections
 from r2med_ray.reporting.notes import reading_notes, warnings
 from r2med_ray.reporting.scales import POINTS, Scale, comparison_columns, scale_of
@@ -34,6 +35,7 @@ def leaderboard_markdown(summary: Summary) -> str:
         *(["".join(f"- {escape_markdown(note)}\n" for note in verdict_notes(judged))] if judged else []),
         *hard_negative_sections(summary),
         *nano_sections(summary),
+        *leak_sections(record),
         "## Systems\n",
         "".join(f"- {escape_markdown(f'{row.system.name}: {row.system.description}')}\n" for row in summary.rows),
         "## How to read this\n",

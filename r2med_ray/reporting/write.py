@@ -1,6 +1,7 @@
 """Writes a report into a folder, and reads it back so that it can be made again.
 
     index.html  leaderboard.md  leaderboard.csv       for people, measures on a scale of 0 to 100
+    leakage.csv                                       if texts were generated: which hold words of judged passages
     manifest.json                                     the record: configuration, revisions, counts, timings, versions
     per_query.parquet                                 system, task, query_id, num_positives, measure, value (0 to 1)
     runs/<system>/<task>.trec  qrels/<task>.trec      what trec_eval reads
@@ -23,6 +24,7 @@ from r2med_ray.errors import DataError
 from r2med_ray.evaluation.trec import read_qrels, read_run, write_qrels, write_run
 from r2med_ray.reporting.file_names import file_names
 from r2med_ray.reporting.hard_negatives import ConditionFigures
+from r2med_ray.reporting.leak_tables import leak_csv
 from r2med_ray.reporting.mteb_results import mteb_result
 from r2med_ray.reporting.output_folder import FORMAT, MANIFEST, PER_QUERY, is_report
 from r2med_ray.reporting.page import render_page
@@ -76,6 +78,8 @@ def write_report_to(summary: Summary, output: str | Path) -> str:
         _write_text(folder / "leaderboard.md", leaderboard_markdown(summary))
         _write_text(folder / "leaderboard.csv", leaderboard_csv(summary))
         _write_text(folder / "index.html", render_page(summary))
+        if leaks := leak_csv(record):
+            _write_text(folder / "leakage.csv", leaks)
     return shown_place(output)
 
 
