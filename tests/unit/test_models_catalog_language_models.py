@@ -47,7 +47,11 @@ def test_the_shipped_rows_are_pinned_but_those_whose_commit_no_public_file_names
 
     unpinned = [row.name for row in rows.values() if row.kind == "vllm" and not row.revision]
     rerank = {row.language_model for row in catalog.llm_rerankers.values()}
-    assert [name for name in unpinned if name not in rerank] == ["huatuo-o1-70b"]
+    assert [name for name in unpinned if name not in rerank] == [
+        "huatuo-o1-70b",
+        *("inf-query-aligner", "tongsearch-qr-1.5b", "tongsearch-qr-3b", "tongsearch-qr-7b"),
+        *("bge-reasoner-rewriter-7b", "mqr-a1", "r1-qwen-14b"),
+    ]
     with pytest.raises(NotAtHand, match="HuatuoGPT-o1-70B' has no revision"):
         rows["huatuo-o1-70b"].generation_inputs()
 
