@@ -21,8 +21,8 @@ def computing_lines(benchmark: ResolvedBenchmark, runner: Runner) -> Iterator[st
     names: dict[str, list[str]] = {}
     for system in benchmark.systems:
         said = [line for each in system.searched_with if (line := _of_retriever(each, runner))]
-        said += [_of_scorer(system.scorer, benchmark.names, runner)] if system.scorer else []
-        said += [_of_model(row) for row in (system.language_model, system.reranking_model) if row]
+        said += [_of_scorer(row, benchmark.names, runner) for row in system.scorers]
+        said += [_of_model(row) for row in (system.language_model, *system.reranking_models) if row]
         for line in said:
             names.setdefault(line, []).append(system.name)
     for line, systems in names.items():

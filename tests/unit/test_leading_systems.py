@@ -28,7 +28,7 @@ def test_the_rewriters_are_as_their_authors_combine_them(leading: ResolvedBenchm
         if system.method and system.config.rewriter
     }
     assert {name: number for name, number in turns.items() if number > 1} == {
-        "diver": 2,
+        "diver+qexpand": 2,
         "bm25+thinkqe": 3,
         "contrast": 2,
     }
