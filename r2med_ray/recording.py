@@ -160,6 +160,7 @@ def task_record(entry: TaskRow | TaskConfig, task: Task | None) -> TaskRecord:
         warnings=task.warnings,
         is_part=bool(task.all_queries),
         hard_negatives=task.hard_negatives,
+        contrasts=task.contrasts,
     )
 
 

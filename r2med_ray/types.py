@@ -44,6 +44,18 @@ class HardNegative(NamedTuple):
 HardNegatives: TypeAlias = Mapping[QueryId, Mapping[DocId, HardNegative]]
 """query_id → doc_id → what is known of this hard negative of the query. Labels of this kind never are qrels."""
 
+
+class Contrast(NamedTuple):
+    """Two queries and two documents: each document is a positive of one query and a hard negative of the other."""
+
+    query_ids: tuple[QueryId, QueryId]
+    doc_ids: tuple[DocId, DocId]
+    """The positive of each query, in the order of `query_ids`."""
+
+    kind: str = ""
+    """What the two differ in, e.g. `negation`; empty if nobody said."""
+
+
 Compat: TypeAlias = Literal["none", "r2med"]
 """`r2med` reproduces the published protocol of R2MED, oddities included; `none` is the right way."""
 
@@ -318,6 +330,9 @@ class Task:
 
     hard_negatives: HardNegatives = field(default_factory=dict)
     """The labels of a pack; empty if none was given for the task."""
+
+    contrasts: tuple[Contrast, ...] = ()
+    """The contrasts of a pack; each of them is two of its labels, too."""
 
     same_texts: tuple[tuple[DocId, ...], ...] = ()
     """Groups of documents that have the same title and text under several ids, if one of them is judged."""

@@ -105,3 +105,14 @@ def nano_build(
     built = build_nano(resolve_tasks([folder]), output, num_queries=queries, num_documents=documents, dense=dense)
     for name, pool in built.items():
         typer.echo(f"{name}: {len(pool.queries)} queries, {len(pool.documents)} documents")
+
+
+def contrasts(
+    file: Annotated[Path, typer.Argument(help="Records with id, q1, q2, doc1, doc2: CSV, JSON Lines or Parquet.")],
+    output: Annotated[Path, typer.Option(help="Folder of the task; it must not exist.")],
+    kind: Annotated[str, typer.Option(help="What the two documents of a record differ in.")] = "negation",
+) -> None:
+    """Write pairs in NevIR's shape as a task in R2MED's layout, with a pack of contrasts."""
+    from r2med_ray.interop.contrast_sets import import_contrasts
+
+    typer.echo(f"{output}: {import_contrasts(file, output, kind=kind)} contrasts")

@@ -17,7 +17,7 @@ from r2med_ray.cli.comparing import compare, plot, report
 from r2med_ray.cli.configuring import config, init
 from r2med_ray.cli.demo import demo
 from r2med_ray.cli.evaluating import evaluate
-from r2med_ray.cli.exchange import mteb_app, nano_app, texts_app
+from r2med_ray.cli.exchange import contrasts, mteb_app, nano_app, texts_app
 from r2med_ray.cli.messages import guard_messages, show_ray
 from r2med_ray.cli.options import (
     AddressOption,
@@ -139,7 +139,7 @@ def models(
         typer.echo(line)
 
 
-for command in (demo, show, evaluate, compare, report, plot, config, init):
+for command in (demo, show, evaluate, compare, report, plot, config, init, contrasts):
     app.command()(command)
 
 

@@ -9,9 +9,12 @@
 | `NAME+hn-pairs`    | for each query, its positives and its own hard negatives alone, so that nothing is cut off   |
 
 The shards of the corpus are the same in all conditions, so what was made of them is used again; only the passages of
-the pack are new, and for `pairs` the positives. No score depends on the other documents that are searched, so `own`
-is `all` in which every query excludes the hard negatives that are foreign to it. The search goes so much deeper that
-its ranking is the one of a search without them.
+the pack are new, and for `pairs` the positives and the hard negatives that the corpus has. No score depends on the
+other documents that are searched, so `own` is `all` in which every query excludes the hard negatives that are foreign
+to it. The search goes so much deeper that its ranking is the one of a search without them.
+
+A pack may also name documents of the corpus, as mined negatives and contrasts do. They are searched in every
+condition, because they are part of the task; `pairs` has no others.
 """
 
 from collections.abc import Iterable, Sequence
@@ -41,33 +44,36 @@ def with_hard_negatives(
         documents_per_shard: of the shards that are added.
 
     Raises:
-        DataError: a passage has an id of the corpus, or the text of a positive of its query; names both.
+        DataError: a passage has an id of the corpus, or the text of a positive of its query (names both); or the
+            corpus lacks a document that the pack names, or has another text of it.
     """
-    positives = _positives(task, pack, store)
-    _require_other_texts(task, pack, positives)
+    there = _documents(task, pack, store)
+    _require_other_texts(task, pack, there)
     start = task.corpus.num_rows
-    added = _added(task, pack.documents, store, start, documents_per_shard)
+    new = [_added(task, pack.documents, store, start, documents_per_shard)] if pack.documents else []
+    key, added = next(((each.key, each.shards) for each in new), (task.corpus.key, ()))
     labelled = replace(
         task,
         hard_negatives=pack.negatives,
+        contrasts=pack.contrasts,
         counts={**task.counts, **pack.counts},
         warnings=(*task.warnings, *pack.warnings),
     )
     made: dict[Condition, Task] = {}
     for condition in conditions:
         reindexed = condition == "all-reindexed"
-        shards = (*task.corpus.shards, *added.shards)
+        shards = (*task.corpus.shards, *added)
         if condition == "pairs":
-            again = _added(task, list(positives.values()), store, start + added.num_rows, documents_per_shard)
-            shards = (*added.shards, *again.shards)
-        corpus = _corpus(task.corpus, added.key, shards, counted=None if reindexed else task.corpus.shards)
-        made[condition] = _condition(task, condition, corpus, pack, positives)
+            first = start + sum(shard.num_rows for shard in added)
+            shards = (*added, *_added(task, list(there.values()), store, first, documents_per_shard).shards)
+        corpus = _corpus(task.corpus, key, shards, counted=None if reindexed else task.corpus.shards)
+        made[condition] = _condition(task, condition, corpus, pack, there)
     return [labelled, *made.values()]
 
 
-def _condition(task: Task, condition: Condition, corpus: Corpus, pack: Pack, positives: Iterable[DocId]) -> Task:
+def _condition(task: Task, condition: Condition, corpus: Corpus, pack: Pack, there: Iterable[DocId]) -> Task:
     passages = frozenset(document.doc_id for document in pack.documents)
-    searched = passages | frozenset(positives) if condition == "pairs" else passages
+    searched = passages | frozenset(there) if condition == "pairs" else passages
 
     def asked(query: Query) -> Query:
         if condition in ("all", "all-reindexed"):
@@ -117,23 +123,35 @@ def _added(
     return load_corpus(artifact, start_row=start_row)
 
 
-def _positives(task: Task, pack: Pack, store: ArtifactStore) -> dict[DocId, Document]:
-    """Return the positives of all queries that the corpus has, by id; the corpus must have no passage of the pack."""
+def _documents(task: Task, pack: Pack, store: ArtifactStore) -> dict[DocId, Document]:
+    """Return the positives of all queries and the hard negatives that the corpus has, by id.
+
+    The corpus must have no passage that the pack brings, and every document that the pack names.
+    """
     relevant = set[DocId]().union(*map(positives_of, task.qrels.values()))
     passages = {document.doc_id for document in pack.documents}
     there: set[DocId] = set()
-    for shard, doc_ids in locate(store, task.corpus, relevant | passages):
+    for shard, doc_ids in locate(store, task.corpus, relevant | passages | pack.in_corpus.keys()):
         if taken := [doc_id for doc_id in doc_ids if doc_id in passages]:
             raise DataError(
                 f"hard negatives of {task.name}: passage {taken[0]!r} has the id of a document of the corpus "
                 f"(shard {shard.index}); a pack brings passages of its own"
             )
         there.update(doc_ids)
-    return dict(sorted(fetch_documents(store, task.corpus, there).items()))
+    found = dict(sorted(fetch_documents(store, task.corpus, there).items()))
+    for doc_id, named in pack.in_corpus.items():
+        if doc_id not in found:
+            raise DataError(f"{named.where}: document {doc_id!r} is not in the corpus of {task.name}")
+        if named.text and named.text != found[doc_id].content:
+            raise DataError(
+                f"{named.where}: document {doc_id!r} has another text in the corpus of {task.name}, whose title and "
+                f"text begin {found[doc_id].content[:80]!r}; the pack was made from another version of the corpus"
+            )
+    return found
 
 
 def _require_other_texts(task: Task, pack: Pack, positives: dict[DocId, Document]) -> None:
-    passages = {document.doc_id: document for document in pack.documents}
+    passages = positives | {document.doc_id: document for document in pack.documents}
     for query_id, negatives in pack.negatives.items():
         grades = task.qrels.get(query_id, {})
         texts = {positives[name].content: name for name, grade in grades.items() if grade > 0 and name in positives}

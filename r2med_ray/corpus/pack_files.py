@@ -4,6 +4,11 @@ Ours, whose files are Parquet or JSON Lines:
 
     passages.parquet    doc_id, text, writer (who or what wrote it), and any other provenance
     labels.parquet      query_id, doc_id, kind, positive_ids (the query's positives that it was made from)
+    contrasts.parquet   query_ids, doc_ids, kind: two queries, and for each of them, in this order, the document of
+                        the corpus that is a positive of it and a hard negative of the other one
+
+A passage with `in_corpus: true` is a document of the corpus, with its text as the pack knows it. A pack has passages
+and labels, contrasts, or all three.
 
 That of the COMPSCI-646 group, with several rounds of generation in one folder. `<Task>` is the task's name without
 hyphens, and `<round>` anything:
@@ -24,9 +29,9 @@ from r2med_ray.errors import DataError
 from r2med_ray.storage.ids import IdReader, text_of
 from r2med_ray.storage.jsonl import Record
 from r2med_ray.storage.qrels import listed_ids, whole_grade
-from r2med_ray.types import DocId, Document, HardNegative, Qrels, QueryId
+from r2med_ray.types import Contrast, DocId, Document, HardNegative, Qrels, QueryId
 
-PASSAGES, LABELS = "passages", "labels"
+PASSAGES, LABELS, CONTRASTS = "passages", "labels", "contrasts"
 HP_PASSAGES, HP_LABELS, HP_SOURCES = "hp_id_to_hp.jsonl", "qrel_extent.jsonl", "pos_id_to_hp_ids.jsonl"
 UNKNOWN = "unknown"
 """The writer of the passages of a layout that doesn't name one."""
@@ -38,6 +43,8 @@ class Passage(NamedTuple):
     where: str
     document: Document
     writer: str
+    in_corpus: bool = False
+    """Whether it is a document of the corpus, and no passage that the pack brings."""
 
 
 class Label(NamedTuple):
@@ -54,6 +61,9 @@ class PackFiles(NamedTuple):
 
     passages: list[Passage]
     labels: list[Label]
+    """Those of contrasts included."""
+
+    contrasts: list[Contrast]
 
 
 def read_files(folder: Path, task: str, qrels: Qrels) -> PackFiles:
@@ -62,21 +72,30 @@ def read_files(folder: Path, task: str, qrels: Qrels) -> PackFiles:
     Raises:
         DataError: the folder has neither layout, or a record is wrong; names file and line.
     """
-    own = {kind: _one(folder, kind) for kind in (PASSAGES, LABELS)}
-    if (passages := own[PASSAGES]) and (labels := own[LABELS]):
-        return PackFiles(list(_passages(passages)), list(_labels(labels)))
+    own = {kind: path for kind in (PASSAGES, LABELS, CONTRASTS) if (path := _one(folder, kind))}
+    if own.keys() >= {PASSAGES, LABELS} or own.keys() == {CONTRASTS}:
+        contrasts = list(_contrasts(own[CONTRASTS])) if CONTRASTS in own else []
+        return PackFiles(
+            passages=list(_passages(own[PASSAGES])) if PASSAGES in own else [],
+            labels=[
+                *(_labels(own[LABELS]) if LABELS in own else ()),
+                *(label for placed in contrasts for label in _labels_of(*placed)),
+            ],
+            contrasts=[contrast for _, contrast in contrasts],
+        )
     key = task.replace("-", "")
     rounds = {kind: sorted(folder.glob(f"{key}_*_{kind}")) for kind in (HP_PASSAGES, HP_LABELS, HP_SOURCES)}
     if not rounds[HP_PASSAGES] or not rounds[HP_LABELS]:
         there = ", ".join(sorted(path.name for path in folder.glob("*"))[:6]) or "nothing"
         raise DataError(
-            f"{folder}: no pack of hard negatives for {task}: expected {PASSAGES} and {LABELS}, .parquet or .jsonl, "
-            f"or {key}_*_{HP_PASSAGES} and {key}_*_{HP_LABELS}; it has {there}"
+            f"{folder}: no pack of hard negatives for {task}: expected {PASSAGES} and {LABELS}, or {CONTRASTS}, "
+            f".parquet or .jsonl, or {key}_*_{HP_PASSAGES} and {key}_*_{HP_LABELS}; it has {there}"
         )
     sources = _sources(rounds[HP_SOURCES])
     return PackFiles(
         [passage for path in rounds[HP_PASSAGES] for passage in _hp_passages(path)],
         [label for path in rounds[HP_LABELS] for label in _hp_labels(path, sources, qrels)],
+        [],
     )
 
 
@@ -90,7 +109,11 @@ def _one(folder: Path, kind: str) -> Path | None:
 def _passages(path: Path) -> Iterator[Passage]:
     ids = IdReader(path)
     for record in read_records(path):
-        yield _passage(record, ids, "doc_id", "text", _text(record, "writer"))
+        in_corpus = record.values.get("in_corpus") or False
+        if not isinstance(in_corpus, bool):
+            raise DataError(f"{record.where}: in_corpus is {in_corpus!r:.80}; expected true or false")
+        passage = _passage(record, ids, "doc_id", "text", _text(record, "writer"))
+        yield passage._replace(in_corpus=in_corpus)
 
 
 def _labels(path: Path) -> Iterator[Label]:
@@ -105,6 +128,22 @@ def _labels(path: Path) -> Iterator[Label]:
             positives=_ids(record, "positive_ids", ids) if positives is not None else (),
         )
         yield _label(record, ids, "query_id", "doc_id", negative)
+
+
+def _contrasts(path: Path) -> Iterator[tuple[str, Contrast]]:
+    """Yield where each contrast stands, and the contrast."""
+    ids = IdReader(path)
+    for record in read_records(path):
+        queries, documents = (_two(record, field, ids) for field in ("query_ids", "doc_ids"))
+        kind = record.values.get("kind")
+        yield record.where, Contrast(queries, documents, "" if kind is None else _text(record, "kind"))
+
+
+def _labels_of(where: str, contrast: Contrast) -> Iterator[Label]:
+    for query_id, positive, negative in zip(
+        contrast.query_ids, contrast.doc_ids, contrast.doc_ids[::-1], strict=True
+    ):
+        yield Label(where, query_id, negative, HardNegative(kind=contrast.kind, positives=(positive,)))
 
 
 def _hp_passages(path: Path) -> Iterator[Passage]:
@@ -149,6 +188,13 @@ def _label(record: Record, ids: IdReader, query_field: str, doc_field: str, nega
 
 def _ids(record: Record, field: str, ids: IdReader) -> tuple[DocId, ...]:
     return tuple(ids.read(value, where=record.where) for value in listed_ids(record, (field,)))
+
+
+def _two(record: Record, field: str, ids: IdReader) -> tuple[str, str]:
+    found = _ids(record, field, ids)
+    if len(found) != 2 or found[0] == found[1]:
+        raise DataError(f"{record.where}: {field} is {list(found)!r:.80}; expected two different ids")
+    return found[0], found[1]
 
 
 def _text(record: Record, field: str) -> str:

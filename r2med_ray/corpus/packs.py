@@ -4,14 +4,25 @@ The folders of a pack are put together in any order. A label is never a judgemen
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from r2med_ray.corpus.pack_files import Label, PackFiles, Passage, read_files
 from r2med_ray.errors import DataError
 from r2med_ray.storage.ids import Tally
-from r2med_ray.types import DocId, Document, HardNegative, HardNegatives, Qrels, QueryId, Task, positives_of
+from r2med_ray.types import Contrast, DocId, Document, HardNegative, HardNegatives, Qrels, QueryId, Task, positives_of
+
+
+class Named(NamedTuple):
+    """A document of the corpus that a pack names."""
+
+    where: str
+    """File and line."""
+
+    text: str
+    """Its content as the pack knows it; empty if the pack has only its id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,13 +30,19 @@ class Pack:
     """The hard negatives of one task."""
 
     documents: tuple[Document, ...]
-    """The passages, by id."""
+    """The passages that the pack brings, by id."""
 
     negatives: HardNegatives
     """The labels, by query and passage."""
 
     writers: Mapping[str, int]
     """Who or what wrote passages → how many."""
+
+    in_corpus: Mapping[DocId, Named] = field(default_factory=dict)
+    """The documents of the corpus that are hard negatives, by id."""
+
+    contrasts: tuple[Contrast, ...] = ()
+    """Those of all folders, sorted; each is two of the labels, too."""
 
     warnings: tuple[str, ...] = ()
 
@@ -35,6 +52,8 @@ class Pack:
             "hard_negatives": sum(map(len, self.negatives.values())),
             "hard_negative_passages": len(self.documents),
             "queries_with_hard_negatives": len(self.negatives),
+            **({"hard_negatives_in_corpus": len(self.in_corpus)} if self.in_corpus else {}),
+            **({"contrasts": len(self.contrasts)} if self.contrasts else {}),
         }
 
 
@@ -53,8 +72,9 @@ def read_pack(folders: Sequence[Path], task: Task) -> Pack:
     files = [read_files(folder, task.name, task.qrels) for folder in folders]
     where = ", ".join(map(str, folders))
     passages = _passages(files)
-    negatives = _negatives(files, passages, task)
-    for found, what in ((passages, "passage"), (negatives, "label")):
+    in_corpus = _in_corpus(files, passages)
+    negatives = _negatives(files, passages.keys() | in_corpus.keys(), task)
+    for found, what in (({**passages, **in_corpus}, "passage"), (negatives, "label")):
         if not found:
             raise DataError(f"{where}: the pack of {task.name} holds no {what}")
     labelled = {doc_id for of_query in negatives.values() for doc_id in of_query}
@@ -62,9 +82,11 @@ def read_pack(folders: Sequence[Path], task: Task) -> Pack:
         query_id for query_id, grades in task.qrels.items() if positives_of(grades) and query_id not in negatives
     ]
     return Pack(
-        documents=tuple(passage.document for _, passage in sorted(passages.items())),
+        documents=tuple(passage.document for _, passage in sorted(passages.items()) if not passage.in_corpus),
         negatives=negatives,
         writers=Counter(passage.writer for passage in passages.values()),
+        in_corpus=in_corpus,
+        contrasts=tuple(sorted({contrast for part in files for contrast in part.contrasts})),
         warnings=(
             *Tally(sorted(passages.keys() - labelled)).sentences("passages of the pack are no query's hard negative"),
             *Tally(lacking).sentences("queries with a positive have no hard negative"),
@@ -76,14 +98,29 @@ def _passages(files: Iterable[PackFiles]) -> dict[DocId, Passage]:
     found: dict[DocId, Passage] = {}
     for passage in (passage for part in files for passage in part.passages):
         first = found.setdefault(passage.document.doc_id, passage)
-        if first.document != passage.document:
+        if (first.document, first.in_corpus) != (passage.document, passage.in_corpus):
+            what = "in_corpus" if first.document == passage.document else "text"
             raise DataError(
-                f"{passage.where}: passage {passage.document.doc_id!r} has another text than at {first.where}"
+                f"{passage.where}: passage {passage.document.doc_id!r} has another {what} than at {first.where}"
             )
     return found
 
 
-def _negatives(files: Iterable[PackFiles], passages: Mapping[DocId, Passage], task: Task) -> HardNegatives:
+def _in_corpus(files: Iterable[PackFiles], passages: Mapping[DocId, Passage]) -> dict[DocId, Named]:
+    """Return the documents of the corpus that passages or contrasts name."""
+    found = {
+        doc_id: Named(passage.where, passage.document.text)
+        for doc_id, passage in passages.items()
+        if passage.in_corpus
+    }
+    in_contrasts = {doc_id for part in files for contrast in part.contrasts for doc_id in contrast.doc_ids}
+    for label in (label for part in files for label in part.labels):
+        if label.doc_id in in_contrasts and label.doc_id not in passages:
+            found.setdefault(label.doc_id, Named(label.where, ""))
+    return dict(sorted(found.items()))
+
+
+def _negatives(files: Iterable[PackFiles], passages: Set[DocId], task: Task) -> HardNegatives:
     """Return the labels by query and passage, both in the order of their ids, after checks."""
     known = {query.query_id for query in task.queries}
     found: dict[QueryId, dict[DocId, Label]] = {}
@@ -97,7 +134,7 @@ def _negatives(files: Iterable[PackFiles], passages: Mapping[DocId, Passage], ta
     }
 
 
-def _check(label: Label, known: set[QueryId], passages: Mapping[DocId, Passage], qrels: Qrels) -> None:
+def _check(label: Label, known: set[QueryId], passages: Set[DocId], qrels: Qrels) -> None:
     said = f"{label.where}: query {label.query_id!r}, passage {label.doc_id!r}"
     if label.query_id not in known:
         raise DataError(f"{said}: the task has no such query, e.g. it has {min(known)!r}")

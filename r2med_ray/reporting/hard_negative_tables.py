@@ -1,7 +1,8 @@
 """Tables of the figures of hard negatives: per condition, per kind, and as another code computes them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from r2med_ray.evaluation.hard_negatives.measures import FirstRanks
 from r2med_ray.reporting.columns import Column, escape_markdown, markdown_table
 from r2med_ray.reporting.formats import NOTHING, plain, points
 from r2med_ray.reporting.hard_negatives import PAIRS, ConditionFigures
@@ -10,6 +11,9 @@ from r2med_ray.reporting.summary import Summary
 
 FOREIGN = "foreign_"
 """What the names of measures of other queries' hard negatives begin with."""
+
+PREFERENCES = ("pair_acc", "contrast_acc")
+"""The measures of the condition `pairs` that have a column for each kind."""
 
 NOTES = (
     "Hard negatives look right for a query and support another conclusion. `own` adds a query's own to the corpus, "
@@ -22,6 +26,8 @@ NOTES = (
     "pair_acc: how often a positive scores above a hard negative of its query, over all such pairs; a tie counts "
     "half, chance is 50. triplet_acc: the same for a hard negative and what it was made from. The kind that fools a "
     "system most is the one with the lowest pair_acc.",
+    "contrast_acc: how often both queries of a contrast are right, each of which has the other's positive as hard "
+    "negative; a tie counts half in its query, chance is 25.",
 )
 
 
@@ -36,13 +42,25 @@ def condition_columns(summary: Summary) -> list[Column]:
         Column(title="Condition", values=[row.condition for row in rows], is_number=False),
         Column(title=record.main_measure, values=[row.score for row in rows], write=scale.value),
         *comparison_columns(compared, scale),
-        Column(title="First rank", values=[_first_rank(row) for row in rows]),
-        Column(
-            title=f"Beyond {record.depth}",
-            values=[row.first_ranks.censored if row.first_ranks else None for row in rows],
-            write=points,
-        ),
-        *_value_columns(rows, foreign=False),
+        *_rank_columns([row.first_ranks for row in rows], record.depth),
+        *_value_columns([row.values for row in rows], foreign=False),
+    ]
+
+
+def kind_columns(summary: Summary) -> list[Column]:
+    """Return one row per task, system, condition apart from `pairs`, and kind of hard negative."""
+    rows = [
+        (row, kind, of_kind)
+        for row in summary.hard_negatives
+        if row.condition != PAIRS
+        for kind, of_kind in row.by_kind.items()
+    ]
+    return [
+        *_names([row for row, _, _ in rows]),
+        Column(title="Condition", values=[row.condition for row, _, _ in rows], is_number=False),
+        Column(title="Kind", values=[kind for _, kind, _ in rows], is_number=False),
+        *_rank_columns([of_kind.first_ranks for _, _, of_kind in rows], summary.record.depth),
+        *_value_columns([of_kind.values for _, _, of_kind in rows], foreign=False),
     ]
 
 
@@ -52,21 +70,29 @@ def foreign_columns(summary: Summary) -> list[Column]:
     return [
         *_names(rows),
         Column(title="Condition", values=[row.condition for row in rows], is_number=False),
-        *_value_columns(rows, foreign=True),
+        *_value_columns([row.values for row in rows], foreign=True),
     ]
 
 
 def pair_columns(summary: Summary) -> list[Column]:
     """Return one row per task and system: how often positives are preferred, to all and to each kind."""
     rows = [row for row in summary.hard_negatives if row.condition == PAIRS]
-    kinds = dict.fromkeys(kind for row in rows for kind in row.by_kind)
+    cells = dict.fromkeys(
+        (name, kind)
+        for name in PREFERENCES
+        for row in rows
+        for kind, of_kind in row.by_kind.items()
+        if name in of_kind.values
+    )
+    contrasts = [row.num_contrasts or None for row in rows]
     return [
         *_names(rows),
         Column(title="Fooled most by", values=[_hardest(row) for row in rows], is_number=False),
-        *_value_columns(rows, foreign=False),
+        *_value_columns([row.values for row in rows], foreign=False),
+        *([Column(title="Contrasts", values=contrasts)] if any(contrasts) else []),
         *(
-            Column(title=f"pair_acc: {kind}", values=[row.by_kind.get(kind) for row in rows], write=points)
-            for kind in kinds
+            Column(title=f"{name}: {kind}", values=[_of_kind(row, kind, name) for row in rows], write=points)
+            for name, kind in cells
         ),
     ]
 
@@ -87,6 +113,7 @@ def hard_negative_tables(summary: Summary) -> dict[str, list[Column]]:
     tables = {
         "Positives against hard negatives": pair_columns(summary),
         "With hard negatives in the corpus": condition_columns(summary),
+        "Each kind of hard negative alone": kind_columns(summary),
         "Hard negatives of other queries": foreign_columns(summary),
         "As the COMPSCI-646 code computes them, for comparison only": as_coded_columns(summary),
     }
@@ -110,17 +137,28 @@ def _names(rows: Sequence[ConditionFigures]) -> list[Column]:
     ]
 
 
-def _value_columns(rows: Sequence[ConditionFigures], *, foreign: bool) -> list[Column]:
-    names = dict.fromkeys(name for row in rows for name in row.values if name.startswith(FOREIGN) is foreign)
-    return [Column(title=name, values=[row.values.get(name) for row in rows], write=points) for name in names]
+def _value_columns(rows: Sequence[Mapping[str, float]], *, foreign: bool) -> list[Column]:
+    names = dict.fromkeys(name for values in rows for name in values if name.startswith(FOREIGN) is foreign)
+    return [Column(title=name, values=[values.get(name) for values in rows], write=points) for name in names]
+
+
+def _rank_columns(rows: Sequence[FirstRanks | None], depth: int) -> list[Column]:
+    beyond = [found.censored if found else None for found in rows]
+    return [
+        Column(title="First rank", values=list(map(_first_rank, rows))),
+        Column(title=f"Beyond {depth}", values=beyond, write=points),
+    ]
 
 
 def _hardest(row: ConditionFigures) -> str:
-    return min(row.by_kind, key=lambda kind: row.by_kind[kind], default=NOTHING)
+    return min(row.by_kind, key=lambda kind: row.by_kind[kind].values["pair_acc"], default=NOTHING)
 
 
-def _first_rank(row: ConditionFigures) -> str:
-    found = row.first_ranks
+def _of_kind(row: ConditionFigures, kind: str, name: str) -> float | None:
+    return row.by_kind[kind].values.get(name) if kind in row.by_kind else None
+
+
+def _first_rank(found: FirstRanks | None) -> str:
     if found is None:
         return NOTHING
     median, low, high = ("beyond" if rank is None else str(rank) for rank in (found.median, *found.quartiles))

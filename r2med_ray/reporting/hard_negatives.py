@@ -1,9 +1,10 @@
 """The figures of hard negatives: one row per task, system and condition, worked out from the runs of a record."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from r2med_ray.evaluation.hard_negatives.comp646 import comp646_figures
+from r2med_ray.evaluation.hard_negatives.contrasts import CHANCE, contrast_accuracy
 from r2med_ray.evaluation.hard_negatives.differences import differences
 from r2med_ray.evaluation.hard_negatives.measures import (
     FirstRanks,
@@ -16,9 +17,19 @@ from r2med_ray.evaluation.hard_negatives.placed import placed
 from r2med_ray.evaluation.significance import Comparison
 from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord, TaskRecord
 from r2med_ray.settings.hard_negatives import HardNegativesConfig, with_condition
-from r2med_ray.types import HardNegatives, positives_of
+from r2med_ray.types import Contrast, HardNegatives, positives_of
 
 BASE, PAIRS = "base", "pairs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindFigures:
+    """What a system did with the hard negatives of one kind, as if a query had no others."""
+
+    values: Mapping[str, float]
+    """Measure → value."""
+
+    first_ranks: FirstRanks | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +51,11 @@ class ConditionFigures:
     """Measure → value; see `evaluation.hard_negatives`."""
 
     first_ranks: FirstRanks | None = None
-    by_kind: Mapping[str, float] = field(default_factory=dict)
-    """Kind of hard negative → `pair_acc` against these alone; for the condition `pairs`."""
+    by_kind: Mapping[str, KindFigures] = field(default_factory=dict)
+    """Kind of hard negative → the figures that tell kinds apart; nothing for the condition `base`."""
+
+    num_contrasts: int = 0
+    """How many contrasts `contrast_acc` is the mean of; for the condition `pairs`."""
 
     as_coded: Mapping[str, float] = field(default_factory=dict)
     """The figures of `compat: comp646`: path and name → value."""
@@ -107,6 +121,9 @@ def _with_ranks(
 ) -> ConditionFigures:
     found = placed(result.run, base.qrels, base.hard_negatives, depth=depth)
     values = hard_negative_measures(found, cutoffs=entry.cutoffs, depth=depth)
+    of_kinds = {
+        kind: placed(result.run, base.qrels, negatives, depth=depth) for kind, negatives in _by_kind(base).items()
+    }
     as_coded: dict[str, float] = {}
     if row.condition != "own":
         values |= foreign_measures(found, cutoffs=entry.cutoffs, num_documents=task.counts["documents"])
@@ -114,21 +131,42 @@ def _with_ranks(
             for path in ("bm25", "dense"):
                 coded = comp646_figures(result.run, base.qrels, base.hard_negatives, cutoffs=entry.cutoffs, path=path)
                 as_coded |= {f"comp646, {path} path: {name}": value for name, value in coded.items()}
-    return replace(row, values=values, first_ranks=first_ranks(found), as_coded=as_coded)
-
-
-def _with_pairs(row: ConditionFigures, result: ResultRecord, base: TaskRecord, depth: int) -> ConditionFigures:
-    found = pair_accuracy(result.run, base.qrels, base.hard_negatives, depth=depth)
-    values = {"pair_acc": found.pair_acc}
-    if found.triplet_acc is not None:
-        values["triplet_acc"] = found.triplet_acc
     return replace(
         row,
         values=values,
+        first_ranks=first_ranks(found),
         by_kind={
-            kind: pair_accuracy(result.run, base.qrels, negatives, depth=depth).pair_acc
+            kind: KindFigures(
+                values=hard_negative_measures(of_kind, cutoffs=entry.cutoffs, depth=depth),
+                first_ranks=first_ranks(of_kind),
+            )
+            for kind, of_kind in of_kinds.items()
+        },
+        as_coded=as_coded,
+    )
+
+
+def _with_pairs(row: ConditionFigures, result: ResultRecord, base: TaskRecord, depth: int) -> ConditionFigures:
+    contrasts = [each for each in base.contrasts if all(query_id in base.qrels for query_id in each.query_ids)]
+
+    def values(negatives: HardNegatives, of_kind: Sequence[Contrast]) -> dict[str, float]:
+        found = pair_accuracy(result.run, base.qrels, negatives, depth=depth)
+        values = {"pair_acc": found.pair_acc}
+        if found.triplet_acc is not None:
+            values["triplet_acc"] = found.triplet_acc
+        if of_kind:
+            values["contrast_acc"] = contrast_accuracy(result.run, of_kind, depth=depth)
+            values["contrast_acc chance"] = CHANCE
+        return values
+
+    return replace(
+        row,
+        values=values(base.hard_negatives, contrasts),
+        by_kind={
+            kind: KindFigures(values=values(negatives, [each for each in contrasts if each.kind == kind]))
             for kind, negatives in _by_kind(base).items()
         },
+        num_contrasts=len(contrasts),
     )
 
 

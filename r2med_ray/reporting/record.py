@@ -13,7 +13,7 @@ from r2med_ray.evaluation.leakage import Leakage
 from r2med_ray.evaluation.text_ties import TieRange
 from r2med_ray.settings.hard_negatives import is_condition
 from r2med_ray.storage.keys import Json
-from r2med_ray.types import Compat, DocId, HardNegatives, Qrels, QueryId, Repairs, Run
+from r2med_ray.types import Compat, Contrast, DocId, HardNegatives, Qrels, QueryId, Repairs, Run
 
 _DISTRIBUTIONS = (
     "r2med-ray", "ray", "torch", "transformers", "sentence-transformers", "vllm", "faiss-cpu", "faiss-gpu",
@@ -40,6 +40,9 @@ class TaskRecord:
 
     hard_negatives: HardNegatives = field(default_factory=dict)
     """The labels of the task's pack; empty for a task without one, and for its conditions."""
+
+    contrasts: tuple[Contrast, ...] = ()
+    """The contrasts of the task's pack."""
 
     @property
     def is_condition(self) -> bool:

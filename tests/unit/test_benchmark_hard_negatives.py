@@ -81,9 +81,15 @@ def test_a_system_has_figures_in_every_condition(fooled: Summary) -> None:
     assert 0 < pairs.values["pair_acc"] < 1
     # Each query has as many passages of each kind but mimics, of which it has two, so means weigh them so.
     weights = dict.fromkeys(KINDS, 1) | {"mimic": 2}
-    assert sum(weights[kind] * value for kind, value in pairs.by_kind.items()) / 5 == pytest.approx(
-        pairs.values["pair_acc"], abs=1e-9
+    assert sum(weights[kind] * found.values["pair_acc"] for kind, found in pairs.by_kind.items()) / 5 == (
+        pytest.approx(pairs.values["pair_acc"], abs=1e-9)
     )
+    assert list(everything.by_kind) == list(own.by_kind) == KINDS
+    # The passages among the first 10 are of one kind each, so the kinds' precisions add up.
+    assert sum(found.values["hn_precision@10"] for found in own.by_kind.values()) == pytest.approx(
+        own.values["hn_precision@10"], abs=1e-9
+    )
+    assert not any("contrast" in name for name in pairs.values)
     assert {name.partition(":")[0] for name in everything.as_coded} == {
         "comp646, bm25 path",
         "comp646, dense path",
@@ -105,6 +111,7 @@ def test_report_and_manifest_have_the_figures_and_a_report_is_made_again_from_it
             "Fooled most by",
             "Positives against hard negatives",
             "all-reindexed",
+            "Each kind of hard negative alone",
             "for comparison only",
         ):
             assert expected in text.replace("\\", "")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from r2med_ray.corpus.conditions import with_hard_negatives
-from r2med_ray.corpus.packs import Pack
+from r2med_ray.corpus.packs import Named, Pack
 from r2med_ray.errors import DataError
 from r2med_ray.settings.hard_negatives import Condition
 from r2med_ray.settings.resources import ResourcesConfig
@@ -169,6 +169,43 @@ def test_a_condition_is_asked_with_the_instructions_of_its_task(tmp_path: Path) 
         plain, augmented = (bench.find(task, "told", k=20).rankings["q"] for task in (base, own))
 
     assert [hit for hit in augmented if hit.doc_id in DOCUMENTS] == list(plain)
+
+
+def in_corpus(doc_id: str, text: str) -> Pack:
+    """A pack whose only hard negative is a document of the corpus, for q, and which brings no passage."""
+    named = {doc_id: Named("p.jsonl:1", text)}
+    return Pack(documents=(), negatives={"q": {doc_id: HardNegative()}}, writers={}, in_corpus=named)
+
+
+@pytest.mark.parametrize("retriever", RETRIEVERS)
+def test_a_hard_negative_of_the_corpus_is_searched_once_and_scores_in_pairs_as_in_the_corpus(
+    bench: Workbench, base: Task, retriever: str
+) -> None:
+    pack = in_corpus("d2", DOCUMENTS["d2"])
+
+    labelled, own, pairs = with_hard_negatives(base, pack, bench.store, ["own", "pairs"], documents_per_shard=2)
+
+    plain = bench.find(base, retriever, k=20).rankings["q"]
+    assert bench.find(own, retriever, k=20).rankings["q"] == plain
+    wanted = [hit for hit in plain if hit.doc_id in {"d0", "d2"}]
+    assert list(bench.find(pairs, retriever, k=20).rankings["q"]) == wanted
+    assert len(wanted) == 2
+    assert labelled.hard_negatives == pack.negatives
+
+
+@pytest.mark.parametrize(
+    ("doc_id", "text", "message"),
+    [
+        ("x", "", r"^p.jsonl:1: document 'x' is not in the corpus of Base$"),
+        ("d2", "aab rash", r"^p.jsonl:1: document 'd2' has another text in the corpus of Base, .* 'aab rash fever'"),
+        ("d0", "", r"query 'q': passage 'd0' has the text of 'd0', which is a positive of the query"),
+    ],
+)
+def test_a_hard_negative_that_the_corpus_has_not_or_otherwise_is_refused(
+    bench: Workbench, base: Task, doc_id: str, text: str, message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        with_hard_negatives(base, in_corpus(doc_id, text), bench.store, ["pairs"], documents_per_shard=2)
 
 
 @pytest.mark.parametrize(

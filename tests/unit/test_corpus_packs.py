@@ -12,7 +12,7 @@ import pytest
 from r2med_ray.corpus.packs import read_pack
 from r2med_ray.errors import DataError
 from r2med_ray.storage.artifacts import ArtifactStore
-from r2med_ray.types import HardNegative, Task
+from r2med_ray.types import Contrast, HardNegative, Query, Task
 from tests.unit.corpus_files import write_jsonl
 from tests.unit.tasks import task_of
 
@@ -83,6 +83,80 @@ def test_parts_give_the_same_pack_in_any_order(tmp_path: Path, task: Task) -> No
     assert read_pack(parts, task) == read_pack(parts[::-1], task)
 
 
+CONTRAST = {"query_ids": ["q", "r"], "doc_ids": ["d0", "d1"], "kind": "negation"}
+
+
+@pytest.fixture
+def paired(store: ArtifactStore) -> Task:
+    """Two queries: q, whose positive is d0, and r, whose positive is d1."""
+    task = task_of(store, ["abc fever", "bcd cough", "aab rash"], shards=1, name="My-Task")
+    queries = (*task.queries, Query(query_id="r", text="cough"))
+    return replace(task, queries=queries, qrels={"q": {"d0": 1}, "r": {"d1": 1}})
+
+
+def write_contrasts(folder: Path, *contrasts: Mapping[str, Any]) -> Path:
+    folder.mkdir(exist_ok=True)
+    write_jsonl(folder / "contrasts.jsonl", contrasts)
+    return folder
+
+
+def test_a_contrast_is_two_labels_each_of_which_names_the_positive_of_its_query(tmp_path: Path, paired: Task) -> None:
+    pack = read_pack([write_contrasts(tmp_path / "a", CONTRAST)], paired)
+
+    assert pack.contrasts == (Contrast(("q", "r"), ("d0", "d1"), "negation"),)
+    assert pack.negatives == {
+        "q": {"d1": HardNegative(kind="negation", positives=("d0",))},
+        "r": {"d0": HardNegative(kind="negation", positives=("d1",))},
+    }
+    assert pack.documents == ()
+    assert list(pack.in_corpus) == ["d0", "d1"]
+
+
+def test_contrasts_stand_beside_lists_in_one_folder_or_in_several(tmp_path: Path, paired: Task) -> None:
+    together = write_contrasts(write_own(tmp_path / "both", [PASSAGE], [LABEL]), CONTRAST)
+    parts = [write_contrasts(tmp_path / "a", CONTRAST), write_own(tmp_path / "b", [PASSAGE], [LABEL])]
+
+    found = read_pack([together], paired)
+
+    assert {query_id: sorted(own) for query_id, own in found.negatives.items()} == {"q": ["d1", "h1"], "r": ["d0"]}
+    for order in (parts, parts[::-1]):
+        assert read_pack(order, paired).negatives == found.negatives
+        assert read_pack(order, paired).contrasts == found.contrasts
+
+
+@pytest.mark.parametrize(
+    ("contrast", "message"),
+    [
+        ({"query_ids": ["q"]}, r"contrasts.jsonl:1: query_ids is \['q'\]; expected two different ids"),
+        ({"doc_ids": ["d0", "d0"]}, r"contrasts.jsonl:1: doc_ids is \['d0', 'd0'\]; expected two different ids"),
+        ({"query_ids": ["q", "x"]}, r"contrasts.jsonl:1: query 'x', passage 'd0': the task has no such query"),
+        (
+            {"doc_ids": ["d1", "d0"]},
+            r"contrasts.jsonl:1: query 'q', passage 'd0': a hard negative can't be a positive of its query",
+        ),
+        (
+            {"doc_ids": ["d0", "d2"]},
+            r"contrasts.jsonl:1: query 'r', passage 'd0': it was made from 'd2', which is no positive of the query",
+        ),
+    ],
+)
+def test_a_contrast_that_does_not_fit_the_task_is_refused(
+    tmp_path: Path, paired: Task, contrast: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        read_pack([write_contrasts(tmp_path / "a", CONTRAST | contrast)], paired)
+
+
+def test_a_passage_can_be_a_document_of_the_corpus(tmp_path: Path, task: Task) -> None:
+    mined = {**PASSAGE, "doc_id": "d1", "text": "bcd cough", "in_corpus": True}
+
+    pack = read_pack([write_own(tmp_path / "a", [mined], [{**LABEL, "doc_id": "d1"}])], task)
+
+    assert pack.documents == ()
+    assert {doc_id: named.text for doc_id, named in pack.in_corpus.items()} == {"d1": "bcd cough"}
+    assert pack.counts["hard_negatives_in_corpus"] == 1
+
+
 def test_passages_without_a_label_and_queries_without_a_negative_are_told(tmp_path: Path, task: Task) -> None:
     two = replace(task, qrels={"q": {"d0": 1}, "r": {"d1": 1}})
 
@@ -128,6 +202,12 @@ def test_passages_without_a_label_and_queries_without_a_negative_are_told(tmp_pa
             [LABEL],
             r"passages.jsonl:2: passage 'h1' has another text than at .*passages.jsonl:1",
         ),
+        (
+            [PASSAGE, {**PASSAGE, "in_corpus": True}],
+            [LABEL],
+            r"passages.jsonl:2: passage 'h1' has another in_corpus than at .*passages.jsonl:1",
+        ),
+        ([{**PASSAGE, "in_corpus": "yes"}], [LABEL], r"passages.jsonl:1: in_corpus is 'yes'; expected true or false"),
         ([{**PASSAGE, "text": " "}], [LABEL], r"passages.jsonl:1: passage 'h1' has no text"),
         ([{"doc_id": "h1", "text": "a"}], [LABEL], r"passages.jsonl:1: no field writer"),
         ([], [], r"the pack of My-Task holds no passage"),

@@ -1,5 +1,6 @@
 """The measures of hard negatives are those of their definitions, worked out by hand."""
 
+import random
 from math import comb, log2
 
 import pytest
@@ -7,12 +8,13 @@ import pytest
 from r2med_ray.errors import DataError
 from r2med_ray.evaluation.evaluate import evaluate
 from r2med_ray.evaluation.hard_negatives.comp646 import comp646_figures, heap_order
+from r2med_ray.evaluation.hard_negatives.contrasts import contrast_accuracy
 from r2med_ray.evaluation.hard_negatives.differences import differences
 from r2med_ray.evaluation.hard_negatives.measures import first_ranks, foreign_measures, hard_negative_measures
 from r2med_ray.evaluation.hard_negatives.pairs import pair_accuracy
 from r2med_ray.evaluation.hard_negatives.placed import placed
 from r2med_ray.evaluation.measures import Measure
-from r2med_ray.types import HardNegative, HardNegatives, Ranking, Run, ScoredDoc
+from r2med_ray.types import Contrast, HardNegative, HardNegatives, Ranking, Run, ScoredDoc
 
 EXACT = 1e-9
 QRELS = {"q": {"p1": 1, "p2": 1}}
@@ -156,6 +158,64 @@ def test_pairs_are_refused_where_the_ranking_may_have_been_cut() -> None:
 def test_labels_without_a_query_that_has_a_positive_are_refused() -> None:
     with pytest.raises(DataError, match="none of the 1 queries with a positive has a hard negative of its own"):
         placed(run(q="p1"), QRELS, labels(r="h"), depth=5)
+
+
+def test_a_foreign_hard_negative_that_is_a_positive_of_the_query_is_none() -> None:
+    # d is a positive of q and a hard negative of r.
+    found = placed(run(q="d h", r="p d"), {"q": {"d": 1}, "r": {"p": 1}}, labels(q="h", r="d"), depth=5)
+
+    assert (found["q"].foreign, found["q"].num_foreign) == ((), 0)
+    assert (found["r"].foreign, found["r"].num_foreign) == ((), 1)
+
+
+PAIR = Contrast(("q", "r"), ("a", "b"))
+"""a is right for q, and b for r."""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        pytest.param("a b", "b a", 1, id="both right"),
+        pytest.param("a b", "a b", 0, id="the same document first for both queries"),
+        pytest.param("b a", "a b", 0, id="both wrong"),
+        # b isn't ranked, so it scores less than a for q; r ranks neither, which is a tie: 1 × ½.
+        pytest.param("a", "", 0.5, id="one right and one tied"),
+        pytest.param("b", "", 0, id="one wrong and one tied"),
+        # Two ties: ½ × ½, which is chance.
+        pytest.param("", "", 0.25, id="both tied"),
+    ],
+)
+def test_a_contrast_is_right_if_both_queries_are(first: str, second: str, expected: float) -> None:
+    assert contrast_accuracy(run(q=first, r=second), [PAIR], depth=10) == expected
+
+
+def test_a_system_that_always_prefers_one_document_of_a_pair_has_half_of_the_pairs_and_no_contrast() -> None:
+    found = run(q="a b", r="a b")
+    negatives = labels(q="b", r="a")
+
+    # a is right for q and wrong for r.
+    assert pair_accuracy(found, {"q": {"a": 1}, "r": {"b": 1}}, negatives, depth=10).pair_acc == 0.5
+    assert contrast_accuracy(found, [PAIR], depth=10) == 0
+
+
+def test_contrasts_are_the_pairwise_accuracy_of_mteb_where_nothing_is_tied() -> None:
+    retrieval_metrics = pytest.importorskip("mteb._evaluators.retrieval_metrics")
+    draw = random.Random(3)
+    orders = {f"{n}_q{m}": draw.sample([f"{n}_doc1", f"{n}_doc2"], 2) for n in range(40) for m in (1, 2)}
+    positive = {query_id: query_id.replace("q", "doc") for query_id in orders}
+    right = {query_id: {"recall_1": float(order[0] == positive[query_id])} for query_id, order in orders.items()}
+    pairs = [Contrast((f"{n}_q1", f"{n}_q2"), (f"{n}_doc1", f"{n}_doc2")) for n in range(40)]
+
+    expected = retrieval_metrics.paired_accuracy({q: {positive[q]: 1} for q in orders}, {}, right)
+
+    assert 0 < expected < 1
+    found = run(**{query_id: " ".join(order) for query_id, order in orders.items()})
+    assert contrast_accuracy(found, pairs, depth=10) == pytest.approx(expected, abs=EXACT)
+
+
+def test_a_contrast_is_refused_where_the_ranking_may_have_been_cut() -> None:
+    with pytest.raises(DataError, match=r"query 'q': document 'b' has no score, because .* cut at 1 documents"):
+        contrast_accuracy(run(q="a", r="b a"), [PAIR], depth=1)
 
 
 def test_each_system_is_compared_with_itself_and_p_values_are_adjusted_over_systems() -> None:

@@ -7,6 +7,7 @@ is the area under the ROC curve of a query's positives against its hard negative
 Both need the scores of *all* these documents. A list that is cut at a depth holds the best of them only.
 """
 
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
@@ -46,10 +47,10 @@ def pair_accuracy(run: Run, qrels: Qrels, negatives: HardNegatives, *, depth: in
         positives = [doc_id for doc_id, grade in qrels.get(query_id, {}).items() if grade > 0]
         if not positives or not own:
             continue
-        scores = _scores(query_id, run.rankings.get(query_id, ()), [*positives, *own], depth)
-        shares.append(fmean(_preferred(scores, positive, negative) for positive in positives for negative in own))
+        scores = scores_of(query_id, run.rankings.get(query_id, ()), [*positives, *own], depth)
+        shares.append(fmean(preferred(scores, positive, negative) for positive in positives for negative in own))
         of_sources = [
-            _preferred(scores, positive, negative)
+            preferred(scores, positive, negative)
             for negative, known in own.items()
             for positive in known.positives
             if positive in positives
@@ -60,8 +61,12 @@ def pair_accuracy(run: Run, qrels: Qrels, negatives: HardNegatives, *, depth: in
     return PairAccuracy(fmean(shares), fmean(triplets) if triplets else None, len(shares))
 
 
-def _scores(query_id: QueryId, ranking: Ranking, wanted: list[DocId], depth: int) -> dict[DocId, float]:
-    """Return the scores of a query's documents as float32, in which the ranking compares them."""
+def scores_of(query_id: QueryId, ranking: Ranking, wanted: Sequence[DocId], depth: int) -> dict[DocId, float]:
+    """Return the scores of a query's documents as float32, in which the ranking compares them.
+
+    Raises:
+        DataError: the ranking may have been cut above one of the wanted documents.
+    """
     scores = {hit.doc_id: float(np.float32(hit.score)) for hit in ranking}
     unranked = [doc_id for doc_id in wanted if doc_id not in scores]
     if unranked and len(ranking) >= depth:
@@ -72,6 +77,7 @@ def _scores(query_id: QueryId, ranking: Ranking, wanted: list[DocId], depth: int
     return scores
 
 
-def _preferred(scores: dict[DocId, float], positive: DocId, negative: DocId) -> float:
+def preferred(scores: Mapping[DocId, float], positive: DocId, negative: DocId) -> float:
+    """Return 1 if the positive scores more, ½ for equal scores, 0 otherwise."""
     of_positive, of_negative = (scores.get(doc_id, -np.inf) for doc_id in (positive, negative))
     return 0.5 if of_positive == of_negative else float(of_positive > of_negative)

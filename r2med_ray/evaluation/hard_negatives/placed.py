@@ -4,7 +4,7 @@ The notation of this room, for a query q:
 
     R      its positives: documents with a grade above 0
     H_q    its own hard negatives, those that a pack labels for q
-    F_q    foreign ones: the hard negatives of other queries that are not labelled for q
+    F_q    foreign ones: the hard negatives of other queries that are not labelled for q, and no positives of q
     Q      the queries with a positive;  Q_h  those of them that have a hard negative of their own
     K      the depth of the rankings; a document that isn't among the first K has no rank
 """
@@ -53,14 +53,15 @@ def placed(run: Run, qrels: Qrels, negatives: HardNegatives, *, depth: int) -> d
         if not relevant:
             continue
         own = negatives.get(query_id, {}).keys()
+        foreign = every - own - relevant
         ranking = best(run.rankings.get(query_id, ()), depth)
         ranks = {hit.doc_id: rank for rank, hit in enumerate(ranking, start=1)}
         found[query_id] = Placed(
             positives=tuple(rank for doc_id, rank in ranks.items() if doc_id in relevant),
             own=tuple(rank for doc_id, rank in ranks.items() if doc_id in own),
-            foreign=tuple(rank for doc_id, rank in ranks.items() if doc_id in every and doc_id not in own),
+            foreign=tuple(rank for doc_id, rank in ranks.items() if doc_id in foreign),
             num_own=len(own),
-            num_foreign=len(every) - len(own),
+            num_foreign=len(foreign),
         )
     return found
 

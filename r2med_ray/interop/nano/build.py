@@ -11,11 +11,12 @@ from r2med_ray.errors import DataError
 from r2med_ray.evaluation.trec import read_run
 from r2med_ray.indexing.bm25 import BM25_ROWS, BM25Index, BM25Row
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
-from r2med_ray.interop.nano.files import new_folder, write_split
+from r2med_ray.interop.nano.files import write_split
 from r2med_ray.interop.nano.pool import NanoPool, select_pool
 from r2med_ray.retrieval.nano_hybrid import LIST_DEPTH, RRF_K, SEED, hybrid_lists
 from r2med_ray.retrieval.ranked_lists import NUM_CANDIDATES, Lists
 from r2med_ray.storage.keys import Json
+from r2med_ray.storage.new_folders import new_folder
 from r2med_ray.types import DocId
 
 logger = logging.getLogger(__name__)

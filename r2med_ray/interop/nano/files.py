@@ -1,16 +1,12 @@
 """Writes the Parquet files of a Nano set: one folder per config, one file per split."""
 
-import contextlib
-import shutil
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from r2med_ray.corpus.layouts import LAYOUTS
-from r2med_ray.errors import ConfigError
 from r2med_ray.interop.nano.pool import NanoPool
 from r2med_ray.types import DocId, QueryId
 
@@ -42,24 +38,6 @@ def write_split(
     for name, lists in candidates.items():
         ranked = [(query.query_id, list(lists[query.query_id])) for query in pool.queries]
         _write(folder / layout.ranked_lists[name][0].format(split=split), ranked, _LISTS)
-
-
-@contextlib.contextmanager
-def new_folder(folder: Path) -> Iterator[Path]:
-    """Give an empty folder that becomes `folder` when the block ends well, and goes away when it doesn't.
-
-    Raises:
-        ConfigError: there is something at `folder`; raised before the block starts.
-    """
-    if folder.exists():
-        raise ConfigError(f"output {folder}: it exists already; name a new folder")
-    fresh = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}.partial")
-    fresh.mkdir(parents=True)
-    try:
-        yield fresh
-        fresh.rename(folder)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
 
 
 def _write(path: Path, rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> None:
