@@ -21,6 +21,7 @@ Place: TypeAlias = tuple[int | str, ...]
 """Keys and positions that lead to a value."""
 
 T = TypeVar("T")
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 Kind: TypeAlias = Any
 """A kind of value that an annotation allows: `int`, a model, a tuple of models, ..."""
@@ -51,18 +52,34 @@ def load_with(look_up: Callable[[BenchmarkConfig], T], path: Path, overrides: It
     Raises:
         ConfigError: as of `load_config`. What the look-up refuses in the rest of the file is listed too.
     """
-    values = read_yaml(path)
-    if not isinstance(values, dict):
-        raise ConfigError(f"{path}: expected keys like `name:` and `systems:`, got {type(values).__name__}")
-    for override in overrides:
-        _override(values, override)
-    checked = _check(values, path.parent)
+    checked = _check(_read(path, overrides), path.parent)
     if checked.problems and checked.config:
         try:
             look_up(checked.config)
         except ConfigError as error:
             checked.problems.append(str(error))
     return look_up(_faultless(checked, str(path)))
+
+
+def load_settings(model: type[ModelT], path: Path, overrides: Iterable[str] = ()) -> ModelT:
+    """Read the settings of another job than a benchmark, with overrides and paths as in `load_config`.
+
+    Raises:
+        ConfigError: the file can't be read, or a key or value is wrong; lists every problem.
+    """
+    try:
+        return model.model_validate(_read(path, overrides), context={FOLDER: path.parent})
+    except ValidationError as error:
+        raise ConfigError("\n  ".join([f"{path}:", *_problems(error, model)])) from error
+
+
+def _read(path: Path, overrides: Iterable[str]) -> dict[str, Any]:
+    values = read_yaml(path)
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}: expected keys like `name:`, got {type(values).__name__}")
+    for override in overrides:
+        _override(values, override)
+    return values
 
 
 def parse_config(values: Mapping[str, Any], *, source: str = "config") -> BenchmarkConfig:
@@ -92,7 +109,7 @@ def _check(values: Mapping[str, Any], folder: Path | None) -> Checked:
         rest: BenchmarkConfig | None = None
         with contextlib.suppress(ValidationError):
             rest = BenchmarkConfig.model_validate(_without_faults(values, error), context=context)
-        return Checked(_problems(error), rest)
+        return Checked(_problems(error, BenchmarkConfig), rest)
 
 
 def _without_faults(values: Mapping[str, Any], error: ValidationError) -> dict[str, Any]:
@@ -138,25 +155,25 @@ def _position(step: str, items: list[Any], override: str) -> int:
     return int(step)
 
 
-def _problems(error: ValidationError) -> list[str]:
+def _problems(error: ValidationError, model: type[BaseModel]) -> list[str]:
     """Return one line per place. If a part of a place is wrong, only that part has a line."""
     at: dict[Place, list[ErrorDetails]] = {}
     for problem in error.errors():
-        place, _ = find_place(BenchmarkConfig, problem["loc"])
+        place, _ = find_place(model, problem["loc"])
         at.setdefault(place, []).append(problem)
     return [
-        ": ".join(filter(None, [".".join(map(str, place)), _describe(place, problems)]))
+        ": ".join(filter(None, [".".join(map(str, place)), _describe(place, problems, model)]))
         for place, problems in at.items()
         if not any(len(other) > len(place) and other[: len(place)] == place for other in at)
     ]
 
 
-def _describe(place: Place, problems: Sequence[ErrorDetails]) -> str:
+def _describe(place: Place, problems: Sequence[ErrorDetails], model: type[BaseModel]) -> str:
     """Return what a value is, and what would be right, as text."""
     if problems[0]["type"] == "extra_forbidden":
-        known = sorted({key for problem in problems for key in _keys_at(problem["loc"][:-1])})
+        known = sorted({key for problem in problems for key in _keys_at(model, problem["loc"][:-1])})
         return f"unknown key.{nearest(str(place[-1]), known)} Known: {', '.join(known)}"
-    first, *others = dict.fromkeys(map(_in_words, problems))
+    first, *others = dict.fromkeys(_in_words(problem, model) for problem in problems)
     right = " or ".join([first, *(words.removeprefix("should be ") for words in others)])
     value, kinds = problems[0]["input"], {problem["type"] for problem in problems}
     if kinds & {"missing", "too_short"} or (kinds == {"value_error"} and isinstance(value, dict | list | tuple)):
@@ -166,7 +183,7 @@ def _describe(place: Place, problems: Sequence[ErrorDetails]) -> str:
     return f"{right}, got {_shown(value)}{f'.{hint}' if hint else ''}"
 
 
-def _in_words(problem: ErrorDetails) -> str:
+def _in_words(problem: ErrorDetails, model: type[BaseModel]) -> str:
     kind, context = problem["type"], problem.get("ctx", {})
     match kind:
         case "too_short":
@@ -174,7 +191,7 @@ def _in_words(problem: ErrorDetails) -> str:
         case "string_pattern_mismatch" if context["pattern"] in _PATTERNS:
             return _PATTERNS[context["pattern"]]
         case "model_type":
-            return f"should be keys and values, e.g. `{_keys_at(problem['loc'])[0]}: ...`"
+            return f"should be keys and values, e.g. `{_keys_at(model, problem['loc'])[0]}: ...`"
     return _IN_WORDS.get(kind, problem["msg"].removeprefix("Value error, ").removeprefix("Input "))
 
 
@@ -186,9 +203,9 @@ def _shown(value: object) -> str:
     return _CONTAINERS.get(type(value), repr(value))
 
 
-def _keys_at(location: Place) -> list[str]:
+def _keys_at(model: type[BaseModel], location: Place) -> list[str]:
     """Return the keys of the section at a location, in the order of its model."""
-    _, kinds = find_place(BenchmarkConfig, location)
+    _, kinds = find_place(model, location)
     return [key for kind in kinds if _is_model(kind) for key in kind.model_fields]
 
 

@@ -16,8 +16,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
     Raises:
         ConfigError: there is something at `folder`; raised before the block starts.
     """
-    if folder.exists():
-        raise ConfigError(f"output {folder}: it exists already; name a new folder")
+    require_new(folder)
     fresh = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}.partial")
     fresh.mkdir(parents=True)
     try:
@@ -25,3 +24,13 @@ def new_folder(folder: Path) -> Iterator[Path]:
         fresh.rename(folder)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+
+
+def require_new(folder: Path) -> None:
+    """Check that there is nothing at a folder.
+
+    Raises:
+        ConfigError: there is something.
+    """
+    if folder.exists():
+        raise ConfigError(f"output {folder}: it exists already; name a new folder")

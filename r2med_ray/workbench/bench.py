@@ -23,6 +23,7 @@ from r2med_ray.demands import Ask, Demand, Find, Read, Steps
 from r2med_ray.errors import ConfigError, NotAtHand
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.first_stage import FirstStage
+from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.pipeline import Ranked, rank
 from r2med_ray.reranking.heads import head_ids, rerank
 from r2med_ray.reranking.pair_reranking import PairReranker
@@ -136,6 +137,10 @@ class Workbench:
         """
         return self.system({"retriever": retriever}).first_stages[0]
 
+    def scorer(self, reranker: str) -> RerankerRow:
+        """Look up a reranker that scores pairs; see `systems.Names.scorer`."""
+        return self._names.scorer(reranker)
+
     def system(self, system: Mapping[str, Any], *, depth: int = 100) -> ResolvedSystem:
         """Look up a system, written as in a benchmark file; `name` may be left out.
 
@@ -208,7 +213,7 @@ class Workbench:
             ConfigError: there is no such reranker, or it is a language model that reads several documents at once:
                 rank a system with it.
         """
-        scorer = PairReranker(self._names.scorer(reranker))
+        scorer = PairReranker(self.scorer(reranker))
         if queries is None:
             asked = task.queries
             run = Run(tag=run.tag, rankings={**{query.query_id: () for query in asked}, **run.rankings})

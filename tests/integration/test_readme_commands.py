@@ -34,6 +34,7 @@ COMMANDS = [
     "r2med report results/demo",
     "r2med nano build Demo-Posts --output nano",
     "r2med run jobs/hard_negatives.yaml",
+    "python jobs/mine_hard_negatives.py",
     "r2med artifacts ls",
     "r2med status store",
 ]

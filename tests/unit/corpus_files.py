@@ -6,6 +6,13 @@ from pathlib import Path
 
 from r2med_ray.corpus.sources import TaskSource
 
+BENCHMARK_FILES = [
+    path
+    for path in sorted((Path(__file__).parents[2] / "jobs").glob("*.yaml"))
+    if "\nsystems:" in path.read_text(encoding="utf-8")
+]
+"""The benchmark files of jobs/; the settings of its other jobs have no systems."""
+
 DOCUMENTS = {
     "d1": "cat sits mat",
     "d2": "dog barks loud",

@@ -16,10 +16,9 @@ from r2med_ray.rewriting.own_methods import MethodRow
 from r2med_ray.settings.config import BenchmarkConfig
 from r2med_ray.settings.config_files import load_config
 from r2med_ray.settings.describing import models_in
-from tests.unit.corpus_files import write_r2med
+from tests.unit.corpus_files import BENCHMARK_FILES, write_r2med
 from tests.unit.tasks import beir_folder
 
-JOBS = Path(__file__).parents[2] / "jobs"
 ROWS = [BenchmarkConfig, MethodRow, *(section.row_class for section in SECTIONS.values())]
 
 
@@ -62,7 +61,7 @@ def test_every_section_of_a_models_file_is_shown() -> None:
         assert any(line.startswith(f"{section}[].name: text, needed") for line in lines), section
 
 
-@pytest.mark.parametrize("path", sorted(JOBS.glob("*.yaml")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", BENCHMARK_FILES, ids=lambda path: path.name)
 def test_every_benchmark_file_of_the_package_fits_the_schema(path: Path) -> None:
     jsonschema.validate(yaml.safe_load(path.read_text(encoding="utf-8")), json.loads(config("--json-schema")))
 

@@ -13,6 +13,7 @@ from r2med_ray.settings.config_files import find_place, load_config, load_with, 
 from r2med_ray.settings.resources import LanguageModelResources
 from r2med_ray.settings.retriever import RetrieverConfig
 from r2med_ray.systems import resolve
+from tests.unit.corpus_files import BENCHMARK_FILES
 
 VALID: dict[str, Any] = {"name": "x", "tasks": ["Demo-*"], "systems": [{"name": "b", "retriever": "bm25"}]}
 
@@ -252,16 +253,12 @@ def test_a_rewriter_has_a_writer_either_way(tmp_path: Path) -> None:
     assert [rewriter and rewriter.writer for rewriter in rewriters] == ["m", "gpt4"]
 
 
-@pytest.mark.parametrize(
-    "path", sorted((Path(__file__).parents[2] / "jobs").glob("*.yaml")), ids=lambda path: path.name
-)
+@pytest.mark.parametrize("path", BENCHMARK_FILES, ids=lambda path: path.name)
 def test_every_shipped_benchmark_file_is_valid(path: Path) -> None:
     assert isinstance(load_config(path), BenchmarkConfig)
 
 
-@pytest.mark.parametrize(
-    "path", sorted((Path(__file__).parents[2] / "jobs").glob("*.yaml")), ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("path", BENCHMARK_FILES, ids=lambda path: path.stem)
 def test_a_configuration_that_was_written_out_in_full_is_the_same_when_it_is_read(path: Path) -> None:
     config = load_config(path)
 

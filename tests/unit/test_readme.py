@@ -34,6 +34,7 @@ ROOMS = (
     "distributed",
     "serving",
     "interop",
+    "negatives",
     "cli",
     "settings",
     "storage",

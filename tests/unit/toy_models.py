@@ -1,6 +1,7 @@
 """Classes that a user might name in a models file: right ones and wrong ones."""
 
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import ClassVar
 
 import numpy as np
@@ -109,6 +110,24 @@ class NoSize:
 
 class NoSettings(SameLetters):
     def __init__(self, row: RerankerRow) -> None: ...
+
+
+class DrawnVectors(LetterCounts):
+    """An encoder. The eight components of a vector are drawn from -1 to 1 by a hash of the text."""
+
+    dim = 8
+
+    def encode_plain(self, texts: Sequence[str]) -> FloatMatrix:
+        drawn = np.frombuffer(b"".join(sha256(text.encode()).digest() for text in texts), ">u4")
+        return (drawn.reshape(-1, 8) / 2**31 - 1).astype(np.float32)
+
+
+class DrawnScores(SameLetters):
+    """A pair scorer. The score is drawn from -1 to 1 by a hash of the pair, so no two pairs tie."""
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        digests = [sha256("\0".join(pair).encode()).digest() for pair in pairs]
+        return [float(np.float32(int.from_bytes(digest[:4]) / 2**31 - 1)) for digest in digests]
 
 
 FUNCTION = len
