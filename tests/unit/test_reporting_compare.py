@@ -12,6 +12,7 @@ from r2med_ray.reporting.tables import leaderboard_markdown
 from r2med_ray.reporting.verdicts import verdicts
 from tests.unit.reporting_records import record, result
 
+QRELS = {"q1": {"d1": 1}}
 TASKS = tuple(
     TaskRecord(name=name, suite="R2MED", revision="", qrels={"q1": {"d1": 1}})
     for name in ("IIYi-Clinical", "PMC-Clinical")
@@ -213,3 +214,50 @@ def test_tasks_are_listed_where_nothing_is_published_in_the_main_measure():
 
     listed = [row.task for row in verdicts(summarise(ours)) if row.is_listed]
     assert listed == ["IIYi-Clinical, R@100", "PMC-Clinical, R@100", "Mean, R@100"]
+
+
+BASES = {
+    "bm25": {"Medical-Sciences": 0.197, "PMC-Treatment": 0.237, "IIYi-Clinical": 0.120},
+    "bge": {"Medical-Sciences": 0.278, "PMC-Treatment": 0.265, "IIYi-Clinical": 0.147},
+    "contriever": {"Medical-Sciences": 0.252, "PMC-Treatment": 0.115, "IIYi-Clinical": 0.126},
+    "medcpt": {"Medical-Sciences": 0.115, "PMC-Treatment": 0.077, "IIYi-Clinical": 0.081},
+}
+"""nDCG@10 without hard negatives, of the retrievers and tasks that the COMPSCI-646 group added some to."""
+
+
+@pytest.mark.parametrize("retriever", BASES)
+def test_a_benchmark_with_hard_negatives_is_judged_without_them_by_the_figures_of_one_source(retriever: str) -> None:
+    names = [f"{name}{ending}" for name in BASES[retriever] for ending in ("", "+hn-own", "+hn-all")]
+    tasks = [
+        TaskRecord(
+            name=name, suite=f"R2MED{name.partition('+')[1]}{name.partition('+')[2]}", revision="", qrels=QRELS
+        )
+        for name in names
+    ]
+    system = SystemRecord(name="ours", description="x", published_key={"retriever": retriever})
+    # Whatever is measured in a condition, 0.9 here, isn't in a mean.
+    means = {name: BASES[retriever].get(name, 0.9) for name in names}
+    results = [
+        replace(
+            result("ours", task, {"q1": "d1"}),
+            evaluation=Evaluation(
+                means={"nDCG@10": means[task.name]},
+                per_query={"q1": {"nDCG@10": means[task.name]}},
+                num_positives={"q1": 1},
+                num_unanswered=0,
+                num_unjudged=0,
+            ),
+        )
+        for task in tasks
+    ]
+    main = {"measures": ("nDCG@10",), "main_measure": "nDCG@10"}
+
+    found = verdicts(summarise(record(tasks=tasks, systems=[system], results=results, **main)))
+
+    *of_tasks, mean = found
+    assert [row.task for row in of_tasks] == list(BASES[retriever])
+    assert {row.source for row in found} == {"GitHub R2MED/R2MED@62b7074"}
+    # The published figures have five decimals, of which these are the first three.
+    assert [round(row.published, 3) for row in of_tasks] == list(BASES[retriever].values())
+    assert mean.ours == pytest.approx(sum(BASES[retriever].values()) / 3, abs=1e-9)
+    assert mean.published == pytest.approx(sum(row.published for row in of_tasks) / 3, abs=1e-9)
