@@ -2,17 +2,19 @@
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from r2med_ray.corpus.conditions import with_hard_negatives
 from r2med_ray.corpus.loading import load_task
 from r2med_ray.corpus.packs import read_pack
-from r2med_ray.corpus.query_subsets import with_choice
+from r2med_ray.corpus.query_subsets import chosen, with_choice
 from r2med_ray.corpus.sources import TaskSource
+from r2med_ray.evaluation.hard_negatives.neighbourhood import NeighbourhoodMap
 from r2med_ray.evaluation.hard_negatives.placed import require_labelled
 from r2med_ray.first_stages.bad_documents import left_out_of
 from r2med_ray.pipeline import Ranked, rank
@@ -25,18 +27,19 @@ from r2med_ray.reporting.tables import leaderboard_text
 from r2med_ray.reporting.write import write_report_to
 from r2med_ray.secrets import scrubbed
 from r2med_ray.settings.config_files import load_with
-from r2med_ray.settings.hard_negatives import without_condition
+from r2med_ray.settings.hard_negatives import with_condition, without_condition
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import Json
 from r2med_ray.storage.places import without_credentials
-from r2med_ray.systems import ResolvedBenchmark, resolve
-from r2med_ray.types import Task
+from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem, resolve
+from r2med_ray.types import QueryId, Task
 from r2med_ray.workbench.bench import Workbench, open_workbench
 from r2med_ray.workbench.interrupting import said_plainly
 from r2med_ray.workbench.job_folders import default_base, lasting
 from r2med_ray.workbench.job_records import recorded
 from r2med_ray.workbench.leaks import Leaks
 from r2med_ray.workbench.made import Made, corpus_made, part_records
+from r2med_ray.workbench.neighbourhoods import neighbourhood_maps
 from r2med_ray.workbench.parts import Ended
 from r2med_ray.workbench.plan import find_task, make_plan
 from r2med_ray.workbench.showing.examples import example
@@ -108,8 +111,9 @@ def run_benchmark(benchmark: ResolvedBenchmark, bench: Workbench) -> BenchmarkRe
     started = datetime.now(UTC)
     missing = Missing(config.when_missing)
     tasks, loaded = _load_tasks(benchmark, bench.store, missing)
-    results, examples, made = _results(benchmark, bench, tasks, missing)
-    computed = {name: part_records(of_system) for name, of_system in made.items()}
+    made_of = _results(benchmark, bench, tasks, missing)
+    results, examples = made_of.results, made_of.examples
+    computed = {name: part_records(of_system) for name, of_system in made_of.made.items()}
     _say(computed)
     missing.require_some(len(results))
     loaded_as: dict[str, list[Task | None]] = {}
@@ -137,7 +141,8 @@ def run_benchmark(benchmark: ResolvedBenchmark, bench: Workbench) -> BenchmarkRe
         ),
         results=tuple(results),
         missing=tuple(missing.records),
-        stages=(*loaded, *stage_records(bench.worklog.entries, part_records(chain.from_iterable(made.values())))),
+        maps=made_of.maps,
+        stages=(*loaded, *stage_records(bench.worklog.entries, part_records(chain(*made_of.made.values())))),
         cluster=bench.runner.describe(),
         versions=versions(),
         started=started.isoformat(timespec="seconds"),
@@ -180,6 +185,7 @@ def _load_tasks(
         [task, *conditions] = [with_choice(each, choice) for each in _with_hard_negatives(benchmark, task, store)]
         if conditions:
             require_labelled(task.qrels, task.hard_negatives)
+            chosen(task.queries, _maps_of(benchmark, task.name), task.name)
         tasks += [task, *(replace(each, warnings=()) for each in conditions)]
         for warning in task.warnings:
             logger.warning("%s: %s", task.name, warning)
@@ -196,6 +202,11 @@ def _load_tasks(
     return tasks, stages
 
 
+def _maps_of(benchmark: ResolvedBenchmark, task: str) -> tuple[QueryId, ...]:
+    """Return the queries of a task whose neighbourhood is drawn."""
+    return next((entry.maps for entry in benchmark.config.hard_negatives if entry.task == task), ())
+
+
 def _with_hard_negatives(benchmark: ResolvedBenchmark, task: Task, store: ArtifactStore) -> list[Task]:
     """Return a task, and the conditions that the benchmark has of it."""
     for entry in benchmark.config.hard_negatives:
@@ -208,15 +219,21 @@ def _with_hard_negatives(benchmark: ResolvedBenchmark, task: Task, store: Artifa
     return [task]
 
 
-def _results(
-    benchmark: ResolvedBenchmark, bench: Workbench, tasks: Sequence[Task], missing: Missing
-) -> tuple[list[ResultRecord], dict[str, Mapping[str, Json]], dict[str, list[Made]]]:
-    """Have all systems rank all tasks together, and measure each run as soon as it is there.
+class _Results(NamedTuple):
+    """What all systems found on all tasks."""
 
-    Returns:
-        The results; for each system an example of what its models are given on its first task; and for each system
-        how its parts were computed.
-    """
+    results: list[ResultRecord]
+    examples: dict[str, Mapping[str, Json]]
+    """For each system an example of what its models are given on its first task."""
+
+    made: dict[str, list[Made]]
+    """For each system how its parts were computed."""
+
+    maps: tuple[NeighbourhoodMap, ...]
+
+
+def _results(benchmark: ResolvedBenchmark, bench: Workbench, tasks: Sequence[Task], missing: Missing) -> _Results:
+    """Have all systems rank all tasks together, and measure each run as soon as it is there."""
     pairs = {f"{system.name} on {task.name}": (task, system) for task in tasks for system in benchmark.systems}
     parts = {name: rank(task, system, device=bench.runner.device) for name, (task, system) in pairs.items()}
     results: dict[str, ResultRecord] = {}
@@ -238,4 +255,27 @@ def _results(
     for name, (task, system) in pairs.items():
         if name in results and system.name not in examples:
             examples[system.name] = example(bench, benchmark.names, task, system, ranked[name])
-    return [results[name] for name in pairs if name in results], examples, made
+    return _Results(
+        results=[results[name] for name in pairs if name in results],
+        examples=examples,
+        made=made,
+        maps=tuple(
+            _maps(benchmark, bench, tasks, [(*pairs[name], ranked[name]) for name in pairs if name in ranked])
+        ),
+    )
+
+
+def _maps(
+    benchmark: ResolvedBenchmark,
+    bench: Workbench,
+    tasks: Sequence[Task],
+    ranked: Sequence[tuple[Task, ResolvedSystem, Ranked]],
+) -> Iterator[NeighbourhoodMap]:
+    """Yield the maps that the benchmark wants, from the rankings with the hard negatives of all queries."""
+    negatives = {task.name: task.hard_negatives for task in tasks}
+    for task, system, found in ranked:
+        base = without_condition(task.name)
+        if task.name == with_condition(base, "all"):
+            labelled = replace(task, hard_negatives=negatives[base])
+            wanted = _maps_of(benchmark, base)
+            yield from neighbourhood_maps(bench.store, labelled, system, found, wanted, bench.runner.device)

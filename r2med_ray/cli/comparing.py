@@ -58,20 +58,28 @@ def report(results: ResultsArgument) -> None:
 
 def plot(
     results: ResultsArgument,
-    file: Annotated[Path, typer.Argument(help="Where the plot goes: a name that ends in .svg or .pdf.")],
+    file: Annotated[Path, typer.Argument(help="Where the plot goes: a name that ends in .svg, .pdf or .png.")],
     systems: Annotated[
         list[str] | None,
         typer.Option("--system", help="Twice: what each query gains from A to B, in place of the systems."),
     ] = None,
     measure: MeasureOption = None,
+    hard_negatives: Annotated[
+        bool, typer.Option("--hard-negatives", help="All plots of hard negatives, into a folder, as SVG and PNG.")
+    ] = False,
 ) -> None:
-    """Draw the systems of a run, or the gain of each query between two of them, as vectors. Needs matplotlib."""
+    """Draw the systems of a run, the gain of each query between two of them, or hard negatives. Needs matplotlib."""
+    from r2med_ray.reporting.hard_negative_files import plot_hard_negatives
     from r2med_ray.reporting.pairs import pairs_of, with_main_measure
     from r2med_ray.reporting.plots import plot_gains, plot_systems
     from r2med_ray.reporting.summary import summarise
     from r2med_ray.reporting.write import load_results
 
     record = with_main_measure(load_results(results), measure)
+    if hard_negatives:
+        for written in plot_hard_negatives(summarise(record), file):
+            typer.echo(written)
+        return
     if systems:
         plot_gains(record, pairs_of(record, record, systems)[0], file)
     else:

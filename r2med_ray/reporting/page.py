@@ -6,7 +6,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from r2med_ray.reporting import formats
 from r2med_ray.reporting.compare import verdict_columns, verdict_notes
 from r2med_ray.reporting.cut_texts import cut_columns
-from r2med_ray.reporting.hard_negative_plots import first_rank_plots
+from r2med_ray.reporting.hard_negative_plots import first_rank_plots, map_plots
 from r2med_ray.reporting.hard_negative_tables import NOTES, hard_negative_tables
 from r2med_ray.reporting.leak_tables import NOTE, TITLE, leak_columns
 from r2med_ray.reporting.notes import reading_notes, warnings
@@ -61,6 +61,7 @@ def render_page(summary: Summary) -> str:
         hard_negatives=hard_negative_tables(summary),
         hard_negative_notes=NOTES,
         first_ranks=first_rank_plots(summary),
+        maps=map_plots(record),
         queries=[(task, query_columns(summary, task)) for task in record.tasks if task.qrels],
         tasks=task_columns(record),
         stages=stage_columns(record),

@@ -1,4 +1,4 @@
-"""Plots for a paper as vector files, SVG or PDF, drawn by matplotlib, which is an extra."""
+"""Plots for a paper, as SVG, PDF or PNG, drawn by matplotlib, which is an extra."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,10 @@ from r2med_ray.reporting.record import BenchmarkRecord
 from r2med_ray.reporting.scales import scale_of
 from r2med_ray.reporting.summary import Summary
 
-FORMATS = (".svg", ".pdf")
+FORMATS = (".svg", ".pdf", ".png")
+_UNDATED: dict[str, dict[str, None]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
+"""Ending → the entries that matplotlib leaves out, so that the same figures give the same bytes."""
+
 COLOURS = {"better": "#0072b2", "worse": "#d55e00", "neutral": "#555555"}
 """Of Okabe and Ito's palette, whose colours people with any colour vision can tell apart."""
 
@@ -22,7 +25,7 @@ def plot_systems(summary: Summary, file: Path) -> None:
     Systems that lack a task, which have no mean, are left out.
 
     Raises:
-        ConfigError: see `_drawing`; or no system has run every task.
+        ConfigError: see `drawing`; or no system has run every task.
     """
     record = summary.record
     factor = scale_of(record, record.main_measure).factor
@@ -32,7 +35,7 @@ def plot_systems(summary: Summary, file: Path) -> None:
     is_compared = any(row.comparison for row in rows)
     if is_compared:
         rows = [row for row in rows if row.comparison]
-    with _drawing(file, height=0.6 + 0.28 * len(rows)) as axes:
+    with drawing(file, height=0.6 + 0.28 * len(rows)) as axes:
         for position, row in enumerate(rows):
             found = row.comparison
             value = factor * (found.difference if found else row.means[record.main_measure])
@@ -40,40 +43,40 @@ def plot_systems(summary: Summary, file: Path) -> None:
             if found and found.interval:
                 axes.plot([factor * end for end in found.interval], [position] * 2, color=COLOURS[colour], lw=1)
             axes.plot([value], [position], "o", color=COLOURS[colour], ms=4, fillstyle="full" if found else "none")
-        axes.set_yticks(range(len(rows)), [_plain(row.system.name) for row in rows])
+        axes.set_yticks(range(len(rows)), [plain(row.system.name) for row in rows])
         if is_compared:
             axes.axvline(0, color=COLOURS["neutral"], lw=0.5)
         words = (
             f"{record.main_measure} minus {record.baseline}, 95 % interval" if is_compared else record.main_measure
         )
-        axes.set_xlabel(_plain(words))
+        axes.set_xlabel(plain(words))
 
 
 def plot_gains(record: BenchmarkRecord, pair: Pair, file: Path) -> None:
     """Draw one bar per query of the tasks of the mean: how much B is better than A, in descending order.
 
     Raises:
-        ConfigError: see `_drawing`.
+        ConfigError: see `drawing`.
     """
     factor = scale_of(record, record.main_measure).factor
     gains = sorted((factor * gain for gain in pair.gains(pair.averaged)), reverse=True)
-    with _drawing(file, height=2.2) as axes:
+    with drawing(file, height=2.2) as axes:
         colours = [COLOURS["better" if gain > 0 else "worse"] for gain in gains]
         axes.bar(range(len(gains)), gains, width=1.0, color=colours)
         axes.axhline(0, color=COLOURS["neutral"], lw=0.5)
         axes.set_xlabel(f"{len(gains)} queries, sorted")
-        axes.set_ylabel(_plain(f"{record.main_measure}: {pair.b} minus {pair.a}"))
+        axes.set_ylabel(plain(f"{record.main_measure}: {pair.b} minus {pair.a}"))
 
 
 @contextmanager
-def _drawing(file: Path, *, height: float) -> Iterator[Any]:
+def drawing(file: Path, *, height: float) -> Iterator[Any]:
     """Yield matplotlib's axes, which are then written. The same figures give the same bytes.
 
     Raises:
         ConfigError: the file's name has another ending, its folder isn't there, or matplotlib isn't installed.
     """
     if file.suffix not in FORMATS:
-        raise ConfigError(f"plot {file}: expected a name that ends in {' or '.join(FORMATS)}")
+        raise ConfigError(f"plot {file}: expected a name that ends in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
     if not file.absolute().parent.is_dir():
         raise ConfigError(f"plot {file}: there is no folder {file.absolute().parent}")
     try:
@@ -86,9 +89,9 @@ def _drawing(file: Path, *, height: float) -> Iterator[Any]:
         axes = figure.subplots()
         axes.spines[["top", "right"]].set_visible(False)
         yield axes
-        figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else {"CreationDate": None})
+        figure.savefig(file, metadata=_UNDATED[file.suffix], dpi=300)
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Return a text in which a dollar sign doesn't start a formula of matplotlib's."""
     return text.replace("$", r"\$")

@@ -9,6 +9,7 @@ from importlib import metadata
 from r2med_ray.approximations import Approximation
 from r2med_ray.cuts import PartCuts
 from r2med_ray.evaluation.evaluate import Evaluation
+from r2med_ray.evaluation.hard_negatives.neighbourhood import NeighbourhoodMap
 from r2med_ray.evaluation.leakage import Leakage
 from r2med_ray.evaluation.text_ties import TieRange
 from r2med_ray.settings.hard_negatives import is_condition
@@ -252,6 +253,9 @@ class BenchmarkRecord:
     results: tuple[ResultRecord, ...]
     missing: tuple[MissingRecord, ...] = ()
     """The results that `when_missing: skip` left out. They never count as done."""
+
+    maps: tuple[NeighbourhoodMap, ...] = ()
+    """Maps of the queries that the hard negatives of the configuration name."""
 
     stages: tuple[StageRecord, ...] = ()
     cluster: str = ""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from r2med_ray.errors import ConfigError
 from r2med_ray.settings.file_paths import PathField
@@ -32,8 +32,18 @@ class HardNegativesConfig(Frozen):
     cutoffs: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(1, 10), min_length=1)
     """The values of k in `hn_success@k`, `hn_precision@k` and `hn_recall@k`."""
 
+    maps: tuple[str, ...] = ()
+    """Ids of queries. For each of them, and each system that is one encoder, the report has a map of the vectors of
+    the query, its positives, its hard negatives, and what was ranked in the condition `all`."""
+
     compat: Literal["none", "comp646"] = "none"
     """`comp646` also gives the figures that the COMPSCI-646 group's code computes, for comparison."""
+
+    @model_validator(mode="after")
+    def _maps_are_of_all(self) -> "HardNegativesConfig":
+        if self.maps and "all" not in self.conditions:
+            raise ValueError("`maps` are of the condition `all`, which is not among `conditions`")
+        return self
 
 
 def with_condition(name: str, condition: str) -> str:

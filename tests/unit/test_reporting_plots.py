@@ -54,7 +54,7 @@ def test_the_same_figures_give_the_same_bytes(ending: str, report: str, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("name", "message"), [("a.png", r"ends in .svg or .pdf"), ("no/a.svg", "there is no folder")]
+    ("name", "message"), [("a.gif", r"ends in .svg, .pdf or .png"), ("no/a.svg", "there is no folder")]
 )
 def test_a_file_that_can_not_be_written_is_refused(name: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=message):
