@@ -1,0 +1,107 @@
+"""Controls: passages that look like the hard negatives in one respect alone. They are never hard negatives.
+
+- `control: paraphrased positive`: the positive in a model's words. It is as relevant as the positive, so a system
+  that prefers one of the two does so because of who wrote it.
+- `control: random`: a document drawn at random that has about as many words as a hard negative.
+
+They are a pack of their own, whose `pair_acc` is compared with that of the hard negatives.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from r2med_ray.corpus.loading import fetch_documents, read_shard
+from r2med_ray.demands import Steps
+from r2med_ray.negatives.drafts import Draft, open_of, passage_id, seed_of
+from r2med_ray.negatives.material import Material, asked
+from r2med_ray.negatives.text_filters import band, filtered
+from r2med_ray.negatives.writing import usable
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.types import DocId, QueryId, Task, positives_of
+
+PARAPHRASE = "control: paraphrased positive"
+RANDOM = "control: random"
+CONTROL = "control"
+"""The verdict on a paraphrase that passed its checks."""
+
+NEAR = 0.1
+"""How far the words of a random document may be from those of the hard negative, as a share."""
+
+
+class RandomControl(NamedTuple):
+    """A document that was drawn for a hard negative."""
+
+    query_id: QueryId
+    source: DocId
+    text: str
+
+    @property
+    def doc_id(self) -> DocId:
+        return passage_id(CONTROL, RANDOM, self.text)
+
+
+def paraphrased(material: Material, released: Sequence[Draft]) -> Steps[list[Draft]]:
+    """Return a paraphrase of each positive that a hard negative was made from, with the verdict on it."""
+    places = {(draft.slot.query_id, draft.slot.positive_id): draft for draft in released}
+    drafts = [
+        replace(
+            draft,
+            slot=draft.slot._replace(kind=PARAPHRASE),
+            hard_query="",
+            anchors=(),
+            text="",
+            checks=(),
+            verdict="",
+        )
+        for draft in places.values()
+    ]
+    prompts = []
+    for draft in drafts:
+        fewest, most = band(material.positive(draft), material.config.filters)
+        words = {"fewest": str(fewest), "most": str(most)}
+        prompts.append(material.prompt(draft, "paraphrase", passage=material.positive(draft), **words))
+    said = yield from asked(material.tools.writer, prompts)
+    written = [
+        usable(replace(draft, text=each.text), "passage", each) for draft, each in zip(drafts, said, strict=True)
+    ]
+    limits = material.config.filters
+    checked = [
+        filtered(draft, material.positive(draft), material.sources(draft), limits) for draft in open_of(written)
+    ]
+    passed = [draft if draft.verdict else replace(draft, verdict=CONTROL) for draft in checked]
+    return [*(draft for draft in written if draft.verdict), *passed]
+
+
+def length_matched(store: ArtifactStore, task: Task, released: Iterable[Draft], seed: int) -> list[RandomControl]:
+    """Draw a document for each hard negative, out of those with about as many words, or else with the next number.
+
+    No positive of the query is drawn; where nothing else is left, nothing is. The corpus is read shard by shard, and
+    only the numbers of words stay in memory.
+    """
+    lengths = sorted(
+        (len(document.content.split()), document.doc_id)
+        for shard in task.corpus.shards
+        for document in read_shard(store, shard).documents
+    )
+    drawn = [
+        (draft, _drawn(lengths, draft, positives_of(task.qrels[draft.slot.query_id]), seed)) for draft in released
+    ]
+    documents = fetch_documents(store, task.corpus, {doc_id for _, doc_id in drawn if doc_id is not None})
+    return [
+        RandomControl(draft.slot.query_id, doc_id, documents[doc_id].content)
+        for draft, doc_id in drawn
+        if doc_id is not None
+    ]
+
+
+def _drawn(lengths: Sequence[tuple[int, DocId]], draft: Draft, positives: set[DocId], seed: int) -> DocId | None:
+    words = len(draft.text.split())
+    start = bisect_left(lengths, round(words * (1 - NEAR)), key=lambda item: item[0])
+    end = bisect_right(lengths, round(words * (1 + NEAR)), key=lambda item: item[0])
+    near = [doc_id for _, doc_id in lengths[start:end] if doc_id not in positives]
+    if not near:
+        others = [item for item in lengths if item[1] not in positives]
+        return min(others, key=lambda item: (abs(item[0] - words), item), default=(0, None))[1]
+    return near[seed_of(seed, RANDOM, draft.slot.query_id, draft.doc_id) % len(near)]
