@@ -6,12 +6,16 @@
 The script knows a prompt by a phrase of its file, and its query by its text.
 """
 
+import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import yaml
+
+from r2med_ray.types import Document, FloatMatrix
 
 PHRASES = {
     "hard query": "New question:",
@@ -80,6 +84,27 @@ class Script:
         ]
 
 
+class WordBag:
+    """An encoder without an order of words: two texts with the same words have the same vector."""
+
+    dim = 512
+
+    def __init__(self, row: object, *, device: str, token_budget: int) -> None:
+        pass
+
+    def encode_plain(self, texts: Sequence[str]) -> FloatMatrix:
+        vectors = np.zeros((len(texts), self.dim), np.float32)
+        for row, text in enumerate(texts):
+            for word in text.lower().split():
+                vectors[row, int(hashlib.sha256(word.encode()).hexdigest()[:8], 16) % self.dim] += 1
+        return vectors
+
+    encode_queries = encode_plain
+
+    def encode_documents(self, documents: Sequence[Document]) -> FloatMatrix:
+        return self.encode_plain([document.content for document in documents])
+
+
 def paraphrase(passage: str) -> str:
     """Return the words of a passage with every fourth and fifth exchanged, so that no run of five words is left."""
     words = passage.split()
@@ -90,9 +115,12 @@ def paraphrase(passage: str) -> str:
 
 def write_generation(folder: Path, url: str, **changes: object) -> Path:
     """Write the settings of a small generation, whose model is a service."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     row = {"name": "script", "kind": "openai", "model": "script", "base_url": url, "revision": "0" * 40}
-    (folder / "models.yaml").write_text(yaml.safe_dump({"language_models": [row]}))
+    words = {"name": "words", "class": f"{__name__}.{WordBag.__name__}", "max_length": 512, "dtype": "float32"}
+    reranker = {"name": "letters", "class": "tests.unit.toy_models.SameLetters"}
+    rows = {"language_models": [row], "encoders": [words], "rerankers": [reranker]}
+    (folder / "models.yaml").write_text(yaml.safe_dump(rows))
     values: dict[str, object] = {
         "name": "scripted",
         "models": "models.yaml",
@@ -103,7 +131,7 @@ def write_generation(folder: Path, url: str, **changes: object) -> Path:
         "per_query": 4,
         "attempts": 1,
         "margin": None,
-        "filters": {"length": [0.4, 1.6]},
+        "filters": {"length": [0.4, 1.6], "embedder": "words"},
         "resources": {"documents_per_shard": 40},
         **changes,
     }

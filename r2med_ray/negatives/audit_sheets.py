@@ -25,8 +25,8 @@ from r2med_ray.storage.keys import fingerprint
 SHEET, PAGE, RECORDS = "audit.csv", "audit.html", "records.jsonl"
 NEGATIVE, POSITIVE, UNSURE = "negative", "positive", "unsure"
 QUESTION = (
-    "Does the passage support the right answer to the question? Write `positive` if it does, `negative` if it doesn't "
-    "and `unsure` if you can't tell, into the column `verdict` of audit.csv."
+    "Does the passage support the right answer to the question? Write `positive` if it does, `negative` if it "
+    "doesn't and `unsure` if you can't tell, into the column `verdict` of audit.csv."
 )
 
 

@@ -7,8 +7,8 @@
 They are a pack of their own, whose `pair_acc` is compared with that of the hard negatives.
 """
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -26,8 +26,8 @@ RANDOM = "control: random"
 CONTROL = "control"
 """The verdict on a paraphrase that passed its checks."""
 
-NEAR = 0.1
-"""How far the words of a random document may be from those of the hard negative, as a share."""
+NEAREST = 20
+"""How many documents a random one is drawn from."""
 
 
 class RandomControl(NamedTuple):
@@ -75,33 +75,33 @@ def paraphrased(material: Material, released: Sequence[Draft]) -> Steps[list[Dra
 
 
 def length_matched(store: ArtifactStore, task: Task, released: Iterable[Draft], seed: int) -> list[RandomControl]:
-    """Draw a document for each hard negative, out of those with about as many words, or else with the next number.
+    """Draw a document for each hard negative, out of those whose numbers of words are nearest.
 
-    No positive of the query is drawn; where nothing else is left, nothing is. The corpus is read shard by shard, and
-    only the numbers of words stay in memory.
+    No positive of the query is drawn, and no document twice for a query; where nothing else is left, nothing is. The
+    corpus is read shard by shard, and only the numbers of words stay in memory.
     """
     lengths = sorted(
         (len(document.content.split()), document.doc_id)
         for shard in task.corpus.shards
         for document in read_shard(store, shard).documents
     )
-    drawn = [
-        (draft, _drawn(lengths, draft, positives_of(task.qrels[draft.slot.query_id]), seed)) for draft in released
-    ]
-    documents = fetch_documents(store, task.corpus, {doc_id for _, doc_id in drawn if doc_id is not None})
+    drawn: dict[QueryId, list[DocId]] = {}
+    for draft in released:
+        of_query = drawn.setdefault(draft.slot.query_id, [])
+        near = _nearest(lengths, draft, positives_of(task.qrels[draft.slot.query_id]).union(of_query))
+        if near:
+            of_query.append(near[seed_of(seed, RANDOM, draft.slot.query_id, draft.doc_id) % len(near)])
+    documents = fetch_documents(store, task.corpus, {doc_id for of_query in drawn.values() for doc_id in of_query})
     return [
-        RandomControl(draft.slot.query_id, doc_id, documents[doc_id].content)
-        for draft, doc_id in drawn
-        if doc_id is not None
+        RandomControl(query_id, doc_id, documents[doc_id].content)
+        for query_id, of_query in drawn.items()
+        for doc_id in of_query
     ]
 
 
-def _drawn(lengths: Sequence[tuple[int, DocId]], draft: Draft, positives: set[DocId], seed: int) -> DocId | None:
+def _nearest(lengths: Sequence[tuple[int, DocId]], draft: Draft, taken: Collection[DocId]) -> list[DocId]:
+    """Return the documents whose numbers of words are nearest to a draft's, the nearest first."""
     words = len(draft.text.split())
-    start = bisect_left(lengths, round(words * (1 - NEAR)), key=lambda item: item[0])
-    end = bisect_right(lengths, round(words * (1 + NEAR)), key=lambda item: item[0])
-    near = [doc_id for _, doc_id in lengths[start:end] if doc_id not in positives]
-    if not near:
-        others = [item for item in lengths if item[1] not in positives]
-        return min(others, key=lambda item: (abs(item[0] - words), item), default=(0, None))[1]
-    return near[seed_of(seed, RANDOM, draft.slot.query_id, draft.doc_id) % len(near)]
+    reach, middle = NEAREST + len(taken), bisect_left(lengths, (words, ""))
+    near = [item for item in lengths[max(0, middle - reach) : middle + reach] if item[1] not in taken]
+    return [doc_id for _, doc_id in sorted(near, key=lambda item: (abs(item[0] - words), item))[:NEAREST]]

@@ -1,7 +1,7 @@
 """A round of hard negatives for all tasks of a file, as one job: all tasks together, in large batches."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from r2med_ray.corpus.catalog import select_tasks
@@ -50,13 +50,13 @@ def run_generation(
         only_to_plan=dry_run,
         cluster=config.cluster,
     ) as bench:
-        materials = {source.name: _material(bench, source, config, tools) for source in sources}
-        for material in materials.values():
+        materials = [load_material(bench, source, config, tools) for source in sources]
+        for material in materials:
             print(plan_text(material))  # noqa: T201
         if dry_run:
             return []
         with recorded(bench.store, config.name, str(output)):
-            return _write_all(bench, materials, output)
+            return write_rounds(bench, materials, output)
 
 
 def plan_text(material: Material) -> str:
@@ -72,7 +72,8 @@ def plan_text(material: Material) -> str:
     )
 
 
-def _material(bench: Workbench, source: TaskSource, config: GenerationConfig, tools: Tools) -> Material:
+def load_material(bench: Workbench, source: TaskSource, config: GenerationConfig, tools: Tools) -> Material:
+    """Load a task, and what its round is made with."""
     resources = config.resources
     task = load_task(source, bench.store, documents_per_shard=resources.documents_per_shard, shards=resources.shards)
     for warning in task.warnings:
@@ -84,13 +85,15 @@ def _material(bench: Workbench, source: TaskSource, config: GenerationConfig, to
     return Material.load(task, config, tools, bench.store, answers=right_answers(source), corpus_of=corpus_of)
 
 
-def _write_all(bench: Workbench, materials: Mapping[str, Material], output: Path) -> list[Path]:
+def write_rounds(bench: Workbench, materials: Sequence[Material], output: Path) -> list[Path]:
+    """Make the rounds of all tasks together, write each as soon as it is there, and return their folders."""
+    by_name = {material.task.name: material for material in materials}
     folders = {}
-    for name, ended in bench.run({name: generate(material) for name, material in materials.items()}):
+    for name, ended in bench.run({name: generate(material) for name, material in by_name.items()}):
         if not isinstance(ended, Ended):
             raise ended
-        folders[name] = _written(bench, materials[name], ended.result, output)
-    return [folders[name] for name in materials]
+        folders[name] = _written(bench, by_name[name], ended.result, output)
+    return [folders[name] for name in by_name]
 
 
 def _written(bench: Workbench, material: Material, made: Round, output: Path) -> Path:

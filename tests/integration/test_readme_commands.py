@@ -37,6 +37,7 @@ COMMANDS = [
     "python jobs/mine_hard_negatives.py",
     "r2med artifacts ls",
     "r2med status store",
+    "python jobs/generate_hard_negatives.py --dry-run",
 ]
 """The commands in the shell blocks of README.md, in order. `tests/unit/test_readme.py` compares both."""
 
@@ -52,6 +53,8 @@ class Elsewhere(NamedTuple):
     """Text that is in that file because the file runs the command."""
 
 
+AUDIT = "python jobs/generate_hard_negatives.py --audit hard_negatives/demo_negatives/Demo-Evidence/round-1/audit.csv"
+
 ELSEWHERE = {
     "make demo": Elsewhere(
         "installs everything into an environment of its own, and then runs the first of COMMANDS",
@@ -63,6 +66,16 @@ ELSEWHERE = {
         "needs a cluster that takes jobs",
         "tests/integration/test_job_submission.py",
         'RAY, "job", "submit", "--working-dir", REPOSITORY, "--", "python", "jobs/full_benchmark.py",',
+    ),
+    "python jobs/generate_hard_negatives.py": Elsewhere(
+        "needs vLLM and a model",
+        "tests/integration/test_generate_hard_negatives_job.py",
+        'GENERATE = "python jobs/generate_hard_negatives.py"\n',
+    ),
+    AUDIT: Elsewhere(
+        "needs a pack with a sheet that a person has filled in",
+        "tests/integration/test_generate_hard_negatives_job.py",
+        '"--audit"',
     ),
 }
 
