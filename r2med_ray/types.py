@@ -40,6 +40,14 @@ class HardNegative(NamedTuple):
     positives: tuple[DocId, ...] = ()
     """The positives of the query that it was made from."""
 
+    @property
+    def is_control(self) -> bool:
+        """Whether it is no hard negative, but a passage to compare hard negatives with."""
+        return self.kind.startswith(CONTROL)
+
+
+CONTROL = "control"
+"""What the kind of a control begins with."""
 
 HardNegatives: TypeAlias = Mapping[QueryId, Mapping[DocId, HardNegative]]
 """query_id → doc_id → what is known of this hard negative of the query. Labels of this kind never are qrels."""
@@ -54,6 +62,15 @@ class Contrast(NamedTuple):
 
     kind: str = ""
     """What the two differ in, e.g. `negation`; empty if nobody said."""
+
+
+def without_controls(negatives: HardNegatives) -> HardNegatives:
+    """Return the labels of hard negatives alone; queries with controls alone are left out."""
+    hard = {
+        query_id: {doc_id: known for doc_id, known in own.items() if not known.is_control}
+        for query_id, own in negatives.items()
+    }
+    return {query_id: own for query_id, own in hard.items() if own}
 
 
 Compat: TypeAlias = Literal["none", "r2med"]

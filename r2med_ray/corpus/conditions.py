@@ -8,6 +8,8 @@
 | `..-all-reindexed` | the same, with BM25's statistics over both; in all others they are the corpus' alone         |
 | `NAME+hn-pairs`    | for each query, its positives and its own hard negatives alone, so that nothing is cut off   |
 
+Controls, passages that hard negatives are compared with, are in `pairs` alone.
+
 The shards of the corpus are the same in all conditions, so what was made of them is used again; only the passages of
 the pack are new, and for `pairs` the positives and the hard negatives that the corpus has. No score depends on the
 other documents that are searched, so `own` is `all` in which every query excludes the hard negatives that are foreign
@@ -44,14 +46,19 @@ def with_hard_negatives(
         documents_per_shard: of the shards that are added.
 
     Raises:
-        DataError: a passage has an id of the corpus, or the text of a positive of its query (names both); or the
-            corpus lacks a document that the pack names, or has another text of it.
+        DataError: a passage has an id of the corpus, or the text of a positive of its query (names both); the corpus
+            lacks a document that the pack names, or has another text of it; or the pack has controls alone, and
+            conditions beside `pairs` are asked for.
     """
     there = _documents(task, pack, store)
     _require_other_texts(task, pack, there)
     start = task.corpus.num_rows
-    new = [_added(task, pack.documents, store, start, documents_per_shard)] if pack.documents else []
-    key, added = next(((each.key, each.shards) for each in new), (task.corpus.key, ()))
+    hard = pack.without_controls()
+    if not hard.negatives and {*conditions} != {"pairs"}:
+        raise DataError(
+            f"hard negatives of {task.name}: the pack has controls alone, which are no hard negatives; add a pack of "
+            "hard negatives, or set `conditions: [pairs]`"
+        )
     labelled = replace(
         task,
         hard_negatives=pack.negatives,
@@ -62,12 +69,15 @@ def with_hard_negatives(
     made: dict[Condition, Task] = {}
     for condition in conditions:
         reindexed = condition == "all-reindexed"
+        used = pack if condition == "pairs" else hard
+        new = [_added(task, used.documents, store, start, documents_per_shard)] if used.documents else []
+        key, added = next(((each.key, each.shards) for each in new), (task.corpus.key, ()))
         shards = (*task.corpus.shards, *added)
         if condition == "pairs":
             first = start + sum(shard.num_rows for shard in added)
             shards = (*added, *_added(task, list(there.values()), store, first, documents_per_shard).shards)
         corpus = _corpus(task.corpus, key, shards, counted=None if reindexed else task.corpus.shards)
-        made[condition] = _condition(task, condition, corpus, pack, there)
+        made[condition] = _condition(task, condition, corpus, used, there)
     return [labelled, *made.values()]
 
 

@@ -5,14 +5,25 @@ The folders of a pack are put together in any order. A label is never a judgemen
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from r2med_ray.corpus.pack_files import Label, PackFiles, Passage, read_files
 from r2med_ray.errors import DataError
 from r2med_ray.storage.ids import Tally
-from r2med_ray.types import Contrast, DocId, Document, HardNegative, HardNegatives, Qrels, QueryId, Task, positives_of
+from r2med_ray.types import (
+    Contrast,
+    DocId,
+    Document,
+    HardNegative,
+    HardNegatives,
+    Qrels,
+    QueryId,
+    Task,
+    positives_of,
+    without_controls,
+)
 
 
 class Named(NamedTuple):
@@ -48,13 +59,24 @@ class Pack:
 
     @property
     def counts(self) -> dict[str, int]:
+        hard = without_controls(self.negatives)
+        controls = sum(map(len, self.negatives.values())) - sum(map(len, hard.values()))
         return {
-            "hard_negatives": sum(map(len, self.negatives.values())),
+            "hard_negatives": sum(map(len, hard.values())),
             "hard_negative_passages": len(self.documents),
-            "queries_with_hard_negatives": len(self.negatives),
+            "queries_with_hard_negatives": len(hard),
             **({"hard_negatives_in_corpus": len(self.in_corpus)} if self.in_corpus else {}),
             **({"contrasts": len(self.contrasts)} if self.contrasts else {}),
+            **({"controls": controls} if controls else {}),
         }
+
+    def without_controls(self) -> "Pack":
+        """Return the pack without its controls, and without the passages that are controls alone."""
+        hard = without_controls(self.negatives)
+        controls = {doc_id for own in self.negatives.values() for doc_id, known in own.items() if known.is_control}
+        left_out = controls - {doc_id for own in hard.values() for doc_id in own}
+        kept = tuple(document for document in self.documents if document.doc_id not in left_out)
+        return replace(self, documents=kept, negatives=hard)
 
 
 def read_pack(folders: Sequence[Path], task: Task) -> Pack:

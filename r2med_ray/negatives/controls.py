@@ -4,7 +4,8 @@
   that prefers one of the two does so because of who wrote it.
 - `control: random`: a document drawn at random that has about as many words as a hard negative.
 
-They are a pack of their own, whose `pair_acc` is compared with that of the hard negatives.
+They are a pack of their own. Measured together with the hard negatives, they are in the condition `pairs` alone, as
+kinds whose `pair_acc` stands beside those of hard negatives and is in no other figure.
 """
 
 from bisect import bisect_left
@@ -19,12 +20,12 @@ from r2med_ray.negatives.material import Material, asked
 from r2med_ray.negatives.text_filters import band, filtered
 from r2med_ray.negatives.writing import usable
 from r2med_ray.storage.artifacts import ArtifactStore
-from r2med_ray.types import DocId, QueryId, Task, positives_of
+from r2med_ray.types import CONTROL, DocId, QueryId, Task, positives_of
 
-PARAPHRASE = "control: paraphrased positive"
-RANDOM = "control: random"
-CONTROL = "control"
-"""The verdict on a paraphrase that passed its checks."""
+PARAPHRASE = f"{CONTROL}: paraphrased positive"
+RANDOM = f"{CONTROL}: random"
+PASSED = "passed"
+"""The verdict on a paraphrase that may be a control."""
 
 NEAREST = 20
 """How many documents a random one is drawn from."""
@@ -39,7 +40,7 @@ class RandomControl(NamedTuple):
 
     @property
     def doc_id(self) -> DocId:
-        return passage_id(CONTROL, RANDOM, self.text)
+        return passage_id(RANDOM, self.text)
 
 
 def paraphrased(material: Material, released: Sequence[Draft]) -> Steps[list[Draft]]:
@@ -70,7 +71,7 @@ def paraphrased(material: Material, released: Sequence[Draft]) -> Steps[list[Dra
     checked = [
         filtered(draft, material.positive(draft), material.sources(draft), limits) for draft in open_of(written)
     ]
-    passed = [draft if draft.verdict else replace(draft, verdict=CONTROL) for draft in checked]
+    passed = [draft if draft.verdict else replace(draft, verdict=PASSED) for draft in checked]
     return [*(draft for draft in written if draft.verdict), *passed]
 
 

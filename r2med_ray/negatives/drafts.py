@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple, Self
 
 from r2med_ray.storage.keys import fingerprint
-from r2med_ray.types import DocId, Document, QueryId
+from r2med_ray.types import CONTROL, DocId, Document, QueryId
 
 RELEASED = "released"
 FOUND_POSITIVE = "found positive"
@@ -68,7 +68,7 @@ class Draft:
     @property
     def doc_id(self) -> DocId:
         """The digest of kind and text, so that the same passage has the same id in every round."""
-        return passage_id("hn", self.slot.kind, self.text)
+        return passage_id(self.slot.kind, self.text)
 
     @property
     def document(self) -> Document:
@@ -90,9 +90,9 @@ class Draft:
         return {"doc_id": self.doc_id if self.text else None, **slot, **values}
 
 
-def passage_id(prefix: str, kind: str, text: str) -> DocId:
+def passage_id(kind: str, text: str) -> DocId:
     """Return an id that is a digest of kind and text."""
-    return f"{prefix}-{fingerprint([kind, text])[:16]}"
+    return f"{CONTROL if kind.startswith(CONTROL) else 'hn'}-{fingerprint([kind, text])[:16]}"
 
 
 def open_of(drafts: Sequence[Draft]) -> list[Draft]:

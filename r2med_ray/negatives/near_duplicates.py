@@ -1,7 +1,8 @@
 """Refuses texts that say again what a document or another text of the round says: by their words, and by embedding.
 
-Documents are compared that BM25 or the embedder finds for a text: a near copy of a text is among the first of both. A
-text is compared with all earlier ones by its words, and with those of the hundred most alike by its embedding.
+Documents are compared that the retriever of the examples or the embedder finds for a text: a near copy of a text is
+among the first of both. A text is compared with all earlier ones by its words, and by its embedding with those among
+the hundred most alike.
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from r2med_ray.negatives.near_copies import Shelf, runs_of
 from r2med_ray.types import DocId, Document, Query, Run
 
 ALIKE = 100
+"""How many texts of the round a text is compared with by its embedding."""
 
 
 @dataclass(slots=True)

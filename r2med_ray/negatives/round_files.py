@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 from r2med_ray.errors import ConfigError
 from r2med_ray.negatives.audit_sheets import sheet_files
-from r2med_ray.negatives.controls import CONTROL, PARAPHRASE, RANDOM, RandomControl
+from r2med_ray.negatives.controls import PARAPHRASE, PASSED, RANDOM, RandomControl
 from r2med_ray.negatives.drafts import FOUND_POSITIVE, Draft
 from r2med_ray.negatives.generating import Round
 from r2med_ray.negatives.material import Material
@@ -63,7 +63,7 @@ def round_folder(output: Path, task: str, round_: int) -> Path:
 
 def round_files(material: Material, made: Round, random: Sequence[RandomControl]) -> dict[str, bytes]:
     """Return path in the folder → content. The same round has the same bytes."""
-    paraphrases = [draft for draft in made.paraphrases if draft.verdict == CONTROL]
+    paraphrases = [draft for draft in made.paraphrases if draft.verdict == PASSED]
     files = _pack(material, made.released)
     files["records.jsonl"] = _lines(draft.record() for draft in made.drafts)
     files["found_positives.jsonl"] = _lines(
@@ -156,7 +156,7 @@ def _passage(material: Material, draft: Draft) -> dict[str, Any]:
 def _manifest(material: Material, made: Round, random: Sequence[RandomControl]) -> dict[str, Json]:
     config, tools, task = material.config, material.tools, material.task
     # Paths, and what changes how fast a round is made, don't belong to what it is.
-    settings = config.model_dump(mode="json", exclude={"tasks", "models", "prompts", "resources", "cluster", "audit"})
+    settings = config.model_dump(mode="json", exclude={"tasks", "models", "prompts", "resources", "cluster"})
     answers = [check.value for draft in made.drafts for check in draft.checks if check.name == "answer"]
     return {
         "format": FORMAT,

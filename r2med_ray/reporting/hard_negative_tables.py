@@ -8,6 +8,7 @@ from r2med_ray.reporting.formats import NOTHING, plain, points
 from r2med_ray.reporting.hard_negatives import PAIRS, ConditionFigures
 from r2med_ray.reporting.scales import comparison_columns, scale_of
 from r2med_ray.reporting.summary import Summary
+from r2med_ray.types import CONTROL
 
 FOREIGN = "foreign_"
 """What the names of measures of other queries' hard negatives begin with."""
@@ -25,7 +26,8 @@ NOTES = (
     "negatives are all beyond the depth counts as later than any rank.",
     "pair_acc: how often a positive scores above a hard negative of its query, over all such pairs; a tie counts "
     "half, chance is 50. triplet_acc: the same for a hard negative and what it was made from. The kind that fools a "
-    "system most is the one with the lowest pair_acc.",
+    "system most is the one with the lowest pair_acc. A kind that begins with `control` holds no hard negatives, and "
+    "is counted in no other figure.",
     "contrast_acc: how often both queries of a contrast are right, each of which has the other's positive as hard "
     "negative; a tie counts half in its query, chance is 25.",
 )
@@ -151,7 +153,8 @@ def _rank_columns(rows: Sequence[FirstRanks | None], depth: int) -> list[Column]
 
 
 def _hardest(row: ConditionFigures) -> str:
-    return min(row.by_kind, key=lambda kind: row.by_kind[kind].values["pair_acc"], default=NOTHING)
+    kinds = [kind for kind in row.by_kind if not kind.startswith(CONTROL)]
+    return min(kinds, key=lambda kind: row.by_kind[kind].values["pair_acc"], default=NOTHING)
 
 
 def _of_kind(row: ConditionFigures, kind: str, name: str) -> float | None:

@@ -17,7 +17,7 @@ from r2med_ray.evaluation.hard_negatives.placed import placed
 from r2med_ray.evaluation.significance import Comparison
 from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord, TaskRecord
 from r2med_ray.settings.hard_negatives import HardNegativesConfig, with_condition
-from r2med_ray.types import Contrast, HardNegatives, positives_of
+from r2med_ray.types import Contrast, HardNegatives, Qrels, positives_of, without_controls
 
 BASE, PAIRS = "base", "pairs"
 
@@ -119,17 +119,19 @@ def _with_ranks(
     entry: HardNegativesConfig,
     depth: int,
 ) -> ConditionFigures:
-    found = placed(result.run, base.qrels, base.hard_negatives, depth=depth)
+    hard = without_controls(base.hard_negatives)
+    found = placed(result.run, base.qrels, hard, depth=depth)
     values = hard_negative_measures(found, cutoffs=entry.cutoffs, depth=depth)
     of_kinds = {
-        kind: placed(result.run, base.qrels, negatives, depth=depth) for kind, negatives in _by_kind(base).items()
+        kind: placed(result.run, base.qrels, negatives, depth=depth)
+        for kind, negatives in _by_kind(hard, base.qrels).items()
     }
     as_coded: dict[str, float] = {}
     if row.condition != "own":
         values |= foreign_measures(found, cutoffs=entry.cutoffs, num_documents=task.counts["documents"])
         if entry.compat == "comp646":
             for path in ("bm25", "dense"):
-                coded = comp646_figures(result.run, base.qrels, base.hard_negatives, cutoffs=entry.cutoffs, path=path)
+                coded = comp646_figures(result.run, base.qrels, hard, cutoffs=entry.cutoffs, path=path)
                 as_coded |= {f"comp646, {path} path: {name}": value for name, value in coded.items()}
     return replace(
         row,
@@ -150,10 +152,12 @@ def _with_pairs(row: ConditionFigures, result: ResultRecord, base: TaskRecord, d
     contrasts = [each for each in base.contrasts if all(query_id in base.qrels for query_id in each.query_ids)]
 
     def values(negatives: HardNegatives, of_kind: Sequence[Contrast]) -> dict[str, float]:
-        found = pair_accuracy(result.run, base.qrels, negatives, depth=depth)
-        values = {"pair_acc": found.pair_acc}
-        if found.triplet_acc is not None:
-            values["triplet_acc"] = found.triplet_acc
+        values: dict[str, float] = {}
+        if negatives:
+            found = pair_accuracy(result.run, base.qrels, negatives, depth=depth)
+            values["pair_acc"] = found.pair_acc
+            if found.triplet_acc is not None:
+                values["triplet_acc"] = found.triplet_acc
         if of_kind:
             values["contrast_acc"] = contrast_accuracy(result.run, of_kind, depth=depth)
             values["contrast_acc chance"] = CHANCE
@@ -161,20 +165,18 @@ def _with_pairs(row: ConditionFigures, result: ResultRecord, base: TaskRecord, d
 
     return replace(
         row,
-        values=values(base.hard_negatives, contrasts),
+        values=values(without_controls(base.hard_negatives), contrasts),
         by_kind={
             kind: KindFigures(values=values(negatives, [each for each in contrasts if each.kind == kind]))
-            for kind, negatives in _by_kind(base).items()
+            for kind, negatives in _by_kind(base.hard_negatives, base.qrels).items()
         },
         num_contrasts=len(contrasts),
     )
 
 
-def _by_kind(base: TaskRecord) -> dict[str, HardNegatives]:
+def _by_kind(labels: HardNegatives, qrels: Qrels) -> dict[str, HardNegatives]:
     """Return kind → the labels of this kind, for the kinds of queries with a positive, in alphabetical order."""
-    measured = {
-        query_id: own for query_id, own in base.hard_negatives.items() if positives_of(base.qrels.get(query_id, {}))
-    }
+    measured = {query_id: own for query_id, own in labels.items() if positives_of(qrels.get(query_id, {}))}
     kinds = sorted({known.kind for own in measured.values() for known in own.values()} - {""})
     return {
         kind: {

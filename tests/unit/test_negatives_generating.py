@@ -11,18 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import fs
 
+from r2med_ray.benchmark import run_benchmark
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task
 from r2med_ray.corpus.packs import Pack, read_pack
-from r2med_ray.errors import ConfigError, R2MedError
+from r2med_ray.errors import ConfigError, DataError, R2MedError
 from r2med_ray.negatives.audit_sheets import agreement
 from r2med_ray.negatives.generation_job import load_material, plan_text, write_rounds
 from r2med_ray.negatives.generation_settings import GenerationConfig
 from r2med_ray.negatives.material import Tools
 from r2med_ray.negatives.round_files import write_round
-from r2med_ray.settings.config_files import load_settings
+from r2med_ray.reporting.hard_negative_tables import pair_columns
+from r2med_ray.reporting.hard_negatives import ConditionFigures
+from r2med_ray.reporting.summary import summarise
+from r2med_ray.settings.config_files import load_settings, parse_config
 from r2med_ray.storage.artifacts import ArtifactStore
-from r2med_ray.systems import Names
+from r2med_ray.systems import Names, resolve
 from r2med_ray.types import Task
 from r2med_ray.workbench.bench import Workbench, open_workbench
 from tests.http_services import Service, completions, refuse
@@ -119,6 +123,37 @@ def test_controls_are_a_pack_of_their_own_and_none_is_a_hard_negative(round_1: P
     assert not {one.doc_id for one in controls.documents} & {
         one.doc_id for one in read_pack([round_1], demo).documents
     }
+
+
+def test_the_evaluation_shows_controls_beside_the_kinds_and_counts_them_in_no_other_figure(
+    tmp_path: Path, round_1: Path
+) -> None:
+    def figures(packs: list[Path], conditions: list[str]) -> dict[str, ConditionFigures]:
+        entry = {"task": "Demo-Evidence", "packs": list(map(str, packs)), "conditions": conditions}
+        systems = [{"name": "words", "retriever": "bm25"}]
+        benchmark = resolve(
+            parse_config({"name": "x", "tasks": ["Demo-Evidence"], "systems": systems, "hard_negatives": [entry]})
+        )
+        with open_workbench(tmp_path / "store", names=benchmark.names) as bench:
+            summary = summarise(run_benchmark(benchmark, bench))
+        [hardest] = [column.texts for column in pair_columns(summary) if column.title == "Fooled most by"]
+        assert hardest[0].partition(":")[0] != "control"
+        return {row.condition: row for row in summary.hard_negatives}
+
+    alone = figures([round_1], ["own", "all", "pairs"])
+    both = figures([round_1, round_1 / "controls"], ["own", "all", "pairs"])
+    controls = figures([round_1 / "controls"], ["pairs"])
+
+    for condition in ("base", "own", "all"):
+        assert both[condition] == alone[condition]
+    assert both["pairs"].values == alone["pairs"].values
+    shown = both["pairs"].by_kind
+    assert shown.keys() == {*KINDS, "control: paraphrased positive", "control: random"}
+    assert shown.items() >= alone["pairs"].by_kind.items()
+    assert shown.items() >= controls["pairs"].by_kind.items()
+    assert controls["pairs"].values == {}
+    with pytest.raises(DataError, match=r"the pack has controls alone, .* set `conditions: \[pairs\]`"):
+        figures([round_1 / "controls"], ["own"])
 
 
 def said(text: str) -> Say:
