@@ -13,6 +13,7 @@ from r2med_ray.negatives.generating import Round, generate, planned
 from r2med_ray.negatives.generation_settings import GenerationConfig
 from r2med_ray.negatives.material import Material, Tools
 from r2med_ray.negatives.round_files import round_files, round_folder, write_round
+from r2med_ray.reporting.output_folder import require_writable
 from r2med_ray.systems import Names
 from r2med_ray.types import DocId, Task
 from r2med_ray.workbench.bench import Workbench, open_workbench
@@ -38,6 +39,7 @@ def run_generation(
     Raises:
         R2MedError: something is wrong with the settings, the data, the store, a model or the cluster.
     """
+    require_writable("output", output)
     names = Names.load(Path(config.models) if config.models else None)
     tools = Tools.of(config, names)
     sources = [find_task(entry) for entry in select_tasks(config.tasks)]

@@ -1,8 +1,8 @@
 """Refuses texts that say again what a document or another text of the round says: by their words, and by embedding.
 
 Documents are compared that the retriever of the examples or the embedder finds for a text: a near copy of a text is
-among the first of both. A text is compared with all earlier ones by its words, and by its embedding with those among
-the hundred most alike.
+among the first of both. A text is compared with all earlier ones by its words, and by its embedding with those that
+are among the hundred most alike.
 """
 
 from collections.abc import Sequence
