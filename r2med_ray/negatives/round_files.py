@@ -3,9 +3,9 @@
     <output>/<task>/round-<n>/
         passages.parquet    doc_id, text, writer, and what the passage was made with and from
         labels.parquet      query_id, doc_id, kind, positive_ids, grade (0: a label is no judgement)
-        records.jsonl       every attempt with its checks and the verdict on it
+        records.jsonl       every attempt with what it was made with and from, its checks and the verdict on it
         found_positives.jsonl    the attempts that support their query after all
-        controls/           a pack of controls
+        controls/           a pack of controls, and the record of every paraphrase
         audit.csv, audit.html    a sheet for a person, see `audit_sheets`
         manifest.json       settings, models, prompts, digests of the files, and the number of each verdict
 
@@ -65,12 +65,12 @@ def round_files(material: Material, made: Round, random: Sequence[RandomControl]
     """Return path in the folder → content. The same round has the same bytes."""
     paraphrases = [draft for draft in made.paraphrases if draft.verdict == PASSED]
     files = _pack(material, made.released)
-    files["records.jsonl"] = _lines(draft.record() for draft in made.drafts)
+    files["records.jsonl"] = _lines(material, made.drafts)
     files["found_positives.jsonl"] = _lines(
-        draft.record() for draft in made.drafts if draft.verdict.startswith(FOUND_POSITIVE)
+        material, (draft for draft in made.drafts if draft.verdict.startswith(FOUND_POSITIVE))
     )
     if paraphrases or random:
-        controls = _pack(material, paraphrases, random)
+        controls = _pack(material, paraphrases, random) | {"records.jsonl": _lines(material, made.paraphrases)}
         files |= {f"controls/{name}": content for name, content in controls.items()}
     files |= sheet_files(material, made)
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}
@@ -112,11 +112,17 @@ def _require_same(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _pack(material: Material, drafts: Sequence[Draft], random: Sequence[RandomControl] = ()) -> dict[str, bytes]:
-    passages = {draft.doc_id: _passage(material, draft) for draft in drafts} | {
-        control.doc_id: {"doc_id": control.doc_id, "text": control.text, "kind": RANDOM, "synthetic": False}
-        | {"writer": f"the corpus of {material.task.name}: {control.source}"}
-        for control in random
+    passages: dict[str, dict[str, Any]] = {
+        draft.doc_id: {name: _record(material, draft)[name] for name in _PASSAGES.names} for draft in drafts
     }
+    for control in random:
+        passages[control.doc_id] = {
+            "doc_id": control.doc_id,
+            "text": control.text,
+            "writer": f"the corpus of {material.task.name}: {control.source}",
+            "kind": RANDOM,
+            "synthetic": False,
+        }
     labels = [
         _label(draft.slot.query_id, draft.doc_id, draft.slot.kind, [draft.slot.positive_id]) for draft in drafts
     ]
@@ -132,24 +138,14 @@ def _label(query_id: str, doc_id: str, kind: str, positives: list[str]) -> dict[
     return {"query_id": query_id, "doc_id": doc_id, "kind": kind, "positive_ids": positives, "grade": 0}
 
 
-def _passage(material: Material, draft: Draft) -> dict[str, Any]:
-    slot, prompt = draft.slot, "paraphrase" if draft.slot.kind == PARAPHRASE else draft.slot.kind
-    return {
-        "doc_id": draft.doc_id,
-        "text": draft.text,
+def _record(material: Material, draft: Draft) -> dict[str, Any]:
+    """Return a draft as plain values, with what wrote it."""
+    prompt = "paraphrase" if draft.slot.kind == PARAPHRASE else draft.slot.kind
+    return draft.record() | {
         "writer": material.tools.writer.name,
-        "kind": slot.kind,
         "synthetic": True,
         "prompt": prompt,
         "prompt_version": material.tools.prompts[prompt].version,
-        "query_id": slot.query_id,
-        "positive_id": slot.positive_id,
-        "hard_query": draft.hard_query,
-        "anchors": list(draft.anchors),
-        "seed": draft.seed,
-        "round": slot.round,
-        "number": slot.number,
-        "attempt": draft.attempt,
     }
 
 
@@ -187,5 +183,5 @@ def _table(rows: list[dict[str, Any]], schema: pa.Schema) -> bytes:
     return bytes(out.getvalue().to_pybytes())
 
 
-def _lines(records: Iterable[Mapping[str, Json]]) -> bytes:
-    return "".join(f"{canonical_json(record)}\n" for record in records).encode("utf-8", "surrogatepass")
+def _lines(material: Material, drafts: Iterable[Draft]) -> bytes:
+    return "".join(f"{canonical_json(_record(material, draft))}\n" for draft in drafts).encode()

@@ -29,7 +29,7 @@ from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import Names, resolve
 from r2med_ray.types import Task
 from r2med_ray.workbench.bench import Workbench, open_workbench
-from tests.http_services import Service, completions, refuse
+from tests.http_services import Reply, Request, Service, completions, refuse
 from tests.object_store import Failing, Requests
 from tests.scripted_writer import KINDS, Say, Script, paraphrase, write_generation
 
@@ -37,6 +37,7 @@ SLOTS = 8
 """Two queries, and four hard negatives for each: one of each kind."""
 
 REFUSAL = "I'm sorry, but I can't help with that."
+NO_ROOM = "This model's maximum context length is 4096 tokens. However, your request has 5000 input tokens."
 FRENCH = " ".join(["La maladie est une insuffisance dont les signes sont la fatigue et la perte de poids."] * 5)
 
 
@@ -49,10 +50,28 @@ def opened(bench: Workbench, failing: Failing | None) -> Workbench:
 
 
 def make(
-    folder: Path, script: Callable[[str], str], *, failing: Failing | None = None, **changes: object
+    folder: Path,
+    script: Say,
+    *,
+    failing: Failing | None = None,
+    too_long: Callable[[str], bool] = lambda prompt: False,
+    **changes: object,
 ) -> tuple[Path, int]:
-    """Make a round in a folder. Return the folder of the pack, and the number of texts that the service wrote."""
-    with Service(completions(script)) as service:
+    """Make a round in a folder. Return the folder of the pack, and how many texts the service was asked for.
+
+    Args:
+        folder: gets settings, store and packs.
+        script: what the service answers.
+        failing: when the store fails.
+        too_long: the prompts that the service has no room for.
+        changes: keys over the settings.
+    """
+
+    def answer(request: Request) -> Reply:
+        prompt = request.body["messages"][-1]["content"]
+        return (refuse(400, NO_ROOM) if too_long(prompt) else completions(script))(request)
+
+    with Service(answer) as service:
         config = load_settings(GenerationConfig, write_generation(folder / "settings", service.url, **changes))
         names = Names.load(Path(str(config.models)))
         with open_workbench(folder / "store", names=names, resources=config.resources) as bench:
@@ -98,12 +117,12 @@ def test_every_record_says_what_it_was_made_with_and_from(round_1: Path) -> None
     passages = pq.read_table(round_1 / "passages.parquet").to_pylist()
     records = [json.loads(line) for line in (round_1 / "records.jsonl").read_text().splitlines()]
 
-    for passage in passages:
-        assert passage["writer"] == "script"
-        assert passage["prompt_version"] == "1"
-        assert passage["synthetic"]
-        assert passage["hard_query"] == "Which gland has failed?"
-        assert len(passage["anchors"]) == 2
+    for made in (*passages, *records):
+        assert made["writer"] == "script"
+        assert (made["prompt"], made["prompt_version"]) == (made["kind"], "1")
+        assert made["synthetic"]
+        assert made["hard_query"] == "Which gland has failed?"
+        assert len(made["anchors"]) == 2
     assert {record["doc_id"] for record in records} == {passage["doc_id"] for passage in passages}
     assert [check["name"] for check in records[0]["checks"]] == [
         *("hard query", "passage", "length", "language", "copy"),
@@ -209,6 +228,24 @@ def test_a_passage_that_a_cross_encoder_scores_near_its_positive_is_set_aside(tm
     pack, _ = make(tmp_path, Script(), controls=False, margin={"model": "letters", "at_least": 1000})
 
     assert verdicts(pack) == {"found positive: margin": SLOTS}
+
+
+def test_a_prompt_without_room_leaves_out_the_examples_and_is_counted(tmp_path: Path) -> None:
+    pack, _ = make(
+        tmp_path,
+        Script(),
+        too_long=lambda prompt: "style:\n" in prompt and "style:\n(none)" not in prompt,
+        controls=False,
+    )
+
+    assert verdicts(pack) == {"released": SLOTS}
+    assert json.loads((pack / "manifest.json").read_text())["without_examples"] == SLOTS
+
+
+def test_a_prompt_that_is_too_long_even_so_fills_no_slot(tmp_path: Path) -> None:
+    pack, _ = make(tmp_path, Script(), too_long=lambda prompt: "style:\n" in prompt, controls=False)
+
+    assert verdicts(pack) == {"unusable passage: context limit": SLOTS}
 
 
 def test_of_equal_texts_one_is_kept(tmp_path: Path) -> None:
