@@ -97,14 +97,11 @@ def test_a_job_that_is_killed_at_five_seeded_points_makes_the_same_pack_when_it_
 
 
 @pytest.mark.ray
-def test_a_cluster_releases_the_same_passages_as_one_process(tmp_path: Path, address: str) -> None:
-    filters = {"length": [0.4, 1.6]}
+def test_a_cluster_makes_the_same_pack_as_one_process(undisturbed: Path, tmp_path: Path, address: str) -> None:
     with Service(completions(Script())) as service:
-        config = write_generation(tmp_path, service.url, filters=filters, margin={"model": "maxsim-minilm"})
-        here, there = run(config, tmp_path / "here"), run(config, tmp_path / "there", address)
+        pack = run(write_generation(tmp_path, service.url), tmp_path, address)
 
-    for name in ("passages.parquet", "labels.parquet"):
-        assert (here / name).read_bytes() == (there / name).read_bytes()
+    assert files_of(pack) == files_of(undisturbed)
 
 
 @pytest.mark.llm
