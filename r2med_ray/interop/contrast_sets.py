@@ -88,6 +88,8 @@ def _csv_records(file: Path) -> Iterator[Record]:
         with file.open(newline="", encoding="utf-8-sig") as stream:
             rows = csv.DictReader(stream, strict=True)
             for values in rows:
+                if None in values:
+                    raise DataError(f"{file}:{rows.line_num}: the row has more fields than the header")
                 yield Record(file, rows.line_num, {name: text for name, text in values.items() if text is not None})
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{file}: can't be read as CSV: {error}") from error

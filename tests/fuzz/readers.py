@@ -180,6 +180,8 @@ def pack(files: Mapping[str, bytes], path: Path) -> object:
     return read_files(path.parent, "T", {"q1": {"d1": 1}})
 
 
+CONTRASTS = b'{"query_ids": ["q1", "q2"], "doc_ids": ["d1", "d2"], "kind": "negation"}\n'
+
 READERS: dict[str, Reader] = {
     "run": Reader(trec.read_run, "run.trec", (RUN, RANKS)),
     "run, as trec_eval": Reader(lambda path: read_rows(path, as_trec_eval=True), "run.trec", (RUN, b"# c\n" + RUN)),
@@ -211,6 +213,7 @@ READERS: dict[str, Reader] = {
         for files in (PACK, ROUND)
         for name, content in files.items()
     },
+    "contrasts": Reader(partial(pack, {"contrasts.jsonl": CONTRASTS}), "contrasts.jsonl", (CONTRASTS,)),
     "results of MTEB": Reader(read_mteb_results, "R2MEDBiologyRetrieval.json", (MTEB,)),
 }
 

@@ -137,6 +137,9 @@ def test_a_file_without_records_and_a_field_that_is_missing_are_refused(tmp_path
     (tmp_path / "short.csv").write_text("id,q1\n1,fever\n")
     with pytest.raises(DataError, match=r"short.csv:2: no field q2; it has id, q1"):
         import_contrasts(tmp_path / "short.csv", tmp_path / "task")
+    (tmp_path / "long.csv").write_text("id,q1\n1,fever,cough\n")
+    with pytest.raises(DataError, match=r"long.csv:2: the row has more fields than the header"):
+        import_contrasts(tmp_path / "long.csv", tmp_path / "task")
 
 
 def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
