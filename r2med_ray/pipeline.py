@@ -216,7 +216,13 @@ def _rerank(
         blend=Blend(**config.blend.model_dump()) if config.blend else None,
     )
     require_same_head(first, reranked, config.depth)
-    require_readable(reranking, max_unusable=config.max_unusable, unit=f"{system.name} on {task.name}")
+    row = system.rerankers[number].row
+    require_readable(
+        reranking,
+        max_unusable=config.max_unusable,
+        unit=f"{system.name} on {task.name}",
+        answers_per_candidate=row.answers_per_candidate,
+    )
     return reranked, reranking
 
 

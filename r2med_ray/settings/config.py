@@ -103,7 +103,8 @@ class RerankerConfig(Frozen):
 
     max_unusable: float = Field(default=0.05, ge=0, le=1)
     """A limit for a language model that reads several candidates at once. The system fails if a greater share of the
-    queries has an answer from which no order or grade can be read."""
+    queries has an answer from which no order or grade can be read. If each answer is about one candidate, it is the
+    share of the answers."""
 
 
 class SystemConfig(Frozen):

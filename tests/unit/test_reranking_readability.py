@@ -46,3 +46,14 @@ def test_where_prompts_were_too_long_the_way_out_is_a_shorter_prompt() -> None:
 
     with pytest.raises(DataError, match=r"\(context limit: 2\).*Set a smaller `window` or `passage_words`"):
         require_readable(replace(reranked(asked=4), repairs=repairs), max_unusable=0, unit="s on T")
+
+
+def test_answers_about_single_candidates_are_limited_by_their_own_number() -> None:
+    # 4 candidates of two queries with 2 answers each; nobody was asked about c. 1 of 8 answers is 12.5 %.
+    reranking = Reranking(
+        scores={"a": [2.0, 1.0], "b": [2.0, 1.0], "c": [1.0]}, repairs=Repairs(unreadable={"a": {"no number": 1}})
+    )
+
+    require_readable(reranking, max_unusable=0.125, unit="s on t", answers_per_candidate=2)
+    with pytest.raises(DataError, match=r"s on t: 1 of 8 answers of the reranker can't be read \(no number: 1\)"):
+        require_readable(reranking, max_unusable=0.12, unit="s on t", answers_per_candidate=2)

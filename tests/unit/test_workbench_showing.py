@@ -52,7 +52,22 @@ SYSTEMS: list[dict[str, Any]] = [
         "rewriter": {"method": "search-r1", "llm": "writer", "agent": {"retriever": "bm25"}, "max_unusable": 1},
     },
     {"name": "listed", "retriever": "bm25", "reranker": {"model": "lister", "depth": 3}},
+    {
+        "name": "cascade",
+        "retriever": "bm25",
+        "rerankers": [
+            {"model": "parts", "depth": 3},
+            {"model": "grader", "depth": 2, "samples": 2, "max_unusable": 1},
+        ],
+    },
 ]
+
+PARTS = """
+system_message: You rank {num} passages.
+prefix: "For {query}: "
+body: "[{rank}] {candidate}; "
+suffix: Rank them.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +90,11 @@ def file(folder: Path) -> Path:
             "key_variable": "SHOW_KEY",
         }
         lister = {"name": "lister", "strategy": "listwise", "language_model": "writer", "window": 3, "step": 1}
+        parts = lister | {"name": "parts", "prompt": "parts.yaml", "thinking": False, "top_k": 7, "temperature": 0.5}
+        (folder / "parts.yaml").write_text(PARTS)
+        grader = {"name": "grader", "strategy": "pointwise", "language_model": "writer"}
         tiny = {"name": "tiny", "kind": "cross-encoder", "model": str(folder / "classifier"), "max_length": 13}
-        rows = {"language_models": [writer], "llm_rerankers": [lister], "rerankers": [tiny]}
+        rows = {"language_models": [writer], "llm_rerankers": [lister, parts, grader], "rerankers": [tiny]}
         (folder / "models.yaml").write_text(yaml.safe_dump(rows))
         systems = [*SYSTEMS, {"name": "list", "retriever": {"candidates": str(folder / "list.trec")}}]
         values = {"name": "showing", "models": "models.yaml", "systems": systems}
@@ -240,6 +258,25 @@ def test_a_reranking_language_model_shows_its_prompts_although_its_order_is_stor
 
     assert "[3] " in asked.messages[-1]["content"]
     assert asked.answer == "[1] > [2] > [3]"
+
+
+def test_each_reranker_of_a_cascade_shows_its_own_prompts(bench: Workbench, benchmark: ResolvedBenchmark) -> None:
+    of = shown(bench, benchmark, "cascade", document="d3")
+    first, second = [each for each in of.sections if each.arrow == "rerank"]
+
+    # The prompt in RankLLM's format is the first; its file lies beside the models file.
+    [asked] = first.asked
+    assert [message["role"] for message in asked.messages] == ["system", "user"]
+    assert asked.messages[0]["content"] == "You rank 3 passages."
+    assert asked.messages[1]["content"].startswith("For a heart with a rash, a rash: [1] ")
+    assert asked.messages[1]["content"].endswith("; Rank them.")
+    assert asked.request["temperature"] == 0.5
+    assert asked.request["top_k"] == 7
+    assert asked.request["chat_template_kwargs"] == {"enable_thinking": False}
+    # The second asks about two documents, twice each. The first prompt about the shown document is shown.
+    assert second.lines == ("prompts of writer", "1 of 4 prompts about the query")
+    [pair] = second.asked
+    assert "Passage:\nheart and rash\n" in pair.messages[-1]["content"]
 
 
 def test_a_list_shows_the_rank_of_the_document(bench: Workbench, benchmark: ResolvedBenchmark) -> None:

@@ -167,6 +167,16 @@ class LlmRerankerRow(Row):
         return tuple(key for strategies, keys in _SETTINGS.items() if self.strategy in strategies for key in keys)
 
     @property
+    def asks_about_pairs(self) -> bool:
+        """Whether each prompt is about one candidate."""
+        return "samples" in self.settings_of_its_strategy
+
+    @property
+    def answers_per_candidate(self) -> int | None:
+        """How many answers there are about each candidate; None if an answer is about several."""
+        return self.samples if self.asks_about_pairs else None
+
+    @property
     def writes_answers(self) -> bool:
         """Whether a language model writes answers, which may be unusable."""
         return True
@@ -257,7 +267,7 @@ def require_heeded(config: RerankerConfig, row: RerankerRow | LlmRerankerRow) ->
         ConfigError: `max_unusable` for a reranker that scores pairs and writes no answers, or `samples` for one that
             has none.
     """
-    has_samples = isinstance(row, LlmRerankerRow) and "samples" in row.settings_of_its_strategy
+    has_samples = isinstance(row, LlmRerankerRow) and row.asks_about_pairs
     if config.samples is not None and not has_samples:
         raise ConfigError(
             f"reranker {row.name!r} has no samples: leave out `samples: {config.samples}`, a setting of pointwise "

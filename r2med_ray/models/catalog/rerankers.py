@@ -87,6 +87,11 @@ class RerankerRow(OwnClassRow):
         return self
 
     @property
+    def answers_per_candidate(self) -> int | None:
+        """How many answers there are about each candidate: none is counted here."""
+        return None
+
+    @property
     def writes_answers(self) -> bool:
         """Whether a language model writes answers, which may be unusable. This row scores pairs and writes none."""
         return False

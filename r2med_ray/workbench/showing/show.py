@@ -7,6 +7,7 @@ from r2med_ray.demands import Find
 from r2med_ray.errors import R2MedError
 from r2med_ray.first_stage import Computing, FirstStage, ToExplain
 from r2med_ray.first_stages.explaining import LOADED
+from r2med_ray.models.catalog.llm_rerankers import LlmRerankerRow
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.networks.pair_scorers import build_pair_scorer
 from r2med_ray.readings import Given, listening, place_of
@@ -85,12 +86,17 @@ def _sections(bench: Workbench, benchmark: ResolvedBenchmark, found: Chosen, flo
 
 
 def _asking(bench: Workbench, found: Chosen, flow: Flow, reranker: ResolvedReranker) -> Section:
-    """Return what a language model that reranks is asked about a query."""
+    """Return what a language model that reranks is asked about a query; of pairs, about one of them in one sample."""
     asks = [ask for ask in flow.asks(rewriting=False) if ask.model is reranker.model]
     asked = tuple(asked_about(found.query.query_id, asks, bench.store))
     lines = [f"prompts of {reranker.row.shown_model}"]
     if not asked:
         lines.append("what it is shown depends on what is found")
+    elif isinstance(reranker.row, LlmRerankerRow) and reranker.row.asks_about_pairs:
+        wanted = f", document {found.document.doc_id!r}, sample 1" if found.document else ", sample 1"
+        of_pair = tuple(each for each in asked if each.unit.endswith(wanted))
+        lines.append(f"{len(of_pair)} of {len(asked)} prompts about the query")
+        asked = of_pair
     return Section(arrow="rerank", part=reranker.row.name, lines=tuple(lines), asked=asked)
 
 
