@@ -21,9 +21,10 @@ from r2med_ray.evaluation.invariants import require_possible, require_same_head
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.trec_eval_check import check_with_trec_eval
 from r2med_ray.models.catalog.rerankers import RerankerRow
+from r2med_ray.models.catalog.resolved_rerankers import ResolvedReranker
 from r2med_ray.models.services.tokenizers import open_tokenizer
 from r2med_ray.reranking.blending import Blend
-from r2med_ray.reranking.heads import head_ids, rerank
+from r2med_ray.reranking.heads import head_ids, repairs_together, rerank
 from r2med_ray.reranking.llm_prompts import LlmReranking
 from r2med_ray.reranking.llm_reranking import build_llm_reranker
 from r2med_ray.reranking.pair_reranking import PairReranker
@@ -35,7 +36,7 @@ from r2med_ray.rewriting.answers import FORMATS, read_completion
 from r2med_ray.rewriting.build import build_rewriter
 from r2med_ray.rewriting.prompts import PromptTask
 from r2med_ray.settings.hard_negatives import without_condition
-from r2med_ray.systems import ResolvedReranker, ResolvedSystem
+from r2med_ray.systems import ResolvedSystem
 from r2med_ray.types import Query, QueryId, Repairs, Reranking, Rewriting, Run, Task
 
 
@@ -90,7 +91,7 @@ def rank(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Steps[Ra
         if number:  # what came before is no longer expected
             yield _reranking_ahead(system, number)
         run, reranking = yield from _rerank(task, system, number, reranker, rewriting.queries, run)
-        repairs, pair = repairs + reranking.repairs, pair or reranking.example or []
+        repairs, pair = repairs_together(repairs, reranking.repairs), pair or reranking.example or []
         cuts += (PartCuts.of_sides(system.rerankers[number].config.model, "pairs", reranking.cuts),)
     return Ranked(
         run=Run(tag=system.name, rankings=run.rankings),

@@ -18,13 +18,14 @@ from r2med_ray.first_stages.kinds import resolve_first_stage
 from r2med_ray.first_stages.own_kinds import load_kinds
 from r2med_ray.models.catalog.devices import Dtype
 from r2med_ray.models.catalog.language_models import LanguageModelRow
-from r2med_ray.models.catalog.llm_rerankers import LlmRerankerRow, require_heeded
+from r2med_ray.models.catalog.llm_rerankers import LlmRerankerRow
 from r2med_ray.models.catalog.load import Catalog, load_catalog
 from r2med_ray.models.catalog.rerankers import RerankerRow
+from r2med_ray.models.catalog.resolved_rerankers import ResolvedReranker, resolve_reranker
 from r2med_ray.rewriting.methods import Method, spelled
 from r2med_ray.rewriting.own_methods import load_methods
 from r2med_ray.settings.compat import Difference, Part, Rules, in_force
-from r2med_ray.settings.config import BenchmarkConfig, RerankerConfig, SystemConfig, TaskConfig
+from r2med_ray.settings.config import BenchmarkConfig, SystemConfig, TaskConfig
 from r2med_ray.settings.faults import Faults
 from r2med_ray.settings.hard_negatives import require_tasks
 from r2med_ray.settings.query_choice import QueryChoice
@@ -51,21 +52,6 @@ class Defaults:
     """Documents kept per query."""
 
     on_bad_document: OnBadDocument = "error"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResolvedReranker:
-    """A reranker of a system, with its rows."""
-
-    config: RerankerConfig
-    row: RerankerRow | LlmRerankerRow
-    model: LanguageModelRow | None = None
-    """The language model of an `LlmRerankerRow`, as the row asks it."""
-
-    @property
-    def scorer(self) -> RerankerRow | None:
-        """The row where it scores pairs."""
-        return self.row if isinstance(self.row, RerankerRow) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,20 +275,11 @@ class Names:
             depth=defaults.depth,
             corpus_compat=defaults.compat,
             first_stages=tuple(self.first_stage(first_stage, rules, defaults) for first_stage in system.first_stages),
-            rerankers=tuple(self._reranker(reranker, rules) for reranker in system.reranking),
+            rerankers=tuple(resolve_reranker(each, self.catalog, rules.compat) for each in system.reranking),
             method=self._method(rewriter) if rewriter else None,
             language_model=self._writer(rewriter) if rewriter else None,
             tool=self.first_stage(tool.retriever, rules, defaults) if tool else None,
         )
-
-    def _reranker(self, reranker: RerankerConfig, rules: Rules) -> ResolvedReranker:
-        row = self.catalog.reranker(reranker.model)
-        require_heeded(reranker, row)
-        if isinstance(row, LlmRerankerRow):
-            row = row.sampled(reranker.samples)
-            model = row.asked(self.catalog.language_models[row.language_model])
-            return ResolvedReranker(config=reranker, row=row, model=model)
-        return ResolvedReranker(config=reranker, row=row.under(rules.compat))
 
     def _method(self, rewriter: RewriterConfig) -> Method:
         method = self.methods[spelled(rewriter.method)]

@@ -181,10 +181,6 @@ class Repairs:
     unreadable: Mapping[QueryId, Mapping[str, int]] = field(default_factory=dict)
     """query_id → reason (`cut at limit`, `no list`, ...) → number of answers that nothing could be read from."""
 
-    def __add__(self, other: "Repairs") -> "Repairs":
-        """Return the repairs of two rerankers together."""
-        return Repairs(rules=_added(self.rules, other.rules), unreadable=_added(self.unreadable, other.unreadable))
-
     @property
     def query_ids(self) -> frozenset[QueryId]:
         """Ids of the queries that have a repaired or an unreadable answer."""
@@ -194,13 +190,6 @@ class Repairs:
     def unreadable_answers(self) -> Counter[str]:
         """Reason → number of answers that nothing could be read from, over all queries."""
         return sum((Counter(reasons) for reasons in self.unreadable.values()), Counter[str]())
-
-
-def _added(
-    one: Mapping[QueryId, Mapping[str, int]], other: Mapping[QueryId, Mapping[str, int]]
-) -> Mapping[QueryId, Mapping[str, int]]:
-    both = {query_id: Counter(one.get(query_id)) + Counter(other.get(query_id)) for query_id in {**one, **other}}
-    return {query_id: dict(sorted(both[query_id].items())) for query_id in sorted(both)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ float32 values differ by at most 2⁻²³ times their size.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -18,7 +19,7 @@ from r2med_ray.errors import DataError
 from r2med_ray.protocols import Candidates
 from r2med_ray.ranking import best, require_finite
 from r2med_ray.reranking.blending import Blend
-from r2med_ray.types import DocId, Document, Query, QueryId, Ranking, Reranking, Run, ScoredDoc
+from r2med_ray.types import DocId, Document, Query, QueryId, Ranking, Repairs, Reranking, Run, ScoredDoc
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +86,15 @@ def rerank(
         for query_id, ranking in run.rankings.items()
     }
     return Reranked(Run(tag=tag, rankings=rankings), reranking)
+
+
+def repairs_together(one: Repairs, other: Repairs) -> Repairs:
+    """Return the repairs of two rerankers of a cascade, sorted by query id and by rule."""
+    rules, unreadable = (
+        {q: dict(sorted((Counter(of.get(q)) + Counter(also.get(q))).items())) for q in sorted({**of, **also})}
+        for of, also in ((one.rules, other.rules), (one.unreadable, other.unreadable))
+    )
+    return Repairs(rules=rules, unreadable=unreadable)
 
 
 def _candidates(query: Query, head: Ranking, documents: Mapping[DocId, Document]) -> Candidates:

@@ -1,4 +1,4 @@
-"""Rerankers that are language models: they read a query with several of its candidates at once.
+"""Rerankers that are language models, and read a query with several of its candidates at once.
 
     listwise    orders windows of candidates, from the end of the ranking to its head, so that good candidates rise
                 (RankGPT, Sun et al. 2023, arXiv 2304.09542)
@@ -6,11 +6,11 @@
                 (GroupRank, 2025, arXiv 2511.11653)
     setwise     names the best of a few candidates, again and again, as a sort asks for it (Rank-R1; `setwise`)
 
-Pairs of a query and one candidate are asked about in `pair_asking`.
+`pair_asking` has those that read one candidate at a time.
 
-Both strategies may run in several passes over shuffled candidates. The orders of the passes are fused by reciprocal
+All of these may run in several passes over shuffled candidates. The orders of the passes are fused by reciprocal
 rank, which works against a model's preference for certain places. Grades may be averaged instead, as GroupRank does:
-all candidates are then shuffled in every pass, so that no group is one of neighbours. Both strategies may show the
+all candidates are then shuffled in every pass, so that no group is one of neighbours. All of these may show the
 first stage's scores (InsertRank, 2025, arXiv 2506.14086). Candidates may be tied, as by Rank-K; see `orderings`.
 
 An answer may leave out, repeat or invent ids. It is then repaired by the rules of `permutations` or `grades`, so the

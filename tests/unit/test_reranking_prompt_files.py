@@ -188,6 +188,16 @@ def test_a_row_has_one_limit_of_passages() -> None:
         row(tokenizer="tiktoken:cl100k_base")
 
 
+def test_a_row_has_the_settings_of_its_strategy() -> None:
+    with pytest.raises(ValueError, match="a listwise reranker has no `samples`; for pointwise and probability"):
+        row(samples=2)
+    with pytest.raises(ValueError, match="`fuse: mean` averages the grades of a groupwise reranker"):
+        row(fuse="mean")
+    with pytest.raises(ValueError, match="step 10 is larger than the window, 5"):
+        row(window=5)
+    assert row(strategy="groupwise", window=5).window == 5
+
+
 def test_settings_that_are_not_given_are_in_no_key() -> None:
     assert set(LlmReranking().inputs()) == {
         *("strategy", "window", "step", "passes", "show_scores", "passage_words", "seed")

@@ -18,7 +18,6 @@ _SETTINGS: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("pointwise",): ("raw",),
     ("pointwise", "probability"): ("samples",),
     ("probability",): ("yes", "no", "closing", "stop"),
-    ("listwise",): ("step",),
     ("listwise", "groupwise", "setwise"): ("window", "passes", "shuffle_first"),
 }
 """Strategies → the keys that only they have."""
@@ -131,7 +130,7 @@ class LlmRerankerRow(Row):
 
     @model_validator(mode="after")
     def _windows_overlap(self) -> Self:
-        if self.step > self.window:
+        if self.strategy == "listwise" and self.step > self.window:
             raise ValueError(
                 f"step {self.step} is larger than the window, {self.window}: candidates would be skipped"
             )
@@ -146,7 +145,8 @@ class LlmRerankerRow(Row):
     @model_validator(mode="after")
     def _settings_of_its_strategy(self) -> Self:
         for strategies, keys in _SETTINGS.items():
-            unused = [key for key in keys if key in self.model_fields_set and self.strategy not in strategies]
+            given = [key for key in keys if getattr(self, key) != type(self).model_fields[key].default]
+            unused = given if self.strategy not in strategies else []
             if unused:
                 raise ValueError(f"a {self.strategy} reranker has no `{unused[0]}`; for {' and '.join(strategies)}")
         return self
@@ -154,8 +154,8 @@ class LlmRerankerRow(Row):
     @model_validator(mode="after")
     def _one_limit(self) -> Self:
         limits = ("passage_words", "passage_characters", "passage_tokens")
-        given = [limit for limit in limits if limit in self.model_fields_set and getattr(self, limit) is not None]
-        if len(given) > 1 and not (given[0] == "passage_words" and self.passage_words == 300):
+        given = [limit for limit in limits if getattr(self, limit) != type(self).model_fields[limit].default]
+        if len(given) > 1:
             raise ValueError(f"give one limit of a passage, got {' and '.join(given)}")
         if self.tokenizer and not self.passage_tokens:
             raise ValueError("`tokenizer` counts `passage_tokens`, which are not given")
@@ -220,19 +220,8 @@ class LlmRerankerRow(Row):
             NotAtHand: the tokenizer that counts tokens has no commit, or its folder no tokenizer.
         """
         fields = {
-            *(
-                "strategy",
-                "window",
-                "step",
-                "passes",
-                "shuffle_first",
-                "fuse",
-                "best_grade",
-                "sort",
-                "top",
-                "samples",
-            ),
-            *("raw", "yes", "no", "closing", "stop", "show_scores", "passage_words", "seed"),
+            *("strategy", "window", "step", "passes", "shuffle_first", "fuse", "best_grade", "sort", "top"),
+            *("samples", "raw", "yes", "no", "closing", "stop", "show_scores", "passage_words", "seed"),
         }
         limits = self.model_dump(include={"passage_characters", "passage_tokens"}, exclude_none=True)
         if self.passage_tokens:

@@ -9,9 +9,10 @@ from r2med_ray.first_stage import Computing, FirstStage, ToExplain
 from r2med_ray.first_stages.explaining import LOADED
 from r2med_ray.models.catalog.llm_rerankers import LlmRerankerRow
 from r2med_ray.models.catalog.rerankers import RerankerRow
+from r2med_ray.models.catalog.resolved_rerankers import ResolvedReranker
 from r2med_ray.models.networks.pair_scorers import build_pair_scorer
 from r2med_ray.readings import Given, listening, place_of
-from r2med_ray.systems import ResolvedBenchmark, ResolvedReranker
+from r2med_ray.systems import ResolvedBenchmark
 from r2med_ray.types import Query, Run
 from r2med_ray.workbench.bench import Workbench
 from r2med_ray.workbench.local_runner import LocalRunner

@@ -1,0 +1,39 @@
+"""A reranker of a system with the rows that do its work."""
+
+from dataclasses import dataclass
+
+from r2med_ray.models.catalog.language_models import LanguageModelRow
+from r2med_ray.models.catalog.llm_rerankers import LlmRerankerRow, require_heeded
+from r2med_ray.models.catalog.load import Catalog
+from r2med_ray.models.catalog.rerankers import RerankerRow
+from r2med_ray.settings.config import RerankerConfig
+from r2med_ray.types import Compat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedReranker:
+    """A reranker of a system, with its rows."""
+
+    config: RerankerConfig
+    row: RerankerRow | LlmRerankerRow
+    model: LanguageModelRow | None = None
+    """The language model of an `LlmRerankerRow`, as the row asks it."""
+
+    @property
+    def scorer(self) -> RerankerRow | None:
+        """The row where it scores pairs."""
+        return self.row if isinstance(self.row, RerankerRow) else None
+
+
+def resolve_reranker(config: RerankerConfig, catalog: Catalog, compat: Compat) -> ResolvedReranker:
+    """Look up a reranker's rows, as a system of that `compat` uses them.
+
+    Raises:
+        ConfigError: there is no such reranker, or it doesn't use a setting that is given.
+    """
+    row = catalog.reranker(config.model)
+    require_heeded(config, row)
+    if isinstance(row, RerankerRow):
+        return ResolvedReranker(config=config, row=row.under(compat))
+    row = row.sampled(config.samples)
+    return ResolvedReranker(config=config, row=row, model=row.asked(catalog.language_models[row.language_model]))
