@@ -194,9 +194,11 @@ def by_shape(request: Request) -> Reply:
     if "prompt" in request.body:
         return SAYS["rank1"](request)
     text = request.body["messages"][-1]["content"]
-    if "Write" in text or "passage that" in text:
-        return completions(lambda prompt: f"arm skin {request.body['seed']}")(request)
-    return SAYS["grouprank" if "```json" in text else "retro-star"](request)
+    if "```json" in text:
+        return SAYS["grouprank"](request)
+    if "<score>" in text:
+        return SAYS["retro-star"](request)
+    return completions(lambda prompt: f"arm skin {request.body['seed']}")(request)  # of the rewriter
 
 
 def test_a_pipeline_of_rewrites_two_retrievers_a_cascade_and_a_blend_is_the_same_in_any_order_of_arrival(
