@@ -124,6 +124,7 @@ def _core_kept_quiet(is_verbose: bool) -> Iterator[None]:
         try:
             yield
         finally:
+            del os.environ[OF_CORE]  # the core has read it, and programs that this process starts have their own
             os.dup2(terminal, STDERR)
             os.close(terminal)
             kept.seek(0)
