@@ -8,9 +8,9 @@ from pathlib import Path
 import psutil
 import pyarrow as pa
 
-from r2med_ray.distributed.preparing import ShardWorker
+from r2med_ray.distributed.preparing import ArtifactWorker
 from r2med_ray.first_stage import Computing, ShardedFirstStage
-from r2med_ray.first_stages.preparation import ShardWork
+from r2med_ray.first_stages.preparation import Piece, ShardWork
 from r2med_ray.storage.artifacts import ArtifactStore
 from tests.fakes import wait_until
 
@@ -60,7 +60,7 @@ class DiesOnce(CountsRows):
         return super().__call__(work, table)
 
 
-class EncoderKilledOnce(ShardWorker):
+class EncoderKilledOnce(ArtifactWorker):
     """A real encoder whose process ends in the middle of the second shard, but only once."""
 
     def __init__(
@@ -69,8 +69,8 @@ class EncoderKilledOnce(ShardWorker):
         super().__init__(store, first_stage, computing)
         self._marker = marker
 
-    def __call__(self, work: ShardWork, table: pa.Table) -> Mapping[str, float]:
-        if work.shard.index == 1 and not self._marker.exists():
+    def __call__(self, work: Piece, table: pa.Table) -> Mapping[str, float]:
+        if isinstance(work, ShardWork) and work.shard.index == 1 and not self._marker.exists():
             self._marker.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return super().__call__(work, table)

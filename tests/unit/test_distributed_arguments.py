@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ray import cloudpickle
 
-from r2med_ray.distributed.preparing import ShardWorker
+from r2med_ray.distributed.preparing import ArtifactWorker
 from r2med_ray.distributed.searching import _load_index
 from r2med_ray.first_stage import Computing
 from r2med_ray.first_stages.preparation import shards_left
@@ -20,7 +20,7 @@ def arguments(folder: Path, words: int) -> int:
         left = shards_left(bench.store, [(task, first_stage)], "cpu")
         loading = partial(_load_index, bench.store, task, first_stage, None, "cpu")
         return len(
-            cloudpickle.dumps((left.work, partial(ShardWorker, bench.store, first_stage, Computing()), loading))
+            cloudpickle.dumps((left.work, partial(ArtifactWorker, bench.store, first_stage, Computing()), loading))
         )
 
 
