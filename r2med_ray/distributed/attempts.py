@@ -15,7 +15,8 @@ from r2med_ray.activity import counted
 from r2med_ray.distributed.nodes import alive_nodes
 
 ENDED = (
-    "without an error of its own: native code crashed, or memory ran out. Its last words are in the log of the job"
+    "without an error of its own: native code crashed, or memory ran out. Its last words are in Ray's logs, and in "
+    "the log of a job that is run with `--verbose`"
 )
 """How a process ends that neither returns nor raises anything."""
 

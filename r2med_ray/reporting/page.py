@@ -90,9 +90,12 @@ def _settings(record: BenchmarkRecord) -> dict[str, str]:
 
 
 def _settings_of(system: SystemRecord) -> dict[str, Json]:
-    """Return the settings of a system's parts, and the rules of the published protocol that the system follows."""
-    rules = published_rules(system)
-    return {**system.settings, **({"rules of the published protocol": rules} if rules else {})}
+    """Return the settings of a system's parts, its rules of the published protocol, and how it was computed."""
+    told = {
+        "rules of the published protocol": published_rules(system),
+        "how it was computed": [part.describe() for part in system.computed],
+    }
+    return {**system.settings, **{title: values for title, values in told.items() if values}}
 
 
 def _best_first(summary: Summary, task: str) -> list[SystemSummary]:

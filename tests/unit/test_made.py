@@ -118,6 +118,7 @@ def test_device_dtype_lengths_threads_and_engine_of_each_system_are_in_manifest_
     assert "bfloat16" in columns["Dtype"]
     page = (folder / "results" / "index.html").read_text()
     assert computer in page
+    assert page.count("how it was computed") == len(systems)
     said = f"dense: encode all-MiniLM-L6-v2: bfloat16, at most 16 tokens, on {computer}, sentence-transformers "
     assert any(record.getMessage().startswith(said) for record in caplog.records)
 
