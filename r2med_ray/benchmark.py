@@ -110,7 +110,7 @@ def run_benchmark(benchmark: ResolvedBenchmark, bench: Workbench) -> BenchmarkRe
     config = benchmark.config
     started = datetime.now(UTC)
     missing = Missing(config.when_missing)
-    tasks, loaded = _load_tasks(benchmark, bench.store, missing)
+    tasks, loaded = load_tasks(benchmark, bench.store, missing)
     made_of = _results(benchmark, bench, tasks, missing)
     results, examples = made_of.results, made_of.examples
     computed = {name: part_records(of_system) for name, of_system in made_of.made.items()}
@@ -157,7 +157,7 @@ def _say(computed: Mapping[str, Sequence[PartRecord]]) -> None:
             logger.info("%s: %s", name, part.describe())
 
 
-def _load_tasks(
+def load_tasks(
     benchmark: ResolvedBenchmark, store: ArtifactStore, missing: Missing
 ) -> tuple[list[Task], list[StageRecord]]:
     """LOAD and SHARD every task before anything is computed, so that a bad record stops the job at once.

@@ -63,13 +63,35 @@ class Ranked:
     """What each approximate search of the system missed."""
 
 
-def rank(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Steps[Ranked]:
+class Watcher:
+    """Is told what a system has come to while it works. This one does nothing with it."""
+
+    def rewritten(self, rewriting: Rewriting) -> None:
+        """Hear the queries that are searched for."""
+
+    def found(self, runs: Sequence[Run]) -> None:
+        """Hear what the first stages found: one run for each."""
+
+    def fused(self, run: Run) -> None:
+        """Hear the run that fusion made of theirs."""
+
+
+def rank(
+    task: Task,
+    system: ResolvedSystem,
+    *,
+    device: str = "cpu",
+    watcher: Watcher | None = None,
+    checks: bool = True,
+) -> Steps[Ranked]:
     """Rewrite, search, fuse and rerank.
 
     Args:
         task: its queries are answered out of its corpus.
         system: what does it.
         device: what encoders compute on, `cpu` or `cuda`; part of what names the finds of a search agent.
+        watcher: is told each step's result as soon as it is there.
+        checks: whether approximate searches are checked by exact ones.
 
     Raises:
         ConfigError: a reranker's prompt file is wrong.
@@ -78,13 +100,18 @@ def rank(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Steps[Ra
         StageError: reranking changed which documents are in the head.
     """
     rerankers = [_reranker(reranker) for reranker in system.rerankers]  # at once: a prompt file may be wrong
+    watcher = watcher or Watcher()
     yield _everything_ahead(task, system)
     rewriting = Rewriting(queries=task.queries)
     if rewriter := rewriter_of(task, system, device=device):
         rewriting = yield from rewriter.rewrite(task.queries)
+    watcher.rewritten(rewriting)
     yield _reranking_ahead(system)
-    found, approximations = yield from _search(task, system, rewriting)
+    found, approximations = yield from _search(task, system, rewriting, checks)
+    watcher.found(found)
     run = _first_run(system, rewriting, found)
+    if system.config.fusion or rewriting.ranked:
+        watcher.fused(run)
     repairs, pair = Repairs(), list[Any]()
     cuts = _cuts_of_rewriting(system, rewriting)
     for number, reranker in enumerate(rerankers):
@@ -151,9 +178,12 @@ def _prompt_task(name: str) -> PromptTask:
 
 
 def _search(
-    task: Task, system: ResolvedSystem, rewriting: Rewriting
+    task: Task, system: ResolvedSystem, rewriting: Rewriting, checks: bool
 ) -> Steps[tuple[list[Run], tuple[Approximation, ...]]]:
-    """Return one run per first stage, and what approximate searches missed. An agent's rankings need no search."""
+    """Return one run per first stage, and what approximate searches missed if they are checked.
+
+    An agent's rankings need no search.
+    """
     k = system.depth
     queries = [query for query in rewriting.queries if query.query_id not in rewriting.ranked]
     searches = searches_of(queries, system.combine) if queries or not rewriting.ranked else ()
@@ -162,8 +192,8 @@ def _search(
         for first_stage in system.first_stages
         for search in searches
     ]
-    asked = [*finds, *_finds_of_tool(task, system)]
-    exact = [exact_find(find) for find in asked]
+    asked = [*finds, *(_finds_of_tool(task, system) if checks else ())]
+    exact = [exact_find(find) if checks else None for find in asked]
     found: list[Run] = (yield (*asked, *filter(None, exact))) if asked else []
     runs, of_exact = found[: len(finds)], iter(found[len(asked) :])
     per_stage = [runs[start : start + len(searches)] for start in range(0, len(runs), len(searches) or 1)]

@@ -28,6 +28,7 @@ from r2med_ray.cli.options import (
     StoreOption,
     VerboseOption,
 )
+from r2med_ray.cli.serving import serve
 from r2med_ray.cli.showing import show
 from r2med_ray.errors import InterruptedByUser, R2MedError
 from r2med_ray.storage.artifacts import ArtifactStore
@@ -139,7 +140,7 @@ def models(
         typer.echo(line)
 
 
-for command in (demo, show, evaluate, compare, report, plot, config, init, contrasts):
+for command in (demo, show, serve, evaluate, compare, report, plot, config, init, contrasts):
     app.command()(command)
 
 

@@ -90,6 +90,25 @@ def start_serve(*, http: bool, host: str = LOOPBACK, port: int | None = None) ->
     return HttpAddress(host=options.host, port=options.port)
 
 
+def require_free_port(host: str, port: int) -> None:
+    """Check that something can be served at a port of this machine.
+
+    Args:
+        host: the address that is bound.
+        port: the port; 0 stands for any free one.
+
+    Raises:
+        ConfigError: it is in use, or there is no such address here.
+    """
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            problem = f"{host}:{port} can't be served at: {error.strerror}"
+            raise ConfigError(f"{problem}. Name another port with `--port`, 0 for a free one") from error
+
+
 def _end_orphans() -> None:
     """End this package's applications whose job is dead. They hold CPUs and GPUs, and nobody else ends them."""
     dead = {job["JobID"] for job in ray._private.state.jobs() if job["IsDead"]}  # type: ignore[no-untyped-call]

@@ -132,6 +132,43 @@ class LanguageModelResources(Frozen):
     """The proxies' port. If left out, it is a free port on one machine, and Serve's 8000 on several machines."""
 
 
+class SearchPageResources(Frozen):
+    """The search page that `r2med serve` serves, and what its visitors may ask of it."""
+
+    host: str = "127.0.0.1"
+    """Address that the page is served at. Whoever reaches it can ask: the page asks nobody for a password."""
+
+    port: int = Field(default=8650, ge=0, le=65535)
+    """Port of the page; 0 takes a free one."""
+
+    replicas: int = Field(default=1, ge=1)
+    """Processes that search. Each of them holds all indexes and the encoders that read questions."""
+
+    cpus: float = Field(default=0.0, ge=0)
+    """CPUs that each of these processes reserves. They idle most of the time, so they need none of their own."""
+
+    gpus: float | Auto = "auto"
+    """GPUs that each of them reserves. `auto` is a quarter where encoders compute on GPUs."""
+
+    at_once: int = Field(default=8, ge=1)
+    """Questions that each of these processes answers at the same time."""
+
+    queue: int = Field(default=64, ge=0)
+    """Questions that may wait for their turn. One more is answered with 503."""
+
+    per_minute: int = Field(default=300, ge=1)
+    """Questions that one address may ask in a minute. One more is answered with 429."""
+
+    timeout_s: float = Field(default=300.0, gt=0)
+    """Seconds that one question may take, the wait in the queue included. After that it is answered with 504."""
+
+    question_characters: int = Field(default=8_000, ge=1)
+    """The longest question. A longer one is answered with 413."""
+
+    body_bytes: int = Field(default=65_536, ge=1)
+    """The longest body of a request. A longer one is answered with 413."""
+
+
 class ResourcesConfig(Frozen):
     """Shards, and what each stage reserves."""
 
@@ -153,6 +190,9 @@ class ResourcesConfig(Frozen):
 
     language_model: LanguageModelResources = LanguageModelResources()
     """What language models that the job serves reserve."""
+
+    search_page: SearchPageResources = SearchPageResources()
+    """What the search page reserves and allows."""
 
     no_progress_timeout_s: int = Field(default=NO_PROGRESS_TIMEOUT_S, ge=1)
     """Seconds without progress after which a stage fails: no shard was finished, no actor answered, no model has

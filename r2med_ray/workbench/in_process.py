@@ -89,8 +89,15 @@ class InProcess:
         label = f"{STAGES[first_stage.work]} queries for {first_stage.label}"
         return follow(label, left, self._made(first_stage, left.work), first_stage.cost)
 
-    def open_index(self, task: Task, first_stage: ShardedFirstStage) -> PlainIndex:
+    def open_index(
+        self, task: Task, first_stage: ShardedFirstStage, *, query_store: ArtifactStore | None = None
+    ) -> PlainIndex:
         """Load the index of every shard of a task's corpus; what is made of them must be stored.
+
+        Args:
+            task: has the corpus.
+            first_stage: searches it.
+            query_store: where the artefacts of queries are, if that is another store.
 
         Raises:
             ArtifactError: something of the corpus is not stored.
@@ -99,7 +106,7 @@ class InProcess:
         gathered = first_stage.gather(self._store, task, device)
         return PlainIndex(
             f"{first_stage.label} on {task.name}",
-            partial(first_stage.prepare, self._store, task, device=device),
+            partial(first_stage.prepare, query_store or self._store, task, device=device),
             [first_stage.load_index(self._store, task, shard, gathered, device) for shard in task.corpus.shards],
             drop_identical_ids=first_stage.drop_identical_ids,
             ties=first_stage.ties,

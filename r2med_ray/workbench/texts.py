@@ -8,7 +8,7 @@ that a better rule of `rewriting.answers` never asks a model again.
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -97,50 +97,18 @@ class Texts:
         written: dict[str, Completion | None] = {}
         try:
             with doing(f"write with {model.name}", len(asked), "texts") as activity:
-                self._write(model, generator, asked, written, activity)
+                have_written(model, generator, asked, written, partial(self._keep, model, activity))
         finally:
             self._packed.keep({digest: text for digest in asked if (text := written.get(digest)) is not None})
         return written
 
-    def _write(
-        self,
-        model: LanguageModel,
-        generator: TextGenerator,
-        asked: Mapping[str, tuple[ArtifactKey, ChatPrompt]],
-        written: dict[str, Completion | None],
-        activity: Activity,
-    ) -> None:
-        while waiting := {digest: item for digest, item in asked.items() if digest not in written}:
-            items = list(waiting.values())
-            try:
-                keep = partial(self._keep, model, items, written, activity)
-                generator.generate([prompt for _, prompt in items], keep=keep)
-            except ContextError as error:
-                too_long = {key.digest: None for key, prompt in items if prompt.unit in error.units}
-                if not too_long:
-                    raise
-                logger.warning("%s has no room for %d prompts: %s", model.name, len(too_long), error)
-                written.update(too_long)
-            else:
-                lost = [prompt.unit for key, prompt in items if key.digest not in written]
-                if lost:
-                    raise StageError(f"generate with {model.name}", named_units(lost), "there is no answer")
-
     def _keep(
-        self,
-        model: LanguageModel,
-        items: Sequence[tuple[ArtifactKey, ChatPrompt]],
-        written: dict[str, Completion | None],
-        activity: Activity,
-        place: int,
-        completion: Completion,
+        self, model: LanguageModel, activity: Activity, key: ArtifactKey, prompt: ChatPrompt, completion: Completion
     ) -> None:
-        key, prompt = items[place]
         content = json.dumps(completion.to_json(), ensure_ascii=False, indent=1)
         with self._store.create(key) as writer:
             writer.attributes.update(model=model.name, unit=prompt.unit)
             writer.write(FILE, content.encode("utf-8", "surrogatepass"))
-        written[key.digest] = completion
         activity.add(1, completion.completion_tokens or 0)
 
     def _find_one(self, key: ArtifactKey) -> Completion | None:
@@ -148,6 +116,53 @@ class Texts:
         if artifact is None:
             return None
         return Completion.from_json(json.loads(artifact.read(FILE).to_pybytes().decode("utf-8", "surrogatepass")))
+
+
+def have_written(
+    model: LanguageModel,
+    generator: TextGenerator,
+    asked: Mapping[str, tuple[ArtifactKey, ChatPrompt]],
+    written: dict[str, Completion | None],
+    keep: Callable[[ArtifactKey, ChatPrompt, Completion], None],
+) -> None:
+    """Have texts written.
+
+    Args:
+        model: the language model.
+        generator: writes them.
+        asked: digest of a text's key → the key, and the prompt; no two prompts have one unit.
+        written: gets each text as soon as it is there; None for a prompt that is too long in its shortest version.
+        keep: keeps a text; called from any thread.
+
+    Raises:
+        StageError: prompts failed for good; names their units.
+    """
+    while waiting := {digest: item for digest, item in asked.items() if digest not in written}:
+        items = list(waiting.values())
+        try:
+            generator.generate([prompt for _, prompt in items], keep=partial(_receive, items, written, keep))
+        except ContextError as error:
+            too_long = {key.digest: None for key, prompt in items if prompt.unit in error.units}
+            if not too_long:
+                raise
+            logger.warning("%s has no room for %d prompts: %s", model.name, len(too_long), error)
+            written.update(too_long)
+        else:
+            lost = [prompt.unit for key, prompt in items if key.digest not in written]
+            if lost:
+                raise StageError(f"generate with {model.name}", named_units(lost), "there is no answer")
+
+
+def _receive(
+    items: Sequence[tuple[ArtifactKey, ChatPrompt]],
+    written: dict[str, Completion | None],
+    keep: Callable[[ArtifactKey, ChatPrompt, Completion], None],
+    place: int,
+    completion: Completion,
+) -> None:
+    key, prompt = items[place]
+    keep(key, prompt, completion)
+    written[key.digest] = completion
 
 
 def named(part: str, prompts: Sequence[ChatPrompt]) -> list[ChatPrompt]:

@@ -33,6 +33,7 @@ ROOMS = (
     "first_stages",
     "distributed",
     "serving",
+    "live",
     "interop",
     "negatives",
     "cli",

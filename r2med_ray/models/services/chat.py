@@ -57,6 +57,8 @@ class ChatModel:
         row: the model.
         base_url: address of the service, up to `/v1`; None for the row's address.
         stop: an event that ends the work when another thread sets it.
+        heard: is told the unit of a prompt and the parts of its answer, after each part. An answer that is begun
+            again has new parts.
 
     Raises:
         ConfigError: there is no address.
@@ -66,7 +68,12 @@ class ChatModel:
     """
 
     def __init__(
-        self, row: LanguageModelRow, *, base_url: str | None = None, stop: threading.Event | None = None
+        self,
+        row: LanguageModelRow,
+        *,
+        base_url: str | None = None,
+        stop: threading.Event | None = None,
+        heard: Callable[[str, AnswerParts], None] | None = None,
     ) -> None:
         address = base_url or row.base_url
         if address is None:
@@ -75,6 +82,7 @@ class ChatModel:
         self.base_url = address
         self.requests = 0
         self._stop = stop
+        self._heard = heard or (lambda unit, parts: None)
         self._stage = f"generate with {row.name}"
 
     def generate(
@@ -133,8 +141,10 @@ class ChatModel:
         versions = (prompt.messages, *prompt.shorter)
         for shortened, messages in enumerate(versions):
             try:
-                ask = self._ask_raw if prompt.is_raw else self._ask
-                request = partial(ask, request_body(self.row, prompt, messages), shortened)
+                body = request_body(self.row, prompt, messages)
+                request = partial(self._ask, body, prompt.unit, shortened)
+                if prompt.is_raw:
+                    request = partial(self._ask_raw, body, shortened)
                 return await calls.call(request, unit=prompt.unit)
             except StageError as error:
                 if not _TOO_LONG.search(error.cause):
@@ -162,7 +172,7 @@ class ChatModel:
         parts.add(await create(**body), "text", top_tokens=body.get("logprobs", 0))
         return parts.completion()
 
-    async def _ask(self, body: dict[str, Any], shortened: int, client: "AsyncOpenAI") -> Completion:
+    async def _ask(self, body: dict[str, Any], unit: str, shortened: int, client: "AsyncOpenAI") -> Completion:
         parts = AnswerParts(shortened)
         create: Any = client.chat.completions.create  # Any: the overloads depend on keys of the row
         if not self.row.stream:
@@ -178,6 +188,7 @@ class ChatModel:
                         require_stream(heard)
                     return parts.completion()
                 parts.add(piece, "delta")
+                self._heard(unit, parts)
 
 
 def request_body(row: LanguageModelRow, prompt: ChatPrompt, messages: Sequence[Message]) -> dict[str, Any]:

@@ -1,0 +1,100 @@
+"""What a search page needs before the first question: tasks, systems whose models are at hand, and what to index."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from r2med_ray.benchmark import load_tasks
+from r2med_ray.errors import ConfigError
+from r2med_ray.first_stage import ShardedFirstStage
+from r2med_ray.first_stages.preparation import QuerySet
+from r2med_ray.live.searcher import replays
+from r2med_ray.reporting.missing import Missing, needs
+from r2med_ray.serving.search_answers import Offer, Question, SystemOffer, TaskOffer
+from r2med_ray.settings.registry import nearest
+from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem
+from r2med_ray.types import Task
+from r2med_ray.workbench.bench import Workbench
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What can be asked: every index of it is made."""
+
+    tasks: dict[str, Task]
+    systems: dict[str, ResolvedSystem]
+    offer: Offer
+
+    @property
+    def questions(self) -> dict[str, list[Question]]:
+        """Task → its own questions."""
+        return {
+            name: [Question(query_id=query.query_id, text=query.text) for query in task.queries]
+            for name, task in self.tasks.items()
+        }
+
+
+def prepare(
+    benchmark: ResolvedBenchmark, bench: Workbench, *, tasks: Sequence[str] = (), systems: Sequence[str] = ()
+) -> Prepared:
+    """Load tasks, and make what the store lacks of their corpora.
+
+    Args:
+        benchmark: has tasks and systems.
+        bench: does the work.
+        tasks: names of some tasks; all of them if there is no name.
+        systems: names of some systems; all of them if there is no name.
+
+    Raises:
+        ConfigError: a name is none of the benchmark's; gives the nearest one.
+        NotAtHand: something is not at hand and may not be left out, or nothing is left.
+    """
+    missing = Missing(benchmark.config.when_missing)
+    chosen_tasks = _chosen("task", [entry.name for entry in benchmark.tasks], tasks)
+    chosen_systems = _chosen("system", [system.name for system in benchmark.systems], systems)
+    entries = tuple(entry for entry in benchmark.tasks if entry.name in chosen_tasks)
+    loaded, _ = load_tasks(replace(benchmark, tasks=entries), bench.store, missing)
+    at_hand = {}
+    for system in benchmark.systems:
+        if system.name in chosen_systems:
+            with missing.noted("all tasks", [system.name]):
+                for row in system.rows:
+                    bench.runner.require(row)
+                at_hand[system.name] = system
+    missing.require_some(len(loaded) * len(at_hand))
+    _make(bench, loaded, list(at_hand.values()))
+    offer = Offer(
+        benchmark=benchmark.config.name,
+        systems=[
+            SystemOffer(name=name, description=system.describe(), replays=replays(system))
+            for name, system in at_hand.items()
+        ],
+        tasks=[
+            TaskOffer(name=task.name, documents=task.corpus.num_documents, questions=len(task.queries))
+            for task in loaded
+        ],
+        missing=needs(missing.records),
+    )
+    return Prepared(tasks={task.name: task for task in loaded}, systems=at_hand, offer=offer)
+
+
+def _make(bench: Workbench, tasks: Sequence[Task], systems: Sequence[ResolvedSystem]) -> None:
+    """Make what is not stored of corpora, and of the tasks' own questions where no service is paid for it."""
+    groups: dict[tuple[str, str], dict[tuple[str, ShardedFirstStage], Task]] = {}
+    for system in systems:
+        for first_stage in system.searched_with:
+            if first_stage.work != "nothing":
+                group = groups.setdefault((type(first_stage).__name__, first_stage.artifact_group), {})
+                group |= {(task.name, first_stage): task for task in tasks}
+    for group in groups.values():
+        corpora = [(task, first_stage) for (_, first_stage), task in group.items()]
+        asks = all(first_stage.work == "encode" for _, first_stage in group)
+        sets = [QuerySet(task, first_stage, task.queries) for task, first_stage in corpora if asks]
+        bench.runner.prepare(corpora, sets)
+
+
+def _chosen(what: str, known: Sequence[str], names: Sequence[str]) -> Sequence[str]:
+    for name in names:
+        if name not in known:
+            others = f"{nearest(name, known)} Known: {', '.join(known)}"
+            raise ConfigError(f"the benchmark has no {what} {name!r}.{others}")
+    return names or known
