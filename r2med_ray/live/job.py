@@ -1,7 +1,8 @@
 """Serves the search page of a benchmark file until it is interrupted."""
 
+import contextlib
 import logging
-import threading
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -11,7 +12,7 @@ from typing import cast
 from r2med_ray.first_stage import Computing
 from r2med_ray.live.answers import scorer_key
 from r2med_ray.live.page import render_page
-from r2med_ray.live.preparing import Prepared, prepare
+from r2med_ray.live.preparing import Prepared, narrowed, prepare
 from r2med_ray.live.searcher import Searched, Searcher
 from r2med_ray.serving.clients import ServedReranker
 from r2med_ray.serving.search_app import PageContent, serve_search_page
@@ -51,7 +52,7 @@ def serve_job(
     Raises:
         R2MedError: something is wrong with the configuration, the data, the store, the cluster or the port.
     """
-    benchmark = load_with(resolve, config_path, overrides)
+    benchmark = narrowed(load_with(resolve, config_path, overrides), tasks, systems)
     limits = benchmark.config.resources.search_page
     require_free_port(limits.host, limits.port)
     with open_workbench(
@@ -63,13 +64,11 @@ def serve_job(
         ask_for_models=True,
         cluster=benchmark.config.cluster,
     ) as bench:
-        prepared = prepare(benchmark, bench, tasks=tasks, systems=systems)
+        prepared = prepare(benchmark, bench)
         with served(benchmark, bench, prepared) as url:
             say(f"{benchmark.config.name}: {url} answers until Ctrl-C; {url}openapi.json describes it for programs")
-            try:
-                threading.Event().wait()
-            except KeyboardInterrupt:
-                logger.info("interrupted: the search page ends")
+            _wait_for_interrupt()
+            logger.info("interrupted: the search page ends, and what is stored stays")
 
 
 @contextmanager
@@ -118,6 +117,15 @@ def served(benchmark: ResolvedBenchmark, bench: Workbench, prepared: Prepared) -
         )
         running.enter_context(page)
         yield proxy.url("/")
+
+
+def _wait_for_interrupt() -> None:
+    """Wait for Ctrl-C, or for what ends a container. A shell lets processes in the background ignore the former."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            signal.pause()
 
 
 def _started_scorers(runner: ClusterRunner, prepared: Prepared, running: ExitStack) -> dict[str, ServedReranker]:

@@ -33,33 +33,35 @@ class Prepared:
         }
 
 
-def prepare(
-    benchmark: ResolvedBenchmark, bench: Workbench, *, tasks: Sequence[str] = (), systems: Sequence[str] = ()
-) -> Prepared:
-    """Load tasks, and make what the store lacks of their corpora.
-
-    Args:
-        benchmark: has tasks and systems.
-        bench: does the work.
-        tasks: names of some tasks; all of them if there is no name.
-        systems: names of some systems; all of them if there is no name.
+def narrowed(benchmark: ResolvedBenchmark, tasks: Sequence[str], systems: Sequence[str]) -> ResolvedBenchmark:
+    """Return a benchmark with some of its tasks and systems; with all of them where no name is given.
 
     Raises:
         ConfigError: a name is none of the benchmark's; gives the nearest one.
+    """
+    wanted_tasks = _wanted("task", [entry.name for entry in benchmark.tasks], tasks)
+    wanted_systems = _wanted("system", [system.name for system in benchmark.systems], systems)
+    return replace(
+        benchmark,
+        tasks=tuple(entry for entry in benchmark.tasks if entry.name in wanted_tasks),
+        systems=tuple(system for system in benchmark.systems if system.name in wanted_systems),
+    )
+
+
+def prepare(benchmark: ResolvedBenchmark, bench: Workbench) -> Prepared:
+    """Load the tasks, and make what the store lacks of their corpora.
+
+    Raises:
         NotAtHand: something is not at hand and may not be left out, or nothing is left.
     """
     missing = Missing(benchmark.config.when_missing)
-    chosen_tasks = _chosen("task", [entry.name for entry in benchmark.tasks], tasks)
-    chosen_systems = _chosen("system", [system.name for system in benchmark.systems], systems)
-    entries = tuple(entry for entry in benchmark.tasks if entry.name in chosen_tasks)
-    loaded, _ = load_tasks(replace(benchmark, tasks=entries), bench.store, missing)
+    loaded, _ = load_tasks(benchmark, bench.store, missing)
     at_hand = {}
     for system in benchmark.systems:
-        if system.name in chosen_systems:
-            with missing.noted("all tasks", [system.name]):
-                for row in system.rows:
-                    bench.runner.require(row)
-                at_hand[system.name] = system
+        with missing.noted("all tasks", [system.name]):
+            for row in system.rows:
+                bench.runner.require(row)
+            at_hand[system.name] = system
     missing.require_some(len(loaded) * len(at_hand))
     _make(bench, loaded, list(at_hand.values()))
     offer = Offer(
@@ -92,7 +94,7 @@ def _make(bench: Workbench, tasks: Sequence[Task], systems: Sequence[ResolvedSys
         bench.runner.prepare(corpora, sets)
 
 
-def _chosen(what: str, known: Sequence[str], names: Sequence[str]) -> Sequence[str]:
+def _wanted(what: str, known: Sequence[str], names: Sequence[str]) -> Sequence[str]:
     for name in names:
         if name not in known:
             others = f"{nearest(name, known)} Known: {', '.join(known)}"

@@ -82,19 +82,19 @@ class Guard:
             nonlocal read
             message = await receive()
             read += len(message.get("body", b""))
-            if read > self._most:
-                raise Refusal(413, f"the body of the request has more than {self._most} bytes")
-            return message
+            return {"type": "http.disconnect"} if read > self._most else message
 
-        async def with_headers(message: Message) -> None:
+        async def answered(message: Message) -> None:
+            if read > self._most:
+                return  # what is said of half a body
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        try:
-            await self._app(scope, counted, with_headers)
-        except Refusal as refusal:
-            await refused(refusal)(scope, receive, with_headers)
+        await self._app(scope, counted, answered)
+        if read > self._most:
+            refusal = Refusal(413, f"the body of the request has more than {self._most} bytes")
+            await refused(refusal)(scope, receive, send)
 
 
 def build_routes(page: Page) -> FastAPI:

@@ -62,6 +62,11 @@ ELSEWHERE = {
         f"$(BIN)/{COMMANDS[0]}\n",
     ),
     "make test": Elsewhere("runs these tests", ".ci/run", "\nmake test\n"),
+    "r2med serve jobs/full_benchmark.yaml": Elsewhere(
+        "serves until it is interrupted",
+        "tests/integration/test_search_page.py",
+        'command = [R2MED, "serve", "jobs/full_benchmark.yaml", ',
+    ),
     "ray job submit --working-dir . -- python jobs/full_benchmark.py": Elsewhere(
         "needs a cluster that takes jobs",
         "tests/integration/test_job_submission.py",

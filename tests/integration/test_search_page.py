@@ -1,0 +1,381 @@
+"""The search page behind a real Ray Serve: the benchmark's rankings, limits, visitors who leave, and the command."""
+
+import http.client
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from email.message import Message
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import pytest
+
+from r2med_ray.benchmark import run_benchmark
+from r2med_ray.evaluation.trec import read_run
+from r2med_ray.live.job import served
+from r2med_ray.live.preparing import prepare
+from r2med_ray.reporting.summary import summarise
+from r2med_ray.reporting.write import write_report_to
+from r2med_ray.settings.config_files import load_with
+from r2med_ray.settings.pools import ClusterCapacity
+from r2med_ray.systems import resolve
+from r2med_ray.types import Query
+from r2med_ray.workbench.bench import open_workbench
+from tests.http_services import Held, Service, completions, stalling
+from tests.integration.chromium import Chromium, chromium, needs_chromium
+from tests.integration.jobs import REPOSITORY, environment
+from tests.live_benchmarks import SYSTEMS, scripted, write_benchmark
+
+pytestmark = [pytest.mark.ray, pytest.mark.serve, pytest.mark.timeout(1200)]
+
+R2MED = str(Path(sys.executable).parent / "r2med")
+AT_ONCE, QUEUE = 2, 50
+HOSTILE = "<img src=x onerror=\"document.title='hacked'\"><script>document.title='hacked'</script>"
+HOSTILE_ID = "<img/src=x/onerror=document.title=1>"
+
+
+class Site(NamedTuple):
+    """A served page, the service of its language model, and the results of its benchmark."""
+
+    url: str
+    service: Service
+    results: Path
+    queries: tuple[Query, ...]
+
+    def post(self, path: str = "api/search", **asked: Any) -> tuple[int, dict[str, str], Any]:
+        """Ask a question; return status, headers and JSON."""
+        request = urllib.request.Request(
+            self.url + path, json.dumps(asked).encode(), {"Content-Type": "application/json"}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=300) as answer:
+                return answer.status, _lower(answer.headers), json.load(answer)
+        except urllib.error.HTTPError as error:
+            return error.code, _lower(error.headers), json.load(error)
+
+    def get(self, path: str) -> Any:
+        with urllib.request.urlopen(self.url + path, timeout=300) as answer:
+            return json.load(answer)
+
+
+def _lower(headers: Message) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def hostile_task(folder: Path) -> dict[str, str]:
+    """Write a task whose id, passage and question would run if they were read as HTML."""
+    folder.mkdir()
+    files = {
+        "corpus": {"id": HOSTILE_ID, "text": f"fever {HOSTILE} rash"},
+        "query": {"id": "q", "text": f"fever {HOSTILE}"},
+        "qrels": {"q_id": "q", "p_id": HOSTILE_ID, "score": 1},
+    }
+    for name, row in files.items():
+        (folder / f"{name}.jsonl").write_text(json.dumps(row))
+    return {"name": "Hostile", "path": str(folder)}
+
+
+@pytest.fixture(scope="module")
+def site(cluster: ClusterCapacity, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("site")
+    limits = {"port": 0, "at_once": AT_ONCE, "queue": QUEUE, "per_minute": 100_000}
+    with Service(completions(scripted)) as service:
+        file = write_benchmark(
+            folder,
+            service.url,
+            tasks=["Demo-Posts", hostile_task(folder / "hostile")],
+            systems=SYSTEMS[:-1],
+            resources={"documents_per_shard": 40, "search_page": limits},
+        )
+        benchmark = load_with(resolve, file)
+        resources = benchmark.config.resources
+        with open_workbench(folder / "store", address="local", names=benchmark.names, resources=resources) as bench:
+            write_report_to(summarise(run_benchmark(benchmark, bench)), folder / "results")
+            prepared = prepare(benchmark, bench)
+            with served(benchmark, bench, prepared) as url:
+                yield Site(url, service, folder / "results", prepared.tasks["Demo-Posts"].queries)
+
+
+@pytest.fixture(autouse=True)
+def forgetful(site: Site) -> None:
+    site.service.answer = completions(scripted)
+    site.service.forget()
+
+
+@pytest.mark.parametrize("system", [system["name"] for system in SYSTEMS[:-1]])
+def test_an_answer_is_the_benchmarks_run_file(site: Site, system: str) -> None:
+    run = read_run(site.results / "runs" / system / "Demo-Posts.trec")
+
+    for query in site.queries[:3]:
+        status, _, answer = site.post(question=query.text, system=system, k=10)
+
+        last = answer["reranked"] or answer["fused"] or answer["retrieved"][0]
+        assert status == 200
+        assert [passage["doc_id"] for passage in last["passages"]] == [
+            hit.doc_id for hit in run.rankings[query.query_id][:10]
+        ]
+        assert [passage["score"] for passage in last["passages"]] == pytest.approx(
+            [hit.score for hit in run.rankings[query.query_id][:10]], rel=1e-6
+        )
+
+
+def test_fifty_questions_at_once_are_all_answered(site: Site) -> None:
+    questions = [f"fever and rash number {number}" for number in range(50)]
+
+    with ThreadPoolExecutor(50) as visitors:
+        answers = list(visitors.map(lambda text: site.post(question=text, system="hybrid", k=3), questions))
+
+    assert [status for status, _, _ in answers] == [200] * 50
+    assert [answer["question"] for _, _, answer in answers] == questions
+
+
+def test_a_full_queue_answers_503_and_says_when_to_come_back(site: Site) -> None:
+    held = site.service.answer = Held(completions(scripted), after=0)
+    too_many = 8
+
+    with ThreadPoolExecutor(AT_ONCE + QUEUE + too_many) as visitors:
+        asked = [
+            visitors.submit(site.post, question=f"held {number}", system="bm25+hyde", k=1)
+            for number in range(AT_ONCE + QUEUE + too_many)
+        ]
+        ended = as_completed(asked)
+        first = [next(ended).result() for _ in range(too_many)]
+        held.open()
+        rest = [each.result() for each in ended]
+
+    assert [(status, headers["retry-after"]) for status, headers, _ in first] == [(503, "1")] * too_many
+    assert [status for status, _, _ in rest] == [200] * (AT_ONCE + QUEUE)
+
+
+@pytest.mark.parametrize("path", ["/api/search", "/api/stream"])
+def test_a_visitor_who_leaves_makes_room_for_the_next(site: Site, path: str) -> None:
+    held = site.service.answer = Held(completions(scripted), after=0)
+    host = urlsplit(site.url).netloc
+    visitors = [http.client.HTTPConnection(host) for _ in range(AT_ONCE)]
+    for number, visitor in enumerate(visitors):
+        body = json.dumps({"question": f"left {path} {number}", "system": "bm25+hyde"})
+        visitor.request("POST", path, body, {"Content-Type": "application/json"})
+    deadline = time.monotonic() + 120
+    while len(site.service.requests) < 2 * AT_ONCE:  # each question has two texts
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+    for visitor in visitors:
+        visitor.close()
+
+    # All turns are taken by questions that the language model holds; only visitors who left free one.
+    assert site.post(question="next", system="bm25")[0] == 200
+    held.open()
+
+
+def test_a_longer_question_and_a_longer_body_are_refused(site: Site) -> None:
+    status, _, answer = site.post(question="a" * 8_001)
+    assert (status, answer["detail"]) == (413, "the question has 8001 characters; at most 8000 are read")
+
+    status, _, answer = site.post(question="a" * 70_000)
+    assert (status, answer["detail"]) == (413, "the body of the request has more than 65536 bytes")
+
+
+def test_the_interface_is_described_for_programs(site: Site) -> None:
+    described = site.get("openapi.json")
+
+    assert {"/api/systems", "/api/questions", "/api/search", "/api/stream"} == described["paths"].keys()
+    assert site.get("api/search?question=fever&k=2&system=bm25")["retrieved"][0]["name"] == "bm25"
+    assert [each["name"] for each in site.get("api/systems")["systems"]] == [each["name"] for each in SYSTEMS[:-1]]
+    assert len(site.get("api/questions?task=Demo-Posts")) == len(site.queries)
+
+
+def test_a_page_of_another_host_can_not_ask(site: Site) -> None:
+    request = urllib.request.Request(site.url + "api/systems", headers={"Host": "elsewhere.example"})
+
+    with pytest.raises(urllib.error.HTTPError, match="400"):
+        urllib.request.urlopen(request, timeout=60)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    with chromium(tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(browser: Chromium, site: Site) -> Iterator[Chromium]:
+    """The page, opened anew; at its end it has complained of nothing and asked nobody else."""
+    browser.complaints.clear()
+    browser.requested.clear()
+    browser.resize(1200)
+    browser.open("about:blank")
+    browser.open(site.url)
+    browser.wait_for("document.getElementById('system').options.length > 0 && questions.length > 0")
+    yield browser
+    assert browser.complaints == []
+    assert [url for url in browser.requested if not url.startswith((site.url, "about:", "data:"))] == []
+
+
+def ask(page: Chromium, question: str, system: str) -> None:
+    """Type a question and press Enter."""
+    page.value(f"document.getElementById('system').value = {json.dumps(system)}; 0")
+    page.value("document.getElementById('question').focus(); document.getElementById('question').select()")
+    page.type(question)
+    page.press("Enter")
+
+
+DONE = "document.getElementById('status').textContent.startsWith('Done')"
+HEADINGS = "[...document.querySelectorAll('#lists h2')].map((each) => each.firstChild.textContent)"
+WATCH = """
+window.seen = [];
+new MutationObserver(() => window.seen.push(document.getElementById("texts").textContent))
+  .observe(document.getElementById("texts"), { childList: true, characterData: true, subtree: true });
+"""
+
+
+@needs_chromium
+def test_the_rewriting_is_seen_while_it_is_written(page: Chromium, site: Site) -> None:
+    page.value(f"{WATCH} 0")
+    site.service.trouble(*[stalling(completions(scripted), 1.0)] * 2)
+
+    ask(page, "a question that is typed", "bm25+hyde")
+    page.wait_for(DONE)
+
+    seen = page.value("window.seen")
+    assert "A rash after a fever." in seen[-1]
+    assert any(0 < len(text.replace("Reasoning", "")) < len(seen[-1]) / 2 for text in seen)
+
+
+@needs_chromium
+def test_every_list_is_shown_and_another_system_is_asked_when_it_is_chosen(page: Chromium, site: Site) -> None:
+    ask(page, site.queries[0].text, "hybrid+maxsim")
+    page.wait_for(DONE)
+
+    assert page.value(HEADINGS) == ["bm25", "all-MiniLM-L6-v2", "Fused: rrf", "Reranked: maxsim-minilm"]
+    assert page.value("document.querySelectorAll('.reranked li').length") == 10
+    assert page.value("document.querySelectorAll('.mark').length") > 0
+    assert "from rrf" in page.value("document.querySelector('.reranked').textContent")
+    page.value(
+        "document.getElementById('system').value = 'bm25';"
+        "document.getElementById('system').dispatchEvent(new Event('change'))"
+    )
+    page.wait_for(f"{DONE} && {HEADINGS}.join() === 'bm25'")
+
+
+@needs_chromium
+def test_a_question_of_the_benchmark_is_suggested_and_chosen_with_the_keyboard(page: Chromium, site: Site) -> None:
+    query = site.queries[3]
+    page.value("document.getElementById('question').focus()")
+    page.type(query.text[:40])
+    page.wait_for("document.querySelectorAll('#suggestions button').length > 0")
+    page.press("Tab")
+    page.press("Enter")
+
+    assert page.value("document.getElementById('question').value") == query.text
+    assert page.value("document.activeElement.id") == "question"
+    page.press("Enter")
+    page.wait_for(f"{DONE} && document.getElementById('status').textContent.includes('The benchmark knows')")
+
+
+@needs_chromium
+def test_hostile_text_is_shown_and_does_not_run(page: Chromium, site: Site) -> None:
+    site.service.answer = completions(lambda prompt: HOSTILE)
+    title = page.value("document.title")
+
+    page.value("document.getElementById('task').value = 'Hostile'; readQuestions()")
+
+    ask(page, f"fever {HOSTILE}", "bm25+hyde")
+    page.wait_for(DONE)
+
+    assert page.value("document.getElementById('texts').textContent").count(HOSTILE) == 2
+    assert page.value("document.querySelector('#lists .id').textContent") == HOSTILE_ID
+    assert HOSTILE in page.value("document.querySelector('#lists .text').textContent")
+    assert page.value("document.title") == title
+    assert page.value("document.querySelectorAll('main img, main script').length") == 0
+
+
+@needs_chromium
+def test_nothing_is_wider_than_a_phone(page: Chromium, site: Site) -> None:
+    page.resize(375)
+
+    ask(page, site.queries[0].text, "hybrid+maxsim")
+    page.wait_for(DONE)
+
+    assert page.value("document.documentElement.scrollWidth") <= 375
+
+
+@needs_chromium
+def test_every_field_has_a_name_and_what_happens_is_told_to_a_screen_reader(page: Chromium) -> None:
+    tree = page.call("Accessibility.getFullAXTree")["nodes"]
+    named = {
+        (node["role"]["value"], node["name"]["value"])
+        for node in tree
+        if not node["ignored"] and node.get("name", {}).get("value")
+    }
+
+    assert {
+        ("textbox", "Question"), ("combobox", "System"), ("combobox", "Task"), ("button", "Search")
+    } <= named  # fmt: skip
+    assert "status" in {node["role"]["value"] for node in tree if not node["ignored"]}
+
+
+def serve_command(folder: Path, *options: str, where: dict[str, str]) -> "subprocess.Popen[str]":
+    """Start the command of README.md, at a free port."""
+    command = [R2MED, "serve", "jobs/full_benchmark.yaml", "--system", "bm25", "--task", "Demo-Posts", *options]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, cwd=folder, env=environment(**where), text=True, **pipes)  # type: ignore[call-overload, no-any-return]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_serves_until_it_is_interrupted(tmp_path: Path, number: int) -> None:
+    (tmp_path / "jobs").symlink_to(REPOSITORY / "jobs")
+    with serve_command(tmp_path, "--port", "0", "--address", "local", where={}) as process:
+        assert process.stdout is not None
+        found = re.search(r"http://\S+/", process.stdout.readline())
+        assert found, process.communicate()
+        with urllib.request.urlopen(f"{found[0]}api/search?question=fever&k=1", timeout=120) as answer:
+            assert len(json.load(answer)["retrieved"][0]["passages"]) == 1
+        process.send_signal(number)
+        _, said = process.communicate(timeout=300)
+
+    assert process.returncode == 0, said
+    assert "interrupted: the search page ends, and what is stored stays" in said
+    assert "Traceback" not in said
+
+
+def refused(folder: Path, *options: str) -> str:
+    command = [R2MED, "serve", *options]
+    ended = subprocess.run(command, cwd=folder, env=environment(), text=True, capture_output=True, timeout=300)
+    assert ended.returncode == 2, ended.stderr
+    return ended.stderr
+
+
+def test_a_port_in_use_is_named_before_anything_starts(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+
+        said = refused(tmp_path, str(REPOSITORY / "jobs" / "full_benchmark.yaml"), "--port", str(port))
+
+    assert said == (
+        f"error: 127.0.0.1:{port} can't be served at: Address already in use. Name another port with `--port`, 0 for "
+        "a free one\n"
+    )
+
+
+def test_a_name_that_the_benchmark_lacks_is_told_before_anything_starts(tmp_path: Path) -> None:
+    said = refused(tmp_path, str(REPOSITORY / "jobs" / "full_benchmark.yaml"), "--port", "0", "--system", "mini")
+
+    assert said.startswith("error: the benchmark has no system 'mini'. Did you mean 'minilm'? Known: bm25, ")
+
+
+def test_a_benchmark_file_without_a_task_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "none.yaml").write_text("{name: none, tasks: [], systems: [{name: bm25, retriever: bm25}]}")
+
+    assert "tasks" in refused(tmp_path, "none.yaml", "--port", "0")
