@@ -15,7 +15,8 @@ from r2med_ray.live.page import render_page
 from r2med_ray.live.preparing import Prepared, narrowed, prepare
 from r2med_ray.live.searcher import Searched, Searcher
 from r2med_ray.serving.clients import ServedReranker
-from r2med_ray.serving.search_app import PageContent, serve_search_page
+from r2med_ray.serving.search_app import serve_search_page
+from r2med_ray.serving.search_routes import PageContent
 from r2med_ray.serving.serve_session import application_name, require_free_port, start_serve
 from r2med_ray.settings.config_files import load_with
 from r2med_ray.storage.keys import fingerprint

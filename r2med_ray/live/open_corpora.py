@@ -72,7 +72,8 @@ class OpenIndexes:
         """
         if (task.name, first_stage) in self._indexes:
             return
-        keys = [first_stage.queries_key(task.name, block, self._computing.device) for block in blocks(task.queries)]
+        own = blocks(task.all_queries or task.queries)
+        keys = [first_stage.queries_key(task.name, block, self._computing.device) for block in own]
         for key in filter(None, keys):
             stored = self._store.find(key)
             if stored is not None and key.name not in self._kept:

@@ -153,14 +153,19 @@ function showList(event, step) {
 }
 
 let relevant = null;
+let last = "";
 
 function show(event) {
+  last = event.event;
   switch (event.event) {
     case "begun":
       relevant = event.relevant;
       say("Searching …");
       break;
-    case "writing": showWriting(event); break;
+    case "writing":
+      if (event.step === "rewriting") showWriting(event);
+      else say("A language model reads the passages …");
+      break;
     case "rewritten": showRewritten(event); break;
     case "retrieved": showList(event, ""); break;
     case "fused": showList(event, "Fused"); break;
@@ -205,8 +210,10 @@ async function ask() {
     const response = await fetch("api/stream", {
       method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(request), signal: mine.signal,
     });
-    if (response.ok) await readEvents(response);
-    else say(await refusal(response), true);
+    if (response.ok) {
+      await readEvents(response);
+      if (!["done", "error"].includes(last)) say("The answer broke off.", true);
+    } else say(await refusal(response), true);
   } catch (error) {
     if (mine !== asking) return;
     say(error.name === "AbortError" ? "Stopped." : `The server can't be reached: ${error.message}`, error.name !== "AbortError");

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 from r2med_ray.live.open_corpora import OpenTexts
 from r2med_ray.models.services.answer_parts import AnswerParts
@@ -59,7 +60,8 @@ class Telling(Watcher):
             text, thought = "".join(parts.text[texts:]), "".join(parts.reasoning[reasoning:])
             self._told[unit] = parts, len(parts.text), len(parts.reasoning)
         if text or thought or again:
-            self._tell(event("writing", Writing(unit=unit, again=again, reasoning=thought, text=text)))
+            step: Literal["rewriting", "reranking"] = "rewriting" if self._searches is None else "reranking"
+            self._tell(event("writing", Writing(step=step, unit=unit, again=again, reasoning=thought, text=text)))
 
     def rewritten(self, rewriting: Rewriting) -> None:
         """Tell the texts that the question is searched for with."""

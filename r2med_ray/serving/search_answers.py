@@ -102,6 +102,7 @@ class Begun(Json):
 class Writing(Json):
     """What a language model has just written for the question."""
 
+    step: Literal["rewriting", "reranking"]
     unit: str
     """Names the prompt."""
 

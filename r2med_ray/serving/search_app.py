@@ -8,9 +8,8 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from fastapi import FastAPI
@@ -19,9 +18,10 @@ from ray.exceptions import RayError
 from ray.serve.exceptions import RayServeException
 from ray.serve.handle import DeploymentHandle
 
-from r2med_ray.serving.search_answers import Event, Failed, Offer, Question, SearchRequest, event
+from r2med_ray.secrets import scrubbed
+from r2med_ray.serving.search_answers import Event, Failed, SearchRequest, event
 from r2med_ray.serving.search_limits import Gate, Rate, checked
-from r2med_ray.serving.search_routes import build_routes
+from r2med_ray.serving.search_routes import PageContent, build_routes
 from r2med_ray.serving.start_failures import run_application
 from r2med_ray.settings.resources import NO_PROGRESS_TIMEOUT_S, SearchPageResources
 
@@ -43,19 +43,6 @@ class Answering(Protocol):
             stop: is set when nobody waits for the answer any more; the work then ends soon.
         """
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageContent:
-    """What the page shows before anything is asked."""
-
-    html: str
-    policy: str
-    """The page's content security policy."""
-
-    offer: Offer
-    questions: Mapping[str, list[Question]]
-    """Task → its own questions."""
 
 
 class SearcherDeployment:
@@ -142,7 +129,7 @@ class PageDeployment:
             limit = f"the answer took longer than {self.limits.timeout_s:g} s, the limit"
             yield event("error", Failed(status=504, detail=f"{limit} `resources.search_page.timeout_s`"))
         except (RayError, RayServeException) as error:
-            yield event("error", Failed(status=500, detail=str(error).strip().splitlines()[-1]))
+            yield event("error", Failed(status=500, detail=scrubbed(str(error).strip().splitlines()[-1])))
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Protocol
 
 from fastapi import FastAPI, Query, Request
@@ -34,27 +35,24 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 }
 
 
-class Content(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageContent:
     """What the page shows before anything is asked."""
 
-    @property
-    def html(self) -> str: ...
+    html: str
+    policy: str
+    """The page's content security policy."""
 
-    @property
-    def policy(self) -> str: ...
-
-    @property
-    def offer(self) -> Offer: ...
-
-    @property
-    def questions(self) -> Mapping[str, list[Question]]: ...
+    offer: Offer
+    questions: Mapping[str, list[Question]]
+    """Task → its own questions."""
 
 
 class Page(Protocol):
     """What answers."""
 
     @property
-    def content(self) -> Content: ...
+    def content(self) -> PageContent: ...
 
     @property
     def limits(self) -> SearchPageResources: ...
@@ -111,7 +109,7 @@ def build_routes(page: Page) -> FastAPI:
     return app
 
 
-def _add_reading(app: FastAPI, content: Content) -> None:
+def _add_reading(app: FastAPI, content: PageContent) -> None:
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
     async def read_page() -> HTMLResponse:
         return HTMLResponse(content.html, headers={"Content-Security-Policy": content.policy})

@@ -64,7 +64,7 @@ ELSEWHERE = {
     "make test": Elsewhere("runs these tests", ".ci/run", "\nmake test\n"),
     "r2med serve jobs/full_benchmark.yaml": Elsewhere(
         "serves until it is interrupted",
-        "tests/integration/test_search_page.py",
+        "tests/integration/test_serve_command.py",
         'command = [R2MED, "serve", "jobs/full_benchmark.yaml", ',
     ),
     "ray job submit --working-dir . -- python jobs/full_benchmark.py": Elsewhere(

@@ -17,7 +17,7 @@ from r2med_ray.settings.config_files import load_with
 from r2med_ray.systems import resolve
 from r2med_ray.types import Query
 from r2med_ray.workbench.bench import Workbench, open_workbench
-from tests.http_services import Service, completions
+from tests.http_services import Service, completions, refuse
 from tests.live_benchmarks import SYSTEMS, scripted, write_benchmark
 
 RANKED = [system["name"] for system in SYSTEMS]
@@ -161,8 +161,6 @@ def test_a_question_that_nobody_waits_for_is_not_worked_on(live: Live) -> None:
 
 
 def test_what_a_service_says_about_its_failure_is_the_answer(live: Live) -> None:
-    from tests.http_services import refuse
-
     live.service.trouble(refuse(401, "no such key"), refuse(401, "no such key"))
     event = live.events("a question that nobody wrote about", "bm25+hyde")[-1]
     live.service.forget()

@@ -8,7 +8,8 @@ import pytest
 
 from r2med_ray.live.page import render_page
 from r2med_ray.serving.search_answers import Done, Event, Offer, Refusal, SearchRequest, SystemOffer, TaskOffer, event
-from r2med_ray.serving.search_app import PageContent, PageDeployment
+from r2med_ray.serving.search_app import PageDeployment
+from r2med_ray.serving.search_routes import PageContent
 from r2med_ray.settings.resources import SearchPageResources
 
 HTML, POLICY = render_page()

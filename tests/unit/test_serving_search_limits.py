@@ -156,7 +156,7 @@ def ranked(kind: str, name: str) -> object:
 def test_the_events_of_an_answer_are_the_whole_answer() -> None:
     events: Sequence[object] = [
         BEGUN,
-        event("writing", Writing(unit="u", again=True, reasoning="", text="Bec")),
+        event("writing", Writing(step="rewriting", unit="u", again=True, reasoning="", text="Bec")),
         event(
             "rewritten", Rewritten(texts=[Text(text="Because", method="hyde", use="averaged")], notes=[], seconds=1)
         ),
