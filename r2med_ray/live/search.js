@@ -125,9 +125,9 @@ function showPassage(passage) {
   more.type = "button";
   const moved = moves(passage);
   const item = make("li", isGold ? "gold" : "",
-    make("div", "head", make("span", "rank", String(passage.rank)), make("span", "id", passage.doc_id), mark,
+    make("div", "head", make("span", "rank", String(passage.rank)), make("span", "id", passage.doc_id),
       make("span", "score", passage.score.toFixed(4))),
-    moved ? make("div", "moved", moved) : null, text, more);
+    mark || moved ? make("div", "moved", mark, moved) : null, text, more);
   more.addEventListener("click", () => {
     const open = item.classList.toggle("open");
     more.textContent = open ? "Less" : "Whole text";

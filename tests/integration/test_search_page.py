@@ -295,6 +295,8 @@ def test_hostile_text_is_shown_and_does_not_run(page: Chromium, site: Site) -> N
 @needs_chromium
 def test_nothing_is_wider_than_a_phone(page: Chromium, site: Site) -> None:
     page.resize(375)
+    assert page.value("document.querySelectorAll('#suggestions li').length") > 0
+    assert page.value("document.documentElement.scrollWidth") <= 375
 
     ask(page, site.queries[0].text, "hybrid+maxsim")
     page.wait_for(DONE)
