@@ -53,7 +53,8 @@ def serve_job(
     Raises:
         R2MedError: something is wrong with the configuration, the data, the store, the cluster or the port.
     """
-    benchmark = narrowed(load_with(resolve, config_path, overrides), tasks, systems)
+    # Its paths travel to processes that may run in another folder.
+    benchmark = narrowed(load_with(resolve, config_path.absolute(), overrides), tasks, systems)
     limits = benchmark.config.resources.search_page
     require_free_port(limits.host, limits.port)
     with open_workbench(

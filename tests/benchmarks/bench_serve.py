@@ -93,7 +93,8 @@ def main() -> None:
         print(f"{name:27} median {median:7.1f} ms, 95 % within {high:7.1f} ms, at most {most:7.1f} ms")
     print(f"{documents:,} documents, {len(times)} questions")
     if not is_small:
-        print(f"bar {BAR_MS:g} ms: {'held' if statistics.median(whole) <= BAR_MS else 'MISSED'} by the median")
+        high = statistics.quantiles(whole, n=20)[-1]
+        print(f"bar {BAR_MS:g} ms: {'held' if high <= BAR_MS else 'MISSED'} by 95 % of the questions")
 
 
 if __name__ == "__main__":
