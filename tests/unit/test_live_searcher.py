@@ -1,7 +1,7 @@
 """A question gets the ranking that the benchmark has for it, step by step; nothing of it is kept."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from r2med_ray.settings.config_files import load_with
 from r2med_ray.systems import resolve
 from r2med_ray.types import Query
 from r2med_ray.workbench.bench import Workbench, open_workbench
-from tests.http_services import Service, completions, refuse
+from tests.http_services import Service, completions, half, refuse
 from tests.live_benchmarks import SYSTEMS, scripted, write_benchmark
 
 RANKED = [system["name"] for system in SYSTEMS]
@@ -105,19 +105,37 @@ def test_every_step_is_told_in_its_order_with_its_passages(live: Live) -> None:
         assert passage.text
 
 
-def test_texts_are_told_as_they_are_written_and_then_whole(live: Live) -> None:
-    events = live.events("What is wrong with me?", "bm25+hyde")
-
+def texts_of(events: Sequence[Event]) -> dict[str, str]:
+    """Return what a reader of the events sees at the end: unit of a prompt → text."""
     written: dict[str, str] = {}
     for each in events:
         if each["event"] == "writing":
             written[each["unit"]] = ("" if each["again"] else written[each["unit"]]) + each["text"]
+    return written
+
+
+def test_texts_are_told_as_they_are_written_and_then_whole(live: Live) -> None:
+    events = live.events("What is wrong with me?", "bm25+hyde")
+
+    written = texts_of(events)
     answer = gathered(events)
     assert answer.rewritten is not None
     assert [text.text for text in answer.rewritten.texts] == list(written.values())
     assert len(written) == 2
     assert sum(each["event"] == "writing" for each in events) > 10
     assert all(text.startswith("A rash after a fever.") for text in written.values())
+
+
+def test_a_text_that_broke_off_and_is_written_again_takes_the_place_of_its_beginning(live: Live) -> None:
+    live.service.trouble(half(completions(scripted)))
+
+    events = live.events("What breaks off?", "bm25+hyde")
+
+    answer = gathered(events)
+    assert answer.rewritten is not None
+    assert [text.text for text in answer.rewritten.texts] == list(texts_of(events).values())
+    # Two texts are begun, and one of them a second time.
+    assert sum(each["event"] == "writing" and each["again"] for each in events) == 3
 
 
 def test_a_text_that_the_benchmark_has_is_not_written_again(live: Live) -> None:
