@@ -20,10 +20,11 @@ from r2med_ray.first_stages.bad_documents import left_out_of
 from r2med_ray.pipeline import Ranked, rank
 from r2med_ray.recording import loading_record, result_record, stage_records, system_record, task_record
 from r2med_ray.reporting.missing import Missing
-from r2med_ray.reporting.record import BenchmarkRecord, PartRecord, ResultRecord, StageRecord, versions
+from r2med_ray.reporting.record import BenchmarkRecord, ModelRecord, PartRecord, ResultRecord, StageRecord, versions
 from r2med_ray.reporting.report_places import require_replaceable_at
 from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.tables import leaderboard_text
+from r2med_ray.reporting.texts import TaskTexts
 from r2med_ray.reporting.write import write_report_to
 from r2med_ray.secrets import scrubbed
 from r2med_ray.settings.config_files import load_with
@@ -43,6 +44,8 @@ from r2med_ray.workbench.neighbourhoods import neighbourhood_maps
 from r2med_ray.workbench.parts import Ended
 from r2med_ray.workbench.plan import find_task, make_plan
 from r2med_ray.workbench.showing.examples import example
+from r2med_ray.workbench.showing.model_facts import model_records
+from r2med_ray.workbench.showing.page_texts import page_texts
 
 logger = logging.getLogger(__name__)
 
@@ -111,9 +114,8 @@ def run_benchmark(benchmark: ResolvedBenchmark, bench: Workbench) -> BenchmarkRe
     started = datetime.now(UTC)
     missing = Missing(config.when_missing)
     tasks, loaded = load_tasks(benchmark, bench.store, missing)
-    made_of = _results(benchmark, bench, tasks, missing)
-    results, examples = made_of.results, made_of.examples
-    computed = {name: part_records(of_system) for name, of_system in made_of.made.items()}
+    results, found = _results(benchmark, bench, tasks, missing)
+    computed = {name: part_records(of_system) for name, of_system in found.made.items()}
     _say(computed)
     missing.require_some(len(results))
     loaded_as: dict[str, list[Task | None]] = {}
@@ -128,21 +130,24 @@ def run_benchmark(benchmark: ResolvedBenchmark, bench: Workbench) -> BenchmarkRe
         depth=config.depth,
         seed=config.seed,
         tasks=tuple(
-            task_record(entry, task) for entry in benchmark.tasks for task in loaded_as.get(entry.name, [None])
+            task_record(entry, task, found.texts.get(task.name) if task else None)
+            for entry in benchmark.tasks
+            for task in loaded_as.get(entry.name, [None])
         ),
         systems=tuple(
             system_record(
                 resolved,
-                examples.get(resolved.name, {}),
+                found.examples.get(resolved.name, {}),
+                found.models.get(resolved.name, ()),
                 computed.get(resolved.name, ()),
-                is_whole=not any(t.all_queries for t in tasks),
+                is_whole=not any(task.all_queries for task in tasks),
             )
             for resolved in benchmark.systems
         ),
         results=tuple(results),
         missing=tuple(missing.records),
-        maps=made_of.maps,
-        stages=(*loaded, *stage_records(bench.worklog.entries, part_records(chain(*made_of.made.values())))),
+        maps=found.maps,
+        stages=(*loaded, *stage_records(bench.worklog.entries, part_records(chain(*found.made.values())))),
         cluster=bench.runner.describe(),
         versions=versions(),
         started=started.isoformat(timespec="seconds"),
@@ -219,20 +224,27 @@ def _with_hard_negatives(benchmark: ResolvedBenchmark, task: Task, store: Artifa
     return [task]
 
 
-class _Results(NamedTuple):
-    """What all systems found on all tasks."""
-
-    results: list[ResultRecord]
-    examples: dict[str, Mapping[str, Json]]
-    """For each system an example of what its models are given on its first task."""
+class _Found(NamedTuple):
+    """What is kept of the rankings beside the results."""
 
     made: dict[str, list[Made]]
-    """For each system how its parts were computed."""
+    """System → how its parts were computed."""
+
+    examples: dict[str, Mapping[str, Json]]
+    """System → an example of what its models are given, on its first task."""
+
+    models: dict[str, tuple[ModelRecord, ...]]
+    """System → the facts of its models."""
+
+    texts: dict[str, TaskTexts]
+    """Task → the texts that the page shows."""
 
     maps: tuple[NeighbourhoodMap, ...]
 
 
-def _results(benchmark: ResolvedBenchmark, bench: Workbench, tasks: Sequence[Task], missing: Missing) -> _Results:
+def _results(
+    benchmark: ResolvedBenchmark, bench: Workbench, tasks: Sequence[Task], missing: Missing
+) -> tuple[list[ResultRecord], _Found]:
     """Have all systems rank all tasks together, and measure each run as soon as it is there."""
     pairs = {f"{system.name} on {task.name}": (task, system) for task in tasks for system in benchmark.systems}
     parts = {name: rank(task, system, device=bench.runner.device) for name, (task, system) in pairs.items()}
@@ -251,31 +263,41 @@ def _results(benchmark: ResolvedBenchmark, bench: Workbench, tasks: Sequence[Tas
             ranked[name] = ended.result
             of_corpus = corpus_made(bench.store, task, system, ended.result, bench.runner.device)
             made.setdefault(system.name, []).extend([*of_corpus, *ended.made])
-    examples: dict[str, Mapping[str, Json]] = {}
-    for name, (task, system) in pairs.items():
-        if name in results and system.name not in examples:
-            examples[system.name] = example(bench, benchmark.names, task, system, ranked[name])
-    return _Results(
-        results=[results[name] for name in pairs if name in results],
-        examples=examples,
-        made=made,
-        maps=tuple(
-            _maps(benchmark, bench, tasks, [(*pairs[name], ranked[name]) for name in pairs if name in ranked])
-        ),
-    )
+    done = [(*pairs[name], ranked[name]) for name in pairs if name in results]
+    return [results[name] for name in pairs if name in results], _found(benchmark, bench, tasks, done, made)
+
+
+def _found(
+    benchmark: ResolvedBenchmark,
+    bench: Workbench,
+    tasks: Sequence[Task],
+    done: Sequence[tuple[Task, ResolvedSystem, Ranked]],
+    made: dict[str, list[Made]],
+) -> _Found:
+    store, device = bench.store, bench.runner.device
+    found = _Found(made, {}, {}, {}, tuple(_maps(benchmark, bench, tasks, done)))
+    for task, system, ranked in done:
+        if system.name not in found.examples:
+            found.examples[system.name] = example(bench, benchmark.names, task, system, ranked)
+            found.models[system.name] = model_records(store, device, task, system, ranked)
+    for task in tasks:
+        of_task = [(system, ranked) for each, system, ranked in done if each is task]
+        if of_task and task.qrels:
+            found.texts[task.name] = page_texts(store, device, task, of_task)
+    return found
 
 
 def _maps(
     benchmark: ResolvedBenchmark,
     bench: Workbench,
     tasks: Sequence[Task],
-    ranked: Sequence[tuple[Task, ResolvedSystem, Ranked]],
+    done: Sequence[tuple[Task, ResolvedSystem, Ranked]],
 ) -> Iterator[NeighbourhoodMap]:
     """Yield the maps that the benchmark wants, from the rankings with the hard negatives of all queries."""
     negatives = {task.name: task.hard_negatives for task in tasks}
-    for task, system, found in ranked:
+    for task, system, ranked in done:
         base = without_condition(task.name)
         if task.name == with_condition(base, "all"):
             labelled = replace(task, hard_negatives=negatives[base])
             wanted = _maps_of(benchmark, base)
-            yield from neighbourhood_maps(bench.store, labelled, system, found, wanted, bench.runner.device)
+            yield from neighbourhood_maps(bench.store, labelled, system, ranked, wanted, bench.runner.device)

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from r2med_ray.corpus.catalog import TaskRow
 from r2med_ray.cuts import together
 from r2med_ray.evaluation.leakage import Leakage
+from r2med_ray.evaluation.recall_by_depth import recall_by_depth
 from r2med_ray.evaluation.text_ties import tie_ranges
 from r2med_ray.pipeline import Ranked, measure
-from r2med_ray.reporting.record import PartRecord, ResultRecord, StageRecord, SystemRecord, TaskRecord
+from r2med_ray.reporting.record import ModelRecord, PartRecord, ResultRecord, StageRecord, SystemRecord, TaskRecord
+from r2med_ray.reporting.texts import TaskTexts
 from r2med_ray.retrieval.search import most_found
 from r2med_ray.retrieval.searches import searches_of
 from r2med_ray.settings.config import TaskConfig
@@ -70,6 +72,7 @@ def result_record(
             excluded=excluded,
         ),
         approximations=ranked.approximations,
+        recall_by_depth=recall_by_depth(ranked.run, task.qrels, benchmark.config.depth),
         num_short=_short(ranked.run, task, system, left_out),
         seconds={**ended.seconds, "evaluate": time.monotonic() - began},
         cuts=(*together(ended.cuts), *ranked.cuts),
@@ -142,7 +145,7 @@ def loading_record(task: Task) -> PartRecord | None:
     return PartRecord(arrow="load", part=task.name, items=corpus.num_rows, seconds=corpus.seconds)
 
 
-def task_record(entry: TaskRow | TaskConfig, task: Task | None) -> TaskRecord:
+def task_record(entry: TaskRow | TaskConfig, task: Task | None, texts: TaskTexts | None) -> TaskRecord:
     """Return what a report is told of a task; `task` is None if it could not be loaded."""
     if task is None:
         return TaskRecord(
@@ -161,17 +164,24 @@ def task_record(entry: TaskRow | TaskConfig, task: Task | None) -> TaskRecord:
         is_part=bool(task.all_queries),
         hard_negatives=task.hard_negatives,
         contrasts=task.contrasts,
+        texts=texts,
     )
 
 
 def system_record(
-    resolved: ResolvedSystem, example: Mapping[str, Json], computed: Sequence[PartRecord], *, is_whole: bool
+    resolved: ResolvedSystem,
+    example: Mapping[str, Json],
+    models: tuple[ModelRecord, ...],
+    computed: Sequence[PartRecord],
+    *,
+    is_whole: bool,
 ) -> SystemRecord:
     """Return what a report is told of a system.
 
     Args:
         resolved: the system.
         example: says what its models are given, and is empty if unknown.
+        models: the facts of its models; empty if unknown.
         computed: says how its parts were computed.
         is_whole: False if only some queries of a task were asked, which compares with nothing that is published.
     """
@@ -184,4 +194,5 @@ def system_record(
         published_key=resolved.published_key if is_whole else None,
         example=example,
         computed=tuple(computed),
+        models=models,
     )

@@ -152,6 +152,12 @@ class Query:
     """Documents that must not be in the query's ranking, e.g. those that the question was taken from (BRIGHT's
     `excluded_ids`)."""
 
+    answer: str = field(default="", compare=False)
+    """The answer that the collection gives, for readers of a report only; empty if it gives none."""
+
+    body_system: str = field(default="", compare=False)
+    """The body system that the collection says the question is about, for tables; empty if it says none."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewriting:
@@ -169,6 +175,9 @@ class Rewriting:
 
     ranked: Mapping[QueryId, tuple[tuple[DocId, ...], ...]] = field(default_factory=dict)
     """query_id → lists of documents, best first, that are its ranking when they are fused. It is not searched for."""
+
+    reasoning: Mapping[QueryId, tuple[str, ...]] = field(default_factory=dict, compare=False)
+    """query_id → the reasoning before each answer about it, as far as there is any. No search uses it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,12 +37,12 @@ def compare(
 
     if published and (other or systems or measure or queries or format != "text"):
         raise ConfigError("--published stands alone: it judges every measure that is published, as text")
-    record = with_main_measure(load_results(results), measure)
+    record = with_main_measure(load_results(results, all_runs=False), measure)
     if published:
         typer.echo(compare_with_published(record))
         return
     if other or systems:
-        beside = load_results(other) if other else record
+        beside = load_results(other, all_runs=False) if other else record
         typer.echo(_pairs_text(record, beside, systems or [], queries, format), nl=False)
         return
     typer.echo(_queries_text(record, format) if queries else _leaderboard_text(record, format), nl=format == "text")
@@ -50,10 +50,9 @@ def compare(
 
 def report(results: ResultsArgument) -> None:
     """Write tables and page of a finished run again."""
-    from r2med_ray.reporting.summary import summarise
-    from r2med_ray.reporting.write import load_results, write_report_to
+    from r2med_ray.reporting.write import rewrite_report
 
-    typer.echo(write_report_to(summarise(load_results(results)), results))
+    typer.echo(rewrite_report(results))
 
 
 def plot(
@@ -75,7 +74,7 @@ def plot(
     from r2med_ray.reporting.summary import summarise
     from r2med_ray.reporting.write import load_results
 
-    record = with_main_measure(load_results(results), measure)
+    record = with_main_measure(load_results(results, all_runs=hard_negatives), measure)
     if hard_negatives:
         for written in plot_hard_negatives(summarise(record), file):
             typer.echo(written)

@@ -6,6 +6,7 @@ Nothing is guessed: no quoting, no missing values, no number types.
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from r2med_ray.corpus.ir_collections import is_address, read_entries
 from r2med_ray.corpus.layouts import Layout
@@ -62,16 +63,14 @@ def read_queries(path: Path, layout: Layout, ids: IdReader) -> list[Query]:
     """
     queries: dict[QueryId, Query] = {}
     lines: dict[QueryId, int] = {}
-    for line, raw_id, text, excluded in _query_fields(path, layout, ids.left_out):
+    for line, raw_id, text, record in _query_fields(path, layout, ids.left_out):
         where = f"{path}:{line}"
         query_id = ids.read(raw_id, where=where)
         if query_id in queries:
             raise DataError(f"{where}: query id {query_id!r} is in line {lines[query_id]} too; ids must be unique")
         if not text.strip():
             raise DataError(f"{where}: query {query_id!r} has no text")
-        queries[query_id] = Query(
-            query_id=query_id, text=text, excluded=frozenset(ids.read(doc_id, where=where) for doc_id in excluded)
-        )
+        queries[query_id] = Query(query_id=query_id, text=text, **_facts(record, layout, ids, where))
         lines[query_id] = line
     if not queries:
         raise DataError(
@@ -86,16 +85,27 @@ def read_qrels(path: Path, layout: Layout, ids: IdReader) -> tuple[Qrels, list[s
     return read_judgements(path, ids, fields=layout.judgement_fields, records=records)
 
 
-def _query_fields(path: Path, layout: Layout, left_out: Tally) -> Iterator[tuple[int, object, str, list[object]]]:
-    """Yield (line, unchecked id, text, unchecked ids of excluded documents)."""
+def _facts(record: Record | None, layout: Layout, ids: IdReader, where: str) -> dict[str, Any]:
+    """Return what a record says of a query beside its text, as fields of `Query`; nothing without a record."""
+    if record is None:
+        return {}
+    excluded = listed_ids(record, (layout.excluded_field,)) if layout.excluded_field else []
+    told = {name: record.values.get(name) for name in ("answer", "body_system")}
+    return {
+        "excluded": frozenset(ids.read(doc_id, where=where) for doc_id in excluded),
+        **{name: value for name, value in told.items() if isinstance(value, str)},
+    }
+
+
+def _query_fields(path: Path, layout: Layout, left_out: Tally) -> Iterator[tuple[int, object, str, Record | None]]:
+    """Yield (line, unchecked id, text, and the record if the file has records)."""
     is_json = not is_parquet(path) and not is_address(path) and is_json_topics(path)
     if is_json or _has_records(path):
         for record in read_json_topics(path) if is_json else read_texts(path, layout, left_out):
-            excluded = listed_ids(record, (layout.excluded_field,)) if layout.excluded_field else []
-            yield record.line, record.first_of(layout.id_fields), _text_of(record, layout, record.where), excluded
+            yield record.line, record.first_of(layout.id_fields), _text_of(record, layout, record.where), record
     elif is_trec_topics(path):
         for line, number, text in read_trec_topics(path):
-            yield line, number, text, []
+            yield line, number, text, None
     else:
         for line, columns in _columns(path, maxsplit=1):
             if len(columns) != 2:
@@ -103,7 +113,7 @@ def _query_fields(path: Path, layout: Layout, left_out: Tally) -> Iterator[tuple
                     f"{path}:{line}: expected id<TAB>text, got {columns[0][:80]!r}; other layouts are JSON Lines, "
                     f"Parquet, and topics as {LAYOUTS_OF_TOPICS}"
                 )
-            yield line, columns[0], columns[1], []
+            yield line, columns[0], columns[1], None
 
 
 def _columns(path: Path, maxsplit: int = -1) -> Iterator[tuple[int, list[str]]]:

@@ -173,8 +173,33 @@ class BM25Index:
         """Return up to k hits for each query, in the order of `ranking.best`."""
         return [best_of_scores(self._scores(query), self._doc_ids, k) for query in queries]
 
+    def parts(self, query: str, doc_ids: Sequence[DocId]) -> list[dict[str, float]]:
+        """Return for each of some documents what each term that it shares with the query adds to its score.
+
+        Terms are in descending order of what they add.
+
+        Raises:
+            KeyError: the index has no such document.
+        """
+        position_of = {doc_id: position for position, doc_id in enumerate(self._doc_ids)}
+        known, positions_T, weights_T = self._weighted(query)
+        added = self._weights_NV[:, positions_T].tocsr()[[position_of[doc_id] for doc_id in doc_ids]] * weights_T
+        return [
+            {known[term]: float(part) for term, part in sorted(enumerate(row), key=lambda each: -each[1]) if part}
+            for row in added.toarray()
+        ]
+
     def _scores(self, query: str) -> FloatVector:
         """Return float32 scores of shape (N,). The score of a document that is no hit is -inf."""
+        _, positions_T, weights_T = self._weighted(query)
+        scores_N: FloatVector = self._weights_NV[:, positions_T] @ weights_T
+        if not self._keep_zero_scores:
+            scores_N[scores_N == 0] = -np.inf
+        scores_N[self._hidden_rows] = -np.inf
+        return scores_N
+
+    def _weighted(self, query: str) -> tuple[list[str], npt.NDArray[np.intp], FloatVector]:
+        """Return the terms of a query that the shard knows, their positions and their float32 weights, each (T,)."""
         counts = Counter(self._analyze(query))
         known = sorted(counts.keys() & self._position_of_term.keys())
         positions_T = np.array([self._position_of_term[term] for term in known], np.intp)
@@ -182,11 +207,7 @@ class BM25Index:
         if self._row.weighted_queries:
             length = sum(count for term, count in counts.items() if term in self._corpus_terms)
             weights_T = _weight(self._row, self._idf_V[positions_T], weights_T, length, self._average_length)
-        scores_N: FloatVector = self._weights_NV[:, positions_T] @ weights_T.astype(np.float32)
-        if not self._keep_zero_scores:
-            scores_N[scores_N == 0] = -np.inf
-        scores_N[self._hidden_rows] = -np.inf
-        return scores_N
+        return known, positions_T, weights_T.astype(np.float32)
 
 
 def query_weights(query: str, row: BM25Row, statistics: CorpusStatistics) -> dict[str, tuple[int, float | None]]:

@@ -24,6 +24,7 @@ ENTRIES = {
     "leaderboard.md",
     "leaderboard.csv",
     "leakage.csv",
+    "queries",
     "runs",
     "qrels",
     "mteb",

@@ -70,7 +70,7 @@ def with_main_measure(record: BenchmarkRecord, measure: str | None) -> Benchmark
     if measure not in record.measures:
         hint = nearest(measure, record.measures)
         raise ConfigError(f"{record.name} has no measure {measure!r}.{hint} Known: {', '.join(record.measures)}")
-    return replace(record, main_measure=measure)
+    return replace(record, main_measure=measure, compared={} if measure != record.main_measure else record.compared)
 
 
 def pairs_of(a: BenchmarkRecord, b: BenchmarkRecord, systems: Sequence[str]) -> list[Pair]:

@@ -11,7 +11,9 @@ from r2med_ray.cuts import PartCuts
 from r2med_ray.evaluation.evaluate import Evaluation
 from r2med_ray.evaluation.hard_negatives.neighbourhood import NeighbourhoodMap
 from r2med_ray.evaluation.leakage import Leakage
+from r2med_ray.evaluation.significance import Comparison
 from r2med_ray.evaluation.text_ties import TieRange
+from r2med_ray.reporting.texts import TaskTexts
 from r2med_ray.settings.hard_negatives import is_condition
 from r2med_ray.storage.keys import Json
 from r2med_ray.types import Compat, Contrast, DocId, HardNegatives, Qrels, QueryId, Repairs, Run
@@ -44,6 +46,9 @@ class TaskRecord:
 
     contrasts: tuple[Contrast, ...] = ()
     """The contrasts of the task's pack."""
+
+    texts: TaskTexts | None = field(default=None, compare=False, repr=False)
+    """What the page shows of its queries; None if it is in the report's folder already, or was never kept."""
 
     @property
     def is_condition(self) -> bool:
@@ -97,6 +102,31 @@ class PartRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRecord:
+    """A model of a system."""
+
+    part: str
+    """`rewriter`, `retriever` or `reranker`."""
+
+    name: str
+    """The name of its row."""
+
+    model: str
+    """The checkpoint, the service's model, or the encoder of a reranker."""
+
+    revision: str = ""
+    billions: float | None = None
+    """Billions of parameters outside the embeddings; None if the row doesn't say it."""
+
+    dimension: int | None = None
+    """Size of its vectors; None for a model that makes no vectors of one text each."""
+
+    license: str = ""
+    on_hub: bool = False
+    """Whether `model` is a repository of the Hugging Face Hub."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SystemRecord:
     """A system, which is one row of the leaderboard."""
 
@@ -118,6 +148,9 @@ class SystemRecord:
     example: Mapping[str, Json] = field(default_factory=dict)
     """What its models are given for a query and a document of its first task: effective prompts, lengths, cuts and
     the beginnings of the texts. Empty if it has no result; reports from before it was kept have none."""
+
+    models: tuple[ModelRecord, ...] = ()
+    """Its models in the order of the flow. Reports from before they were recorded have none."""
 
     computed: tuple[PartRecord, ...] = ()
     """How its parts were computed, for all of its results together. Reports from before it was recorded have none."""
@@ -161,6 +194,10 @@ class ResultRecord:
 
     approximations: tuple[Approximation, ...] = ()
     """What each approximate search missed. Reports from before it was recorded have none."""
+
+    recall_by_depth: Mapping[int, float] = field(default_factory=dict)
+    """Depth → share of the positives of a query that is among so many first documents, as a mean over queries.
+    Reports from before it was recorded have none."""
 
     num_short: int = 0
     """Answered queries with fewer documents than the depth, although the index has as many for them."""
@@ -256,6 +293,10 @@ class BenchmarkRecord:
 
     maps: tuple[NeighbourhoodMap, ...] = ()
     """Maps of the queries that the hard negatives of the configuration name."""
+
+    compared: Mapping[str, Comparison] = field(default_factory=dict, compare=False)
+    """System → its comparison with the baseline in the main measure, as a report keeps it, because resampling takes
+    long; empty if it has to be worked out."""
 
     stages: tuple[StageRecord, ...] = ()
     cluster: str = ""

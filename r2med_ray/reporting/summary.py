@@ -168,6 +168,8 @@ def _comparisons(
     record: BenchmarkRecord, evaluations: Mapping[str, Mapping[str, Evaluation]]
 ) -> Mapping[str, Comparison]:
     """Compare every system that has run all tasks with the baseline, if the baseline has run them too."""
+    if record.compared:
+        return record.compared
     values = {
         name: {task: evaluation.values(record.main_measure) for task, evaluation in found.items()}
         for name, found in evaluations.items()

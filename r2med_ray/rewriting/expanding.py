@@ -60,6 +60,11 @@ def expand(
         queries=tuple(query for query, _ in rewritten),
         flagged={reason: tuple(ids) for reason, ids in (flagged | dict(noted or {})).items() if ids},
         unchanged=tuple(query.query_id for query, is_changed in rewritten if not is_changed),
+        reasoning={
+            query_id: thoughts
+            for query_id, of_query in answers.items()
+            if (thoughts := tuple(answer.reasoning_text for answer in of_query if answer.reasoning_text))
+        },
     )
     require_few(rewriting, config, task)
     return rewriting

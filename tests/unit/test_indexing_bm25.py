@@ -256,3 +256,15 @@ def test_bm07_a_row_tells_its_parameters() -> None:
 def test_an_unknown_variant_gets_a_hint() -> None:
     with pytest.raises(ConfigError, match="Did you mean 'bm25-r2med'"):
         BM25_ROWS["bm25-r2mde"]
+
+
+def test_the_parts_of_a_score_are_those_of_the_shared_terms_and_add_up_to_it() -> None:
+    index = index_of(["cat cat dog", "dog bird", "fish fish fish"])
+
+    [first, third] = index.parts("dog cat zebra", ["d1", "d3"])
+    [ranking] = index.search(["dog cat zebra"], k=1)
+
+    # `cat` is in one document of three and twice in d1, `dog` in two documents and once in d1: `cat` adds more
+    assert list(first) == ["cat", "dog"]
+    assert sum(first.values()) == pytest.approx(ranking[0].score, rel=1e-6)
+    assert third == {}

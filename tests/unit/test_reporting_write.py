@@ -1,6 +1,7 @@
 """The folder of a report has all its files, replaces an earlier report, and can be read back."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import pyarrow.parquet as pq
@@ -9,9 +10,11 @@ import pytest
 from r2med_ray.approximations import Approximation
 from r2med_ray.errors import DataError
 from r2med_ray.evaluation.trec import read_qrels, read_run
+from r2med_ray.reporting.pairs import with_main_measure
 from r2med_ray.reporting.record import MissingRecord
 from r2med_ray.reporting.summary import summarise
-from r2med_ray.reporting.write import load_results, write_report
+from r2med_ray.reporting.texts import Question, TaskTexts
+from r2med_ray.reporting.write import load_results, rewrite_report, write_report
 from r2med_ray.types import Repairs
 from tests.unit.reporting_records import ALPHA, BETA, FIRST, RESULTS, SECOND, files, record, result, run
 
@@ -31,12 +34,44 @@ def test_a_report_holds_a_file_for_every_use(tmp_path):
         "per_query.parquet",
         "qrels/Alpha.trec",
         "qrels/Beta.trec",
+        "queries/Alpha.js",
+        "queries/Beta.js",
         "runs/first/Alpha.trec",
         "runs/first/Beta.trec",
         "runs/second/Alpha.trec",
         "runs/second/Beta.trec",
     ]
     assert [path.name for path in tmp_path.iterdir()] == ["results"]
+
+
+def test_a_report_that_is_written_again_keeps_the_texts_of_its_queries_and_changes_nothing_else(tmp_path):
+    texts = TaskTexts(questions={"q1": Question(text="why?"), "q2": Question(text="how?")}, passages={"d1": "so"})
+    output = write_report(summarise(record(tasks=[replace(ALPHA, texts=texts), BETA])), tmp_path / "results")
+    before = files(output)
+
+    rewrite_report(output)
+
+    assert b"why?" in before["queries/Alpha/0.js"]
+    assert files(output) == before
+
+
+def test_comparisons_are_kept_and_are_those_of_the_main_measure_only(tmp_path):
+    made = summarise(record(baseline="second"))
+    kept = load_results(write_report(made, tmp_path / "results"), all_runs=False)
+
+    assert kept.compared == {"first": made.rows[0].comparison}
+    assert with_main_measure(kept, "RR").compared == kept.compared
+    assert with_main_measure(kept, "R@1").compared == {}
+
+
+def test_a_report_from_before_there_were_texts_of_queries_gets_their_values(tmp_path):
+    output = write_report(summarise(record()), tmp_path / "results")
+    before = files(output)
+    shutil.rmtree(output / "queries")
+
+    rewrite_report(output)
+
+    assert files(output) == before
 
 
 def test_runs_and_qrels_are_those_that_were_measured(tmp_path):
@@ -85,7 +120,7 @@ def test_da13_names_never_lead_out_of_the_folder_or_onto_one_another(tmp_path):
     output = write_report(summarise(written), tmp_path / "deep" / "results")
 
     found = [name.lower() for name in files(output)]
-    assert len(set(found)) == len(found) == 5 + 2 + 8 + 8
+    assert len(set(found)) == len(found) == 5 + 2 + 2 + 8 + 8
     assert [path.name for path in tmp_path.rglob("*") if path.is_file() and output not in path.parents] == []
     assert [system.name for system in load_results(output).systems] == names
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from r2med_ray.models.catalog.devices import Dtype, best_device, best_dtype
 from r2med_ray.models.catalog.needs import Needs
-from r2med_ray.models.catalog.sources import PACKAGE, is_folder
+from r2med_ray.models.catalog.sources import is_on_hub
 from r2med_ray.types import Compat
 
 LIBRARIES = ("torch", "transformers", "sentence-transformers", "tokenizers")
@@ -161,7 +161,7 @@ def prompts_cell(query: str | None, document: str | None) -> str:
 
 def revision_cell(model: str, revision: str | None) -> str:
     """Return the table's cell on a checkpoint's commit; empty if the checkpoint is a folder or a package."""
-    if not model or is_folder(model) or model.startswith(PACKAGE):
+    if not is_on_hub(model):
         return ""
     return revision[:12] if revision else "yours to pin"
 

@@ -26,6 +26,11 @@ def is_folder(model: str) -> bool:
     return model.startswith(_FOLDER_STARTS)
 
 
+def is_on_hub(model: str) -> bool:
+    """Return whether `model` is spelled as a model of the Hub."""
+    return bool(model) and not is_folder(model) and not model.startswith(PACKAGE)
+
+
 def locate(model: str, revision: str | None) -> Path:
     """Return the folder that holds a checkpoint. A model of the Hub that isn't cached is downloaded.
 
