@@ -1,18 +1,26 @@
 """The page: one HTML file that sends no request, escapes every text and is readable without its script."""
 
+import math
+import re
+from collections import Counter
+
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from r2med_ray.reporting import formats
+from r2med_ray.reporting.columns import Column
 from r2med_ray.reporting.compare import verdict_columns, verdict_notes
 from r2med_ray.reporting.cut_texts import cut_columns
 from r2med_ray.reporting.hard_negative_plots import first_rank_plots, map_plots
 from r2med_ray.reporting.hard_negative_tables import NOTES, hard_negative_tables
 from r2med_ray.reporting.leak_tables import NOTE, TITLE, leak_columns
 from r2med_ray.reporting.notes import reading_notes, warnings
+from r2med_ray.reporting.page_data import page_data
 from r2med_ray.reporting.published_rules import published_rules
 from r2med_ray.reporting.record import BenchmarkRecord, SystemRecord
-from r2med_ray.reporting.run_details import query_columns, result_columns, stage_columns, task_columns
+from r2med_ray.reporting.rewriting_gains import rewriting_gains
+from r2med_ray.reporting.run_details import result_columns, stage_columns, task_columns
 from r2med_ray.reporting.scales import scale_of
 from r2med_ray.reporting.summary import SIGNIFICANCE_LEVEL, Summary, SystemSummary
 from r2med_ray.reporting.tables import (
@@ -27,6 +35,12 @@ from r2med_ray.reporting.tables import (
 from r2med_ray.reporting.verdicts import verdicts
 from r2med_ray.storage.keys import Json
 
+MOST_BARS = 12
+"""Systems that a task's bars show at once; the others are folded."""
+
+_SCRIPTS = ("base", "tables", "board", "plots", "lists", "query", "pair", "main")
+"""The parts of the page's script, in the order in which they use each other."""
+
 _ENVIRONMENT = Environment(
     loader=PackageLoader("r2med_ray.reporting", ""),
     autoescape=True,
@@ -34,7 +48,21 @@ _ENVIRONMENT = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-for _filter in (formats.points, formats.p_value):
+_ENVIRONMENT.policies["json.dumps_kwargs"] = {"sort_keys": False, "separators": (",", ":"), "allow_nan": False}
+
+
+def breakable(text: str) -> Markup:
+    """Return a text as HTML that a narrow column breaks after its signs, and not within its words."""
+    return Markup("<wbr>").join(map(escape, re.split(r"(?<=[-+_/@.,:])(?=\w)", text)))
+
+
+def place_of(value: float, extent: tuple[float, float]) -> str:
+    """Return where a difference is drawn, from -60 to 60, on a square-root scale over an extent that has 0 in it."""
+    low, high, at = (math.copysign(math.sqrt(abs(each)), each) for each in (*extent, value))
+    return f"{120 * (at - low) / (high - low) - 60:.1f}"
+
+
+for _filter in (formats.points, formats.p_value, breakable, place_of):
     _ENVIRONMENT.filters[_filter.__name__] = _filter
 
 
@@ -49,11 +77,14 @@ def render_page(summary: Summary) -> str:
         rows=summary.rows,
         warnings=warnings(record),
         notes=reading_notes(record),
-        scores=[*score_columns(summary), *published_means(summary)],
+        data=page_data(summary),
+        scripts=_SCRIPTS,
+        position={system.name: index for index, system in enumerate(record.systems)},
+        scores=_scores(summary),
         counts=[*recall_columns(summary), *count_columns(summary)],
         panels=[(task, _best_first(summary, task.name)) for task in record.leaderboard_tasks if task.qrels],
         highest_score=_highest_score(summary),
-        widest_interval=_widest_interval(summary),
+        extent=_extent(summary),
         significance_level=SIGNIFICANCE_LEVEL,
         measures=[name_column(summary), *measure_columns(summary)],
         published=verdict_columns(judged),
@@ -62,7 +93,9 @@ def render_page(summary: Summary) -> str:
         hard_negative_notes=NOTES,
         first_ranks=first_rank_plots(summary),
         maps=map_plots(record),
-        queries=[(task, query_columns(summary, task)) for task in record.tasks if task.qrels],
+        gains=rewriting_gains(summary),
+        models=Counter(model for system in record.systems for model in dict.fromkeys(system.models)),
+        most_bars=MOST_BARS,
         tasks=task_columns(record),
         stages=stage_columns(record),
         results=result_columns(record),
@@ -73,6 +106,27 @@ def render_page(summary: Summary) -> str:
         leaks_note=NOTE,
         settings=_settings(record),
     )
+
+
+def _scores(summary: Summary) -> list[tuple[str, Column]]:
+    """Return the columns of scores, each with a key by which the page's script knows it."""
+    positions = [f"task {summary.record.tasks.index(task)}" for task in summary.record.leaderboard_tasks]
+    columns = score_columns(summary)
+    suites = ["suite"] * (len(columns) - 1 - len(positions))
+    beside = [each for column in published_means(summary) for each in (column, _to_published(summary, column))]
+    keys = ["mean", *suites, *positions, *["published"] * len(beside)]
+    return list(zip(keys, [*columns, *beside], strict=True))
+
+
+def _to_published(summary: Summary, column: Column) -> Column:
+    """Return by how much our means differ from a column of published means."""
+    label = column.title.removeprefix("Published")
+    [suite] = [suite for suite, of_suite in summary.averaged_suites.items() if of_suite == label]
+    values = [
+        None if published is None or (ours := row.suite_means.get(suite)) is None else ours - published
+        for row, published in zip(summary.rows, column.values, strict=True)
+    ]
+    return Column(title=f"to published{label}", values=values, write=formats.signed_points)
 
 
 def _settings(record: BenchmarkRecord) -> dict[str, str]:
@@ -109,8 +163,8 @@ def _highest_score(summary: Summary) -> float:
     return max([0.01, *scores, *published])
 
 
-def _widest_interval(summary: Summary) -> float:
-    """Return the largest absolute value of a difference or of an interval's end; 0 if nothing was compared."""
+def _extent(summary: Summary) -> tuple[float, float] | None:
+    """Return the ends of the scale of all differences and their intervals, and 0; None if nothing was compared."""
     ends = [end for row in summary.rows if row.comparison for end in row.comparison.interval or ()]
-    differences = [row.comparison.difference for row in summary.rows if row.comparison]
-    return max(map(abs, [*ends, *differences]), default=0.0)
+    drawn = [0.0, *ends, *(row.comparison.difference for row in summary.rows if row.comparison)]
+    return (min(drawn), max(drawn)) if any(drawn) else None

@@ -4,9 +4,7 @@ from collections.abc import Sequence
 
 from r2med_ray.reporting.columns import Column
 from r2med_ray.reporting.formats import count, points, tenths
-from r2med_ray.reporting.record import BenchmarkRecord, PartRecord, StageRecord, TaskRecord
-from r2med_ray.reporting.scales import scale_of
-from r2med_ray.reporting.summary import Summary
+from r2med_ray.reporting.record import BenchmarkRecord, PartRecord, StageRecord
 
 
 def task_columns(record: BenchmarkRecord) -> list[Column]:
@@ -18,7 +16,11 @@ def task_columns(record: BenchmarkRecord) -> list[Column]:
         Column(title="Suite", values=[task.suite for task in tasks], is_number=False),
         Column(title="Revision", values=[task.revision for task in tasks], is_number=False),
         *(
-            Column(title=name.capitalize(), values=[task.counts.get(name) for task in tasks], write=count)
+            Column(
+                title=_words(name),
+                values=[task.counts.get(name) for task in tasks],
+                write=count,
+            )
             for name in counted
         ),
     ]
@@ -69,22 +71,9 @@ def result_columns(record: BenchmarkRecord) -> list[Column]:
     ]
 
 
-def query_columns(summary: Summary, task: TaskRecord) -> list[Column]:
-    """Return one row per query in the mean of a task: the main measure of each system that has run the task."""
-    main = summary.record.main_measure
-    write = scale_of(summary.record, main).value
-    results = {row.system.name: summary.record.results_of(row.system.name) for row in summary.rows}
-    values = {
-        system: found[task.name].evaluation.values(main) for system, found in results.items() if task.name in found
-    }
-    query_ids = list(dict.fromkeys(query_id for found in values.values() for query_id in found))
-    return [
-        Column(title="Query", values=query_ids, is_number=False),
-        *(
-            Column(title=system, values=[found.get(query_id) for query_id in query_ids], write=write)
-            for system, found in values.items()
-        ),
-    ]
+def _words(key: str) -> str:
+    """Return the key of a count as a heading: `queries_without_qrels` as `Queries without qrels`."""
+    return key.replace("_", " ").capitalize()
 
 
 def _made_columns(made: Sequence[PartRecord | None]) -> list[Column]:

@@ -61,7 +61,8 @@ def test_the_page_has_the_tags_of_a_report_with_harmless_names(folder: Path, tmp
     harmless = write_report(summarise(hostile("name")), tmp_path / "harmless")
     expected, page = (Tags((each / "index.html").read_text()) for each in (harmless, folder))
 
-    assert page.tags == expected.tags
+    tags, expected_tags = ([tag for tag in each.tags if tag != "wbr"] for each in (page, expected))
+    assert tags == expected_tags  # a name may have a `wbr` behind each of its signs
     assert page.handlers == []
 
 

@@ -1,0 +1,89 @@
+"""What the page's script works with, as plain values: names, means, costs. Values of queries are in `chunks`."""
+
+from collections.abc import Mapping
+
+from r2med_ray.reporting.chunks import task_scripts
+from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord, SystemRecord
+from r2med_ray.reporting.rewriting_gains import parts_of
+from r2med_ray.reporting.scales import POINTS, scale_of
+from r2med_ray.reporting.summary import Summary, published_scores
+from r2med_ray.storage.keys import Json
+
+
+def page_data(summary: Summary) -> Json:
+    """Return what the script shows when a reader chooses other tasks, another measure or another baseline.
+
+    Systems and tasks are numbered by their position in the record. A figure that is absent is None.
+    """
+    record, scripts = summary.record, task_scripts(summary.record)
+    results = [record.results_of(system.name) for system in record.systems]
+    return {
+        "main": record.main_measure,
+        "baseline": record.baseline,
+        "measures": [_measure(record, name) for name in record.measures],
+        "tasks": [
+            {"name": task.name, "isCondition": task.is_condition, "script": scripts.get(task.name)}
+            for task in record.tasks
+        ],
+        "systems": [_system(record, system, found) for system, found in zip(record.systems, results, strict=True)],
+        "order": [record.systems.index(row.system) for row in summary.rows],
+        "values": {
+            measure: [[_mean(found.get(task.name), measure) for task in record.tasks] for found in results]
+            for measure in record.measures
+        },
+        "published": {
+            measure: [_published(record, system, measure) for system in record.systems] for measure in record.measures
+        },
+        "recall": [
+            [found[task.name].recall_by_depth if task.name in found else None for task in record.tasks]
+            for found in results
+        ],
+    }
+
+
+def _measure(record: BenchmarkRecord, name: str) -> Json:
+    scale = scale_of(record, name)
+    return {"name": name, "factor": scale.factor, "decimals": 2 if scale is POINTS else 4}
+
+
+def _system(record: BenchmarkRecord, system: SystemRecord, found: Mapping[str, ResultRecord]) -> Json:
+    parts = parts_of(record, system.name)
+    return {
+        "name": system.name,
+        "description": system.description,
+        "rewrites": bool(parts.get("rewriter")),
+        "reranks": bool(parts.get("reranker")),
+        "costs": {
+            "seconds per query": _seconds_per_query(found),
+            "documents per second": _documents_per_second(record, system),
+            "billions of parameters": sum(model.billions or 0 for model in system.models) or None,
+        },
+    }
+
+
+def _mean(result: ResultRecord | None, measure: str) -> float | None:
+    return round(result.evaluation.means[measure], 6) if result else None
+
+
+def _published(record: BenchmarkRecord, system: SystemRecord, measure: str) -> list[float | None]:
+    scores = published_scores(record, system, measure)
+    return [scores[task.name].value if task.name in scores else None for task in record.tasks]
+
+
+def _seconds_per_query(found: Mapping[str, ResultRecord]) -> float | None:
+    """Return the seconds of all stages but the evaluation, over the queries; None if no stage took any."""
+    seconds = sum(
+        taken for result in found.values() for stage, taken in result.seconds.items() if stage != "evaluate"
+    )
+    queries = sum(len(result.evaluation.per_query) for result in found.values())
+    return round(seconds / queries, 4) if seconds and queries else None
+
+
+def _documents_per_second(record: BenchmarkRecord, system: SystemRecord) -> float | None:
+    """Return the rate of the slowest retriever that read documents in this run; None if none did."""
+    rates = [
+        stage.documents_per_second
+        for stage in record.stages
+        if stage.unit in system.settings and not stage.stage.endswith("queries") and stage.documents_per_second
+    ]
+    return round(min(rates), 2) if rates else None
