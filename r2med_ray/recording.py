@@ -125,6 +125,7 @@ def stage_records(entries: Iterable[Entry], made: Iterable[PartRecord]) -> list[
             documents=entry.report.documents,
             seconds=entry.report.seconds,
             reused=entry.report.documents == 0,
+            tokens=entry.report.usage.get("tokens", 0),
             cost=entry.report.cost,
             made=of_all.pop((entry.stage, entry.unit), None),
         )

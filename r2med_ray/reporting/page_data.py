@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from r2med_ray.reporting.chunks import task_scripts
-from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord, SystemRecord
+from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord, StageRecord, SystemRecord
 from r2med_ray.reporting.rewriting_gains import parts_of
 from r2med_ray.reporting.scales import POINTS, scale_of
 from r2med_ray.reporting.summary import Summary, published_scores
@@ -56,6 +56,7 @@ def _system(record: BenchmarkRecord, system: SystemRecord, found: Mapping[str, R
         "costs": {
             "seconds per query": _seconds_per_query(found),
             "documents per second": _documents_per_second(record, system),
+            "tokens at services": sum(stage.tokens for stage in _stages_of(record, system)) or None,
             "billions of parameters": sum(model.billions or 0 for model in system.models) or None,
         },
     }
@@ -76,14 +77,19 @@ def _seconds_per_query(found: Mapping[str, ResultRecord]) -> float | None:
         taken for result in found.values() for stage, taken in result.seconds.items() if stage != "evaluate"
     )
     queries = sum(len(result.evaluation.per_query) for result in found.values())
-    return round(seconds / queries, 4) if seconds and queries else None
+    return float(f"{seconds / queries:.3g}") if seconds and queries else None
 
 
 def _documents_per_second(record: BenchmarkRecord, system: SystemRecord) -> float | None:
     """Return the rate of the slowest retriever that read documents in this run; None if none did."""
     rates = [
         stage.documents_per_second
-        for stage in record.stages
-        if stage.unit in system.settings and not stage.stage.endswith("queries") and stage.documents_per_second
+        for stage in _stages_of(record, system)
+        if not stage.stage.endswith("queries") and stage.documents_per_second
     ]
-    return round(min(rates), 2) if rates else None
+    return float(f"{min(rates):.3g}") if rates else None
+
+
+def _stages_of(record: BenchmarkRecord, system: SystemRecord) -> list[StageRecord]:
+    """Return the work that was done with a system's retrievers, whichever system it was done for."""
+    return [stage for stage in record.stages if stage.unit in system.settings]

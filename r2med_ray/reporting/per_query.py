@@ -50,4 +50,4 @@ def _values(column: pa.ChunkedArray) -> list[Json]:
         return list(column.to_pylist())
     encoded = column.combine_chunks().dictionary_encode()
     texts = encoded.dictionary.to_pylist()
-    return [texts[index] for index in encoded.indices.to_numpy()]
+    return [texts[index] for index in encoded.indices.to_pylist()]

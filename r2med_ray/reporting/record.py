@@ -256,6 +256,9 @@ class StageRecord:
     reused: bool
     """Whether the artefact of the stage was there before this benchmark started."""
 
+    tokens: int = 0
+    """Tokens that a service counted; 0 if none was asked, and in reports from before they were recorded."""
+
     cost: str = ""
     """The work that a service was paid for, and its price, in words; empty if nothing was paid."""
 

@@ -1,7 +1,7 @@
 // Plots: a figure against a cost, and recall by depth. Colours are Okabe and Ito's; a shape or a dash says the same.
 const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "var(--ink)", "#b3a125"];
 const DASHES = ["", "6 3", "2 3", "8 3 2 3", "", "6 3", "2 3", "8 3 2 3"];
-const WIDTH = 720, HEIGHT = 360, LEFT = 48, RIGHT = 150, TOP = 14, BOTTOM = 40;
+const WIDTH = 720, HEIGHT = 360, LEFT = 48, RIGHT = 150, TOP = 26, BOTTOM = 40;
 
 const ticksOf = (low, high) => {
   const step = 10 ** Math.floor(Math.log10((high - low) / 4));

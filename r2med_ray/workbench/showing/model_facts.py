@@ -29,8 +29,8 @@ def model_records(
         system: the system.
         ranked: what the system did with the task.
     """
-    [search, *_] = searches_of(ranked.rewriting.queries, system.combine)
-    return tuple(_models(store, device, task, system, search.queries))
+    searches = searches_of(ranked.rewriting.queries, system.combine)
+    return tuple(_models(store, device, task, system, searches[0].queries if searches else task.queries))
 
 
 def _models(
@@ -41,9 +41,8 @@ def _models(
     for first_stage in system.first_stages:
         if isinstance(first_stage.row, Row):
             yield _record("retriever", first_stage.row, _dimension(store, device, task, first_stage, queries))
-    reranker = system.scorer or system.reranking_model
-    if reranker is not None:
-        yield _record("reranker", reranker)
+    for reranker in system.rerankers:
+        yield _record("reranker", reranker.scorer or reranker.model or reranker.row)
 
 
 def _record(part: str, row: Row, dimension: int | None = None) -> ModelRecord:
