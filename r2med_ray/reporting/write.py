@@ -139,7 +139,7 @@ def _load(output: Path, *, all_runs: bool) -> BenchmarkRecord:
             task["qrels"] = read_qrels(output / task["qrels_file"]) if "qrels_file" in task else {}
         for result in values["results"]:
             path, tag = output / result["run_file"], result["run"]["tag"]
-            is_read = all_runs or result["found_nothing"] or is_condition(result["task"])
+            is_read = all_runs or result.get("found_nothing") or is_condition(result["task"])
             result["run"] = _read_run(path, tag) if is_read else Run(tag=tag, rankings={})
             result["evaluation"] |= measured[result["system"], result["task"]]
         return without_secrets(_RECORD.validate_python(values))
