@@ -8,13 +8,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from r2med_ray.corpora import Corpus, CorpusShard
 from r2med_ray.cuts import SideCuts
 from r2med_ray.protocols import Index
 from r2med_ray.readings import Given
 from r2med_ray.settings.compat import Rules
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
-from r2med_ray.types import Corpus, CorpusShard, Document, OnBadDocument, Query, Run, Task
+from r2med_ray.types import Document, OnBadDocument, Query, Run, Task
 
 MadeBy: TypeAlias = Literal["encode", "tokenize", "ask a service"]
 """How the artefacts of a first stage are made: `encode` takes a model on the cluster, `tokenize` takes CPU time, and

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from r2med_ray.corpora import Corpus, CorpusShard
 from r2med_ray.first_stage import Computing, MadeBy, Maker
 from r2med_ray.first_stages.common import CommonFirstStage, WantedRetriever
 from r2med_ray.first_stages.kinds import FirstStageKind
@@ -19,7 +20,7 @@ from r2med_ray.models.catalog.row import Row
 from r2med_ray.ranking import best_of_scores
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
-from r2med_ray.types import Corpus, CorpusShard, Document, Query, Ranking, Task
+from r2med_ray.types import Document, Query, Ranking, Task
 
 WORDS_FILE = "words.parquet"
 

@@ -22,6 +22,7 @@ condition, because they are part of the task; `pairs` has no others.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from r2med_ray.corpora import Corpus, CorpusShard
 from r2med_ray.corpus.convert import convert_documents, load_corpus
 from r2med_ray.corpus.loading import fetch_documents
 from r2med_ray.corpus.packs import Pack
@@ -30,7 +31,7 @@ from r2med_ray.errors import DataError
 from r2med_ray.settings.hard_negatives import Condition, with_condition
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import fingerprint
-from r2med_ray.types import Corpus, CorpusShard, DocId, Document, Query, Task, positives_of
+from r2med_ray.types import DocId, Document, Query, Task, positives_of
 
 
 def with_hard_negatives(

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from r2med_ray.corpora import Corpus, CorpusShard
 from r2med_ray.corpus import shard_bounds
 from r2med_ray.corpus.duplicates import OnConflict, Rows, find_duplicates
 from r2med_ray.corpus.layouts import LAYOUTS
@@ -27,7 +28,7 @@ from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.storage.ids import IdReader, encodable
 from r2med_ray.storage.keys import ArtifactKey, Json, fingerprint
 from r2med_ray.storage.listing import SECONDS, made_for
-from r2med_ray.types import Corpus, CorpusShard, DocId, Document
+from r2med_ray.types import DocId, Document
 
 KIND = "corpus"
 CONVERTER_VERSION = 1

@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from r2med_ray.corpora import Corpus, CorpusShard
 from r2med_ray.corpus.checks import Finding, compare, require_common_query, require_expected, require_positive
 from r2med_ray.corpus.convert import convert_corpus, load_corpus
 from r2med_ray.corpus.duplicates import OnConflict
@@ -22,7 +23,7 @@ from r2med_ray.errors import DataError
 from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.storage.ids import IdReader, Tally
 from r2med_ray.storage.keys import fingerprint
-from r2med_ray.types import Corpus, CorpusShard, DocId, Document, Qrels, Query, Task
+from r2med_ray.types import DocId, Document, Qrels, Query, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,13 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from r2med_ray.corpora import Corpus
 from r2med_ray.corpus.checks import Finding
 from r2med_ray.corpus.shards import from_table, read_ids, read_table
 from r2med_ray.storage.artifact_writer import ArtifactWriter
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.ids import Tally
 from r2med_ray.storage.keys import ArtifactKey, fingerprint
-from r2med_ray.types import Corpus, DocId
+from r2med_ray.types import DocId
 
 KIND = "text_survey"
 SURVEY_VERSION = 2

@@ -11,6 +11,7 @@ import ray
 import ray._private.state
 
 from r2med_ray.blame import note_first_failure
+from r2med_ray.corpora import CorpusShard
 from r2med_ray.distributed.failures import stage_error
 from r2med_ray.distributed.session import capacity_now
 from r2med_ray.distributed.shard_actors import Hand, ShardActor, deal
@@ -21,7 +22,7 @@ from r2med_ray.retrieval.search import merge_shards, shard_depth
 from r2med_ray.settings.pools import Pool
 from r2med_ray.settings.resources import NO_PROGRESS_TIMEOUT_S
 from r2med_ray.storage.artifacts import ArtifactStore
-from r2med_ray.types import CorpusShard, Query, Ranking, Run, Task
+from r2med_ray.types import Query, Ranking, Run, Task
 from r2med_ray.waiting import LOOKS_EVERY_S, Wait
 
 logger = logging.getLogger(__name__)

@@ -5,9 +5,10 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import ray
 
+from r2med_ray.corpora import CorpusShard
 from r2med_ray.protocols import Index
 from r2med_ray.ranking import merge
-from r2med_ray.types import CorpusShard, Ranking
+from r2med_ray.types import Ranking
 
 Prepared = TypeVar("Prepared")
 

@@ -7,11 +7,12 @@ the run of these vectors.
 
 from collections.abc import Mapping, Sequence
 
+from r2med_ray.corpora import CorpusShard
 from r2med_ray.first_stage import FirstStage, ShardedFirstStage
 from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
 from r2med_ray.storage.places import at_once
-from r2med_ray.types import CorpusShard, DocId, OnBadDocument, Task
+from r2med_ray.types import DocId, OnBadDocument, Task
 
 LEFT_OUT = "left_out"
 """The attribute of an artefact that lists the documents that it lacks."""

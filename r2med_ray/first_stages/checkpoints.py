@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
+from r2med_ray.corpora import Corpus, CorpusShard
 from r2med_ray.first_stage import Computing, MadeBy, Maker, ModelFacts
 from r2med_ray.first_stages.bad_documents import key_of_stored
 from r2med_ray.first_stages.checkpoint_making import SPARSE_VECTORS, TOKEN_VECTORS, CheckpointMaker, VectorFormat
@@ -16,7 +17,7 @@ from r2med_ray.models.networks.sparse_encoders import SparseEncoder
 from r2med_ray.protocols import Index
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
-from r2med_ray.types import Corpus, CorpusShard, Query, Task
+from r2med_ray.types import Query, Task
 
 CheckpointRow = TypeVar("CheckpointRow", SparseRow, LateInteractionRow)
 

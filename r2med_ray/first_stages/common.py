@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from r2med_ray.corpora import Corpus, CorpusShard
 from r2med_ray.first_stage import ModelFacts, ShardedFirstStage, Ties, ToExplain
 from r2med_ray.first_stages.explaining import read_by_model
 from r2med_ray.models.catalog.devices import ONE_PASS, Dtype
@@ -12,7 +13,7 @@ from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.retriever import RetrieverConfig
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
-from r2med_ray.types import Corpus, CorpusShard, OnBadDocument, Query, Task
+from r2med_ray.types import OnBadDocument, Query, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

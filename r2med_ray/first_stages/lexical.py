@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from r2med_ray.corpora import Corpus, CorpusShard
 from r2med_ray.corpus.shards import read_ids
 from r2med_ray.first_stage import Computing, MadeBy, Maker, ModelFacts, Ties, ToExplain
 from r2med_ray.first_stages.bad_documents import find_shards
@@ -21,7 +22,7 @@ from r2med_ray.retrieval.file_order import row_id
 from r2med_ray.retrieval.query_construction import lexical_query
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
-from r2med_ray.types import Corpus, CorpusShard, Document, Query, Task
+from r2med_ray.types import Document, Query, Task
 
 
 class TermsMaker(Maker):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from r2med_ray.corpora import CorpusShard
 from r2med_ray.first_stage import MadeBy, ShardedFirstStage
 from r2med_ray.first_stages.bad_documents import key_of_stored
 from r2med_ray.first_stages.query_blocks import blocks
@@ -16,7 +17,7 @@ from r2med_ray.settings.compat import Rules
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.storage.places import at_once
-from r2med_ray.types import CorpusShard, OnBadDocument, Query, Task
+from r2med_ray.types import OnBadDocument, Query, Task
 
 STAGES: Mapping[MadeBy, str] = {"encode": "encode", "ask a service": "encode", "tokenize": "tokenize"}
 """Work → the stage of the flow that errors and reports name."""

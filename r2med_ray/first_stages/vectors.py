@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
 
+from r2med_ray.corpora import Corpus, CorpusShard
 from r2med_ray.first_stage import Computing, MadeBy, Maker, ModelFacts
 from r2med_ray.first_stages.bad_documents import key_of_stored
 from r2med_ray.first_stages.common import CommonFirstStage, WantedRetriever
@@ -18,7 +19,7 @@ from r2med_ray.models.networks.task_encoders import TaskEncoders
 from r2med_ray.models.services.embeddings import ApiEncoder
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
-from r2med_ray.types import Corpus, CorpusShard, FloatMatrix, Query, Task
+from r2med_ray.types import FloatMatrix, Query, Task
 
 if TYPE_CHECKING:
     from r2med_ray.indexing.dense import DenseIndex

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import metadata
 
+from r2med_ray.corpora import CorpusShard
 from r2med_ray.indexing.analysis import ANALYZER
 from r2med_ray.storage.keys import ArtifactKey, Json, fingerprint_queries
-from r2med_ray.types import CorpusShard, Query
+from r2med_ray.types import Query
 
 VECTORS_FILE = "vectors.parquet"
 QUERY_VECTORS_FILE = "vectors.parquet"

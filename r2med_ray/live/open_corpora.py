@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterable
 
+from r2med_ray.corpora import Corpus
 from r2med_ray.corpus.shards import from_table, read_table
 from r2med_ray.demands import Find
 from r2med_ray.errors import DataError
@@ -11,7 +12,7 @@ from r2med_ray.first_stages.making import failing_as, make_queries
 from r2med_ray.first_stages.preparation import STAGES, QuerySet, queries_left
 from r2med_ray.first_stages.query_blocks import blocks
 from r2med_ray.storage.artifacts import ArtifactStore
-from r2med_ray.types import Corpus, DocId, Document, Run, Task
+from r2med_ray.types import DocId, Document, Run, Task
 from r2med_ray.workbench.in_process import InProcess, PlainIndex
 
 

@@ -5,11 +5,12 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+from r2med_ray.corpora import Corpus
 from r2med_ray.corpus.loading import fetch_documents
 from r2med_ray.corpus.shards import locate, read_ids
 from r2med_ray.evaluation.leakage import Leakage, find_leaks, normalised
 from r2med_ray.storage.artifacts import ArtifactStore
-from r2med_ray.types import Corpus, DocId, QueryId, Rewriting, Task, positives_of
+from r2med_ray.types import DocId, QueryId, Rewriting, Task, positives_of
 
 Passages: TypeAlias = Mapping[QueryId, Sequence[str]]
 """query_id → texts of passages, `normalised`."""

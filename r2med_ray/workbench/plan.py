@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from r2med_ray.chat import LanguageModel
+from r2med_ray.corpora import Corpus
 from r2med_ray.corpus.catalog import TASKS, TaskCounts, TaskRow, fetcher, resolve_tasks
 from r2med_ray.corpus.convert import corpus_key, load_corpus
 from r2med_ray.corpus.loading import read_task_queries
@@ -31,7 +32,7 @@ from r2med_ray.settings.config import TaskConfig
 from r2med_ray.settings.hard_negatives import with_condition, without_condition
 from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem
-from r2med_ray.types import Corpus, Task
+from r2med_ray.types import Task
 from r2med_ray.workbench.answers import TextsAnswer
 from r2med_ray.workbench.computing import computing_lines
 from r2med_ray.workbench.driver import Counted, Driver

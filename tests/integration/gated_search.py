@@ -10,13 +10,14 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from r2med_ray.corpora import CorpusShard
 from r2med_ray.distributed import searching
 from r2med_ray.distributed.session import capacity_now, connect
 from r2med_ray.evaluation.trec import write_run
 from r2med_ray.protocols import Index
 from r2med_ray.ranking import Ranking
 from r2med_ray.settings.pools import Pool
-from r2med_ray.types import CorpusShard, Query
+from r2med_ray.types import Query
 from tests.fakes import wait_until
 from tests.integration.tiny_corpus import index_of, prepare, shards
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 import ray
 
+from r2med_ray.corpora import CorpusShard
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task, read_shard
 from r2med_ray.distributed.preparing import prepare
@@ -37,7 +38,7 @@ from r2med_ray.settings.config import TaskConfig
 from r2med_ray.settings.pools import ClusterCapacity, Pool
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey
-from r2med_ray.types import CorpusShard, Document, Query, Ranking, Run, Task
+from r2med_ray.types import Document, Query, Ranking, Run, Task
 from tests.fakes import wait_until
 from tests.integration.tiny_corpus import index_of, shards
 from tests.integration.tiny_corpus import prepare as prepare_tiny

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import ray
 
+from r2med_ray.corpora import CorpusShard
 from r2med_ray.distributed.failures import stage_error
 from r2med_ray.distributed.preparing import ArtifactWorker, prepare
 from r2med_ray.distributed.searching import ShardedRetriever, open_index
@@ -29,7 +30,7 @@ from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.pools import Pool
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.listing import SECONDS
-from r2med_ray.types import CorpusShard, Query, Ranking, Task
+from r2med_ray.types import Query, Ranking, Task
 from r2med_ray.workbench.in_process import InProcess
 from tests.failing_models import KINDS, SparseLettersFirstStage, fail_once, failing_stage
 from tests.unit.tasks import TEXTS, task_of

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from r2med_ray.corpora import CorpusShard
 from r2med_ray.protocols import Index
-from r2med_ray.types import CorpusShard, Document, Query
+from r2med_ray.types import Document, Query
 from tests.fakes import WordCountEncoder, WordCountIndex
 
 WORDS = ["cat", "dog", "mat", "bird"]

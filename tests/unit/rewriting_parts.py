@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from r2med_ray.chat import ChatPrompt, Completion
+from r2med_ray.corpora import Corpus
 from r2med_ray.demands import Ask, Find, Read
 from r2med_ray.first_stage import FirstStage
-from r2med_ray.types import Corpus, Document, Query, Run, ScoredDoc, Task
+from r2med_ray.types import Document, Query, Run, ScoredDoc, Task
 
 TOOL = cast(FirstStage, "the tool")
 """A stand-in for a first stage. Rewriters pass it on and never use it."""

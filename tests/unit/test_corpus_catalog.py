@@ -2,10 +2,11 @@ import re
 
 import pytest
 
+from r2med_ray.corpora import Corpus
 from r2med_ray.corpus.catalog import TASKS, fetcher, resolve_tasks, select_tasks
 from r2med_ray.errors import ConfigError
 from r2med_ray.settings.config import TaskConfig
-from r2med_ray.types import Corpus, Task
+from r2med_ray.types import Task
 
 R2MED = [
     "Biology",

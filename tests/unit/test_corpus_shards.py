@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from r2med_ray.corpora import Corpus, CorpusShard
 from r2med_ray.corpus.shards import (
     SCHEMA,
     from_table,
@@ -21,7 +22,7 @@ from r2med_ray.corpus.shards import (
 )
 from r2med_ray.errors import ArtifactError
 from r2med_ray.storage.artifacts import ArtifactStore
-from r2med_ray.types import Corpus, CorpusShard, Document
+from r2med_ray.types import Document
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 DOCUMENTS = st.lists(st.builds(Document, doc_id=WORDS, title=WORDS, text=WORDS), min_size=1, max_size=6)

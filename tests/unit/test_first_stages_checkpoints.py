@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
+from r2med_ray.corpora import Corpus, CorpusShard
 from r2med_ray.errors import ConfigError
 from r2med_ray.first_stage import FirstStage
 from r2med_ray.first_stages.checkpoints import LateInteractionFirstStage, SparseFirstStage
 from r2med_ray.settings.config_files import parse_config
 from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.systems import resolve
-from r2med_ray.types import Corpus, CorpusShard, Task
+from r2med_ray.types import Task
 
 TASK = Task(
     name="t", suite="t", revision="1", queries=(), qrels={}, folder="",

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from r2med_ray.corpora import Corpus
 from r2med_ray.negatives.drafts import Slot, seed_of
 from r2med_ray.negatives.slots import plan
-from r2med_ray.types import Corpus, Query, Task
+from r2med_ray.types import Query, Task
 
 KINDS = ("another entity", "wrong question", "contradicting", "mimic")
 

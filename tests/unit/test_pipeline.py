@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from r2med_ray.chat import Completion
+from r2med_ray.corpora import Corpus
 from r2med_ray.demands import Ask, Demand, Expect, Find, Read, Score
 from r2med_ray.errors import DataError, StageError
 from r2med_ray.evaluation.measures import Measure
@@ -17,7 +18,7 @@ from r2med_ray.protocols import Candidates
 from r2med_ray.ranking import best
 from r2med_ray.settings.config_files import parse_config
 from r2med_ray.systems import ResolvedSystem, resolve
-from r2med_ray.types import Corpus, Document, Query, Ranking, Repairs, Reranking, Run, ScoredDoc, Task
+from r2med_ray.types import Document, Query, Ranking, Repairs, Reranking, Run, ScoredDoc, Task
 from tests.fakes import SharedWords, answer
 
 DOCUMENTS = {

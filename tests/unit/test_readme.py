@@ -42,6 +42,7 @@ ROOMS = (
 )
 CORE = (
     "types",
+    "corpora",
     "approximations",
     "cuts",
     "readings",

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from r2med_ray.approximations import Approximation
+from r2med_ray.corpora import Corpus, CorpusShard
 from r2med_ray.demands import Demand, Expect, Find
 from r2med_ray.pipeline import Ranked, rank
 from r2med_ray.retrieval.approximate_search import SAMPLE, approximation, exact_find, sample_of
 from r2med_ray.retrieval.search import most_found
 from r2med_ray.settings.config_files import parse_config
 from r2med_ray.systems import ResolvedSystem, resolve
-from r2med_ray.types import Corpus, CorpusShard, Query, Run, ScoredDoc, Task
+from r2med_ray.types import Query, Run, ScoredDoc, Task
 from tests.fakes import answer
 
 INDEX = "IVF4,Flat;nprobe=1"

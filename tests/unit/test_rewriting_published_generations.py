@@ -135,7 +135,8 @@ from r2med_ray.rewriting.methods import METHODS
 from r2med_ray.rewriting.replay import ReplayRewriter
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.rewriter import RewriterConfig
-from r2med_ray.types import Corpus, Query, Task
+from r2med_ray.types import (Query, Task)
+from r2med_ray.corpora import Corpus
 from tests.fakes import answer
 query = Query(query_id="7", text="acute pain")
 task = Task(

@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
+from r2med_ray.corpora import Corpus
 from r2med_ray.errors import ConfigError
 from r2med_ray.first_stages.lexical import LexicalFirstStage
 from r2med_ray.first_stages.vectors import DenseFirstStage
 from r2med_ray.settings.config_files import parse_config
 from r2med_ray.systems import resolve
-from r2med_ray.types import Corpus, Task
+from r2med_ray.types import Task
 
 BM25 = {"name": "b", "retriever": "bm25"}
 MINILM = {"name": "m", "retriever": "all-MiniLM-L6-v2"}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from r2med_ray.corpora import Corpus, CorpusShard
 from r2med_ray.distributed import asking_nodes
 from r2med_ray.distributed.ceilings import named_by
 from r2med_ray.errors import ConfigError, NotAtHand
@@ -19,7 +20,7 @@ from r2med_ray.settings.pools import ClusterCapacity, Node
 from r2med_ray.settings.resources import ClusterConfig, NodeShape, ResourcesConfig
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import resolve
-from r2med_ray.types import Corpus, CorpusShard, Task
+from r2med_ray.types import Task
 from r2med_ray.workbench import on_cluster
 from r2med_ray.workbench.ledger import Holder, Need, fits_beside
 from r2med_ray.workbench.on_cluster import ClusterRunner
