@@ -7,45 +7,35 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 from r2med_ray.corpus.conditions import with_hard_negatives
 from r2med_ray.corpus.loading import load_task
 from r2med_ray.corpus.packs import read_pack
 from r2med_ray.corpus.query_subsets import chosen, with_choice
 from r2med_ray.corpus.sources import TaskSource
-from r2med_ray.evaluation.hard_negatives.neighbourhood import NeighbourhoodMap
 from r2med_ray.evaluation.hard_negatives.placed import require_labelled
-from r2med_ray.first_stages.bad_documents import left_out_of
-from r2med_ray.pipeline import Ranked, rank
-from r2med_ray.recording import loading_record, result_record, stage_records, system_record, task_record
+from r2med_ray.recording import loading_record, stage_records, system_record, task_record
 from r2med_ray.reporting.missing import Missing
-from r2med_ray.reporting.record import BenchmarkRecord, ModelRecord, PartRecord, ResultRecord, StageRecord, versions
+from r2med_ray.reporting.record import BenchmarkRecord, PartRecord, StageRecord, TaskRecord, versions
 from r2med_ray.reporting.report_places import require_replaceable_at
 from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.tables import leaderboard_text
-from r2med_ray.reporting.texts import TaskTexts
 from r2med_ray.reporting.write import write_report_to
+from r2med_ray.results import Results, maps_of, results_of
 from r2med_ray.secrets import scrubbed
 from r2med_ray.settings.config_files import load_with
-from r2med_ray.settings.hard_negatives import with_condition, without_condition
+from r2med_ray.settings.hard_negatives import without_condition
 from r2med_ray.storage.artifacts import ArtifactStore
-from r2med_ray.storage.keys import Json
 from r2med_ray.storage.places import without_credentials
-from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem, resolve
-from r2med_ray.types import QueryId, Task
+from r2med_ray.systems import ResolvedBenchmark, resolve
+from r2med_ray.types import Task
 from r2med_ray.workbench.bench import Workbench, open_workbench
 from r2med_ray.workbench.interrupting import said_plainly
 from r2med_ray.workbench.job_folders import default_base, lasting
 from r2med_ray.workbench.job_records import recorded
-from r2med_ray.workbench.leaks import Leaks
-from r2med_ray.workbench.made import Made, corpus_made, part_records
-from r2med_ray.workbench.neighbourhoods import neighbourhood_maps
-from r2med_ray.workbench.parts import Ended
-from r2med_ray.workbench.plan import find_task, make_plan
-from r2med_ray.workbench.showing.examples import example
-from r2med_ray.workbench.showing.model_facts import model_records
-from r2med_ray.workbench.showing.page_texts import page_texts
+from r2med_ray.workbench.made import part_records
+from r2med_ray.workbench.plan import make_plan
+from r2med_ray.workbench.task_sources import find_task
 
 logger = logging.getLogger(__name__)
 
@@ -114,13 +104,11 @@ def run_benchmark(benchmark: ResolvedBenchmark, bench: Workbench) -> BenchmarkRe
     started = datetime.now(UTC)
     missing = Missing(config.when_missing)
     tasks, loaded = load_tasks(benchmark, bench.store, missing)
-    results, found = _results(benchmark, bench, tasks, missing)
+    found = results_of(benchmark, bench, tasks, missing)
     computed = {name: part_records(of_system) for name, of_system in found.made.items()}
     _say(computed)
-    missing.require_some(len(results))
-    loaded_as: dict[str, list[Task | None]] = {}
-    for task in tasks:
-        loaded_as.setdefault(without_condition(task.name), []).append(task)
+    missing.require_some(len(found.records))
+    is_whole = not any(task.all_queries for task in tasks)
     return BenchmarkRecord(
         name=config.name,
         config=config.model_dump(mode="json"),
@@ -129,22 +117,18 @@ def run_benchmark(benchmark: ResolvedBenchmark, bench: Workbench) -> BenchmarkRe
         baseline=config.baseline,
         depth=config.depth,
         seed=config.seed,
-        tasks=tuple(
-            task_record(entry, task, found.texts.get(task.name) if task else None)
-            for entry in benchmark.tasks
-            for task in loaded_as.get(entry.name, [None])
-        ),
+        tasks=tuple(_task_records(benchmark, tasks, found)),
         systems=tuple(
             system_record(
                 resolved,
                 found.examples.get(resolved.name, {}),
                 found.models.get(resolved.name, ()),
                 computed.get(resolved.name, ()),
-                is_whole=not any(task.all_queries for task in tasks),
+                is_whole=is_whole,
             )
             for resolved in benchmark.systems
         ),
-        results=tuple(results),
+        results=tuple(found.records),
         missing=tuple(missing.records),
         maps=found.maps,
         stages=(*loaded, *stage_records(bench.worklog.entries, part_records(chain(*found.made.values())))),
@@ -153,6 +137,16 @@ def run_benchmark(benchmark: ResolvedBenchmark, bench: Workbench) -> BenchmarkRe
         started=started.isoformat(timespec="seconds"),
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
     )
+
+
+def _task_records(benchmark: ResolvedBenchmark, tasks: Sequence[Task], found: Results) -> Iterator[TaskRecord]:
+    """Yield the record of each task, followed by those of its conditions; of a task too that could not be loaded."""
+    loaded_as: dict[str, list[Task | None]] = {}
+    for task in tasks:
+        loaded_as.setdefault(without_condition(task.name), []).append(task)
+    for entry in benchmark.tasks:
+        for loaded in loaded_as.get(entry.name, [None]):
+            yield task_record(entry, loaded, found.texts.get(loaded.name) if loaded else None)
 
 
 def _say(computed: Mapping[str, Sequence[PartRecord]]) -> None:
@@ -190,7 +184,7 @@ def load_tasks(
         [task, *conditions] = [with_choice(each, choice) for each in _with_hard_negatives(benchmark, task, store)]
         if conditions:
             require_labelled(task.qrels, task.hard_negatives)
-            chosen(task.queries, _maps_of(benchmark, task.name), task.name)
+            chosen(task.queries, maps_of(benchmark, task.name), task.name)
         tasks += [task, *(replace(each, warnings=()) for each in conditions)]
         for warning in task.warnings:
             logger.warning("%s: %s", task.name, warning)
@@ -207,11 +201,6 @@ def load_tasks(
     return tasks, stages
 
 
-def _maps_of(benchmark: ResolvedBenchmark, task: str) -> tuple[QueryId, ...]:
-    """Return the queries of a task whose neighbourhood is drawn."""
-    return next((entry.maps for entry in benchmark.config.hard_negatives if entry.task == task), ())
-
-
 def _with_hard_negatives(benchmark: ResolvedBenchmark, task: Task, store: ArtifactStore) -> list[Task]:
     """Return a task, and the conditions that the benchmark has of it."""
     for entry in benchmark.config.hard_negatives:
@@ -222,82 +211,3 @@ def _with_hard_negatives(benchmark: ResolvedBenchmark, task: Task, store: Artifa
                 task, read_pack(folders, task), store, entry.conditions, documents_per_shard=size
             )
     return [task]
-
-
-class _Found(NamedTuple):
-    """What is kept of the rankings beside the results."""
-
-    made: dict[str, list[Made]]
-    """System → how its parts were computed."""
-
-    examples: dict[str, Mapping[str, Json]]
-    """System → an example of what its models are given, on its first task."""
-
-    models: dict[str, tuple[ModelRecord, ...]]
-    """System → the facts of its models."""
-
-    texts: dict[str, TaskTexts]
-    """Task → the texts that the page shows."""
-
-    maps: tuple[NeighbourhoodMap, ...]
-
-
-def _results(
-    benchmark: ResolvedBenchmark, bench: Workbench, tasks: Sequence[Task], missing: Missing
-) -> tuple[list[ResultRecord], _Found]:
-    """Have all systems rank all tasks together, and measure each run as soon as it is there."""
-    pairs = {f"{system.name} on {task.name}": (task, system) for task in tasks for system in benchmark.systems}
-    parts = {name: rank(task, system, device=bench.runner.device) for name, (task, system) in pairs.items()}
-    results: dict[str, ResultRecord] = {}
-    ranked: dict[str, Ranked] = {}
-    made: dict[str, list[Made]] = {}
-    leaks = Leaks(bench.store, benchmark.config.seed)
-    for name, ended in bench.run(parts):
-        task, system = pairs[name]
-        with missing.noted(task.name, [system.name]):
-            if not isinstance(ended, Ended):
-                raise ended
-            left_out = left_out_of(bench.store, system.searched_with, task, bench.runner.device)
-            leakage = leaks.of(task, ended.result.rewriting)
-            results[name] = result_record(benchmark, task, system, ended, left_out, leakage)
-            ranked[name] = ended.result
-            of_corpus = corpus_made(bench.store, task, system, ended.result, bench.runner.device)
-            made.setdefault(system.name, []).extend([*of_corpus, *ended.made])
-    done = [(*pairs[name], ranked[name]) for name in pairs if name in results]
-    return [results[name] for name in pairs if name in results], _found(benchmark, bench, tasks, done, made)
-
-
-def _found(
-    benchmark: ResolvedBenchmark,
-    bench: Workbench,
-    tasks: Sequence[Task],
-    done: Sequence[tuple[Task, ResolvedSystem, Ranked]],
-    made: dict[str, list[Made]],
-) -> _Found:
-    store, device = bench.store, bench.runner.device
-    found = _Found(made, {}, {}, {}, tuple(_maps(benchmark, bench, tasks, done)))
-    for task, system, ranked in done:
-        if system.name not in found.examples:
-            found.examples[system.name] = example(bench, benchmark.names, task, system, ranked)
-            found.models[system.name] = model_records(store, device, task, system, ranked)
-    for task in tasks:
-        of_task = [(system, ranked) for each, system, ranked in done if each is task]
-        if of_task and task.qrels:
-            found.texts[task.name] = page_texts(store, device, task, of_task)
-    return found
-
-
-def _maps(
-    benchmark: ResolvedBenchmark,
-    bench: Workbench,
-    tasks: Sequence[Task],
-    done: Sequence[tuple[Task, ResolvedSystem, Ranked]],
-) -> Iterator[NeighbourhoodMap]:
-    """Yield the maps that the benchmark wants, from the rankings with the hard negatives of all queries."""
-    negatives = {task.name: task.hard_negatives for task in tasks}
-    for task, system, ranked in done:
-        base = without_condition(task.name)
-        if task.name == with_condition(base, "all"):
-            labelled = replace(task, hard_negatives=negatives[base])
-            wanted = _maps_of(benchmark, base)
-            yield from neighbourhood_maps(bench.store, labelled, system, ranked, wanted, bench.runner.device)

@@ -17,7 +17,7 @@ from r2med_ray.settings.registry import Registry
 from r2med_ray.systems import ResolvedSystem, resolve
 from r2med_ray.types import Task
 from r2med_ray.workbench.bench import Workbench, open_workbench
-from r2med_ray.workbench.plan import find_task
+from r2med_ray.workbench.task_sources import find_task
 
 
 def export_texts(

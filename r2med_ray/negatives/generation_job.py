@@ -19,7 +19,7 @@ from r2med_ray.types import DocId, Task
 from r2med_ray.workbench.bench import Workbench, open_workbench
 from r2med_ray.workbench.job_records import recorded
 from r2med_ray.workbench.parts import Ended
-from r2med_ray.workbench.plan import find_task
+from r2med_ray.workbench.task_sources import find_task
 
 logger = logging.getLogger(__name__)
 

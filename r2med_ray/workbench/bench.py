@@ -35,7 +35,7 @@ from r2med_ray.systems import Defaults, Names, ResolvedSystem
 from r2med_ray.types import Document, Qrels, Query, Run, Task
 from r2med_ray.workbench.driver import Driver
 from r2med_ray.workbench.measuring import EvaluationWithTies, measure_with_ties
-from r2med_ray.workbench.own_data import Texts, own_documents, own_qrels, own_queries
+from r2med_ray.workbench.own_data import Texts, own_documents, own_qrels, own_queries, own_task
 from r2med_ray.workbench.parts import Ended, Part
 from r2med_ray.workbench.runner import Runner
 from r2med_ray.workbench.worklog import Worklog
@@ -112,22 +112,10 @@ class Workbench:
         if documents is None:
             [source] = resolve_tasks([name])
             return load_task(source, self.store, documents_per_shard=size, shards=shards)
-        records, asked = own_documents(documents, name), own_queries(queries, name)
-        excluded = frozenset[str]().union(*(query.excluded for query in asked))
-        there = (excluded | {query.query_id for query in asked}).intersection(each.doc_id for each in records)
+        records = own_documents(documents, name)
         artifact = convert_documents(records, self.store, name=name, documents_per_shard=size, shards=shards)
         corpus = with_copies(self.store, load_corpus(artifact))
-        return Task(
-            name=name,
-            suite=name,
-            revision=corpus.digest,
-            corpus=corpus,
-            queries=asked,
-            qrels=own_qrels(qrels or {}, name),
-            folder="",
-            identical_ids=there & {query.query_id for query in asked},
-            unknown_excluded=excluded - there,
-        )
+        return own_task(name, corpus, records, own_queries(queries, name), own_qrels(qrels or {}, name))
 
     def first_stage(self, retriever: str | Mapping[str, Any]) -> FirstStage:
         """Look up a retriever, as a benchmark file names it: `bm25`, or `{"model": "bm25", "k1": 1.2}`.

@@ -3,14 +3,35 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
+from r2med_ray.corpora import Corpus
 from r2med_ray.errors import DataError
 from r2med_ray.storage.qrels import whole_grade
-from r2med_ray.types import Document, Qrels, Query
+from r2med_ray.types import Document, Qrels, Query, Task
 
 Texts: TypeAlias = Mapping[str, str]
 """Id → text."""
 
 R = TypeVar("R", Document, Query)
+
+
+def own_task(
+    name: str, corpus: Corpus, documents: Iterable[Document], queries: tuple[Query, ...], qrels: Qrels
+) -> Task:
+    """Return the task of queries over a corpus that was converted from these documents."""
+    query_ids = {query.query_id for query in queries}
+    excluded = frozenset[str]().union(*(query.excluded for query in queries))
+    there = (excluded | query_ids).intersection(each.doc_id for each in documents)
+    return Task(
+        name=name,
+        suite=name,
+        revision=corpus.digest,
+        corpus=corpus,
+        queries=queries,
+        qrels=qrels,
+        folder="",
+        identical_ids=there & query_ids,
+        unknown_excluded=excluded - there,
+    )
 
 
 def own_documents(documents: Texts | Iterable[Document], task: str) -> list[Document]:

@@ -11,12 +11,10 @@ from typing import Any
 
 from r2med_ray.chat import LanguageModel
 from r2med_ray.corpora import Corpus
-from r2med_ray.corpus.catalog import TASKS, TaskCounts, TaskRow, fetcher, resolve_tasks
-from r2med_ray.corpus.convert import corpus_key, load_corpus
+from r2med_ray.corpus.catalog import TaskCounts, TaskRow
 from r2med_ray.corpus.loading import read_task_queries
 from r2med_ray.corpus.query_subsets import chosen
-from r2med_ray.corpus.sources import TaskSource, data_folder, is_cached
-from r2med_ray.corpus.text_survey import survey_key, with_copies
+from r2med_ray.corpus.sources import data_folder
 from r2med_ray.errors import DataError, NotAtHand
 from r2med_ray.first_stage import FirstStage
 from r2med_ray.first_stages.bad_documents import find_shards
@@ -29,7 +27,7 @@ from r2med_ray.reporting.missing import needs
 from r2med_ray.reporting.record import MissingRecord
 from r2med_ray.rewriting.published_generations import FILE_NAME
 from r2med_ray.settings.config import TaskConfig
-from r2med_ray.settings.hard_negatives import with_condition, without_condition
+from r2med_ray.settings.hard_negatives import with_condition
 from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem
 from r2med_ray.types import Task
@@ -39,12 +37,11 @@ from r2med_ray.workbench.driver import Counted, Driver
 from r2med_ray.workbench.forecast import LookedUp, preparation, reranking, shard_counts, texts_to_write, writing
 from r2med_ray.workbench.plan_text import Plan
 from r2med_ray.workbench.runner import Runner
+from r2med_ray.workbench.task_sources import PUBLISHED, find_task, published_here, stored_corpus
 from r2med_ray.workbench.worklog import Worklog
 
 NOT_CONVERTED = Corpus(key="", digest="not converted", shards=())
 """Stands for a corpus that is yet to be converted: nothing of it is stored."""
-
-PUBLISHED = "published texts"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,48 +144,6 @@ def _task(entry: TaskRow | TaskConfig, corpus: Corpus, queries: tuple[Any, ...],
     return Task(
         name=entry.name, suite=suite, revision=revision, corpus=corpus, queries=queries, qrels={}, folder=str(folder)
     )
-
-
-def stored_corpus(source: TaskSource, benchmark: ResolvedBenchmark, store: ArtifactStore) -> Corpus | None:
-    """Return the converted corpus of a task, or None where it is yet to be converted."""
-    resources = benchmark.config.resources
-    key = corpus_key(
-        source,
-        documents_per_shard=resources.documents_per_shard,
-        shards=resources.shards,
-        on_conflict=benchmark.on_conflict,
-    )
-    artifact = store.find(key)
-    if artifact is None:
-        return None
-    corpus = load_corpus(artifact)
-    return with_copies(store, corpus) if store.find(survey_key(corpus)) else corpus
-
-
-def find_task(entry: TaskRow | TaskConfig, *, download: bool = True) -> TaskSource:
-    """Return where a task's files are.
-
-    Raises:
-        NotAtHand: they are not on this machine, and the Hub doesn't give them or was not to be asked.
-    """
-    if isinstance(entry, TaskRow):
-        return entry.locate(download=download)
-    [source] = resolve_tasks([entry])
-    return source
-
-
-def published_here(task: Task, file: str) -> Path:
-    """Return a published file that is on this machine; a plan fetches nothing.
-
-    Raises:
-        NotAtHand: it is not.
-    """
-    fetch = fetcher(task)
-    if fetch is not None:
-        row = TASKS[without_condition(task.name)]
-        if row.repository and is_cached(row.repository, task.revision or row.revision, file):
-            return fetch(file)
-    raise NotAtHand(f"{PUBLISHED} {file}")
 
 
 def _look_up(

@@ -14,7 +14,8 @@ from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.systems import ResolvedBenchmark
 from r2med_ray.workbench.local_runner import LocalRunner
-from r2med_ray.workbench.plan import find_task, make_plan
+from r2med_ray.workbench.plan import make_plan
+from r2med_ray.workbench.task_sources import find_task
 from r2med_ray.workbench.worklog import Worklog
 
 ALWAYS_KEPT = ("generation", "generations", "transcript", "api-vectors")

@@ -19,7 +19,7 @@ from tests.integration.test_readme_commands import COMMANDS, ELSEWHERE
 REPOSITORY = Path(__file__).parents[2]
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 MAP = (REPOSITORY / "r2med_ray" / "MAP.md").read_text(encoding="utf-8")
-FLOW = ("demands", "pipeline", "systems", "recording", "benchmark")
+FLOW = ("demands", "pipeline", "systems", "recording", "results", "benchmark")
 ROOMS = (
     "workbench",
     "corpus",

@@ -17,7 +17,7 @@ from r2med_ray.settings.registry import nearest
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem
 from r2med_ray.types import Document, Query, Task, positives_of
-from r2med_ray.workbench.plan import find_task, stored_corpus
+from r2med_ray.workbench.task_sources import find_task, stored_corpus
 
 T = TypeVar("T")
 

@@ -15,8 +15,8 @@ from r2med_ray.systems import ResolvedSystem
 from r2med_ray.types import Query, QueryId, Run, Task
 from r2med_ray.workbench.driver import Driver
 from r2med_ray.workbench.parts import Part
-from r2med_ray.workbench.plan import published_here
 from r2med_ray.workbench.runner import Runner
+from r2med_ray.workbench.task_sources import published_here
 from r2med_ray.workbench.worklog import Worklog
 
 T = TypeVar("T")
