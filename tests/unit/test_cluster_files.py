@@ -252,11 +252,14 @@ def test_a_job_of_the_files_is_one_that_the_job_takes(line: str, monkeypatch: py
 
 def test_the_commands_for_one_machine_are_run_by_a_test() -> None:
     submitted = [line for line in commands(text_of("README.md")) if line.endswith("python jobs/full_benchmark.py")]
-    tested = (REPOSITORY / "tests" / "integration" / "test_job_submission.py").read_text(encoding="utf-8")
+    tests = REPOSITORY / "tests" / "integration"
+    nodes, tested = ((tests / name).read_text(encoding="utf-8") for name in ("nodes.py", "test_job_submission.py"))
 
     [line] = submitted
     assert line.endswith("ray job submit --working-dir . -- python jobs/full_benchmark.py")
-    assert 'RAY, "start", "--head"' in tested
+    assert "nodes.start_head(" in tested
+    assert 'RAY, "start", "--block"' in nodes
+    assert '"--head"' in nodes
     assert '"job", "submit", "--working-dir", REPOSITORY, "--", "python", "jobs/full_benchmark.py"' in tested
 
 

@@ -55,7 +55,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         benchmark = load_with(resolve, write_benchmark(folder, service.url))
         with open_workbench(folder / "store", names=benchmark.names, resources=benchmark.config.resources) as bench:
             prepared = prepare(benchmark, bench)
-            scorers = [system.scorer for system in prepared.systems.values() if system.scorer]
+            scorers = [scorer for system in prepared.systems.values() for scorer in system.scorers]
             searched = Searched(
                 store=bench.store.uri,
                 tasks=prepared.tasks,
