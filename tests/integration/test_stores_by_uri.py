@@ -1,20 +1,25 @@
 """A whole job over an object store: the same results as on a disk, resumed after a kill, and no secret anywhere."""
 
 import logging
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from r2med_ray.benchmark import run_benchmark
+from r2med_ray.cli.main import app
 from r2med_ray.reporting.report_places import local_copy
 from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.write import load_results, write_report_to
 from r2med_ray.settings.config_files import load_config
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.garbage import collect_garbage
+from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.systems import resolve
 from r2med_ray.workbench.bench import open_workbench
+from r2med_ray.workbench.job_records import recorded
 from r2med_ray.workbench.plan import make_plan
 from tests.integration.jobs import run_files, run_job, running_job, write_config
 from tests.object_store import KEY_ID, SECRET, gcs_server, s3_server, s3_uri
@@ -107,6 +112,22 @@ def test_a_benchmark_in_this_process_keeps_all_in_google_cloud_storage(google: s
 
 
 @pytest.mark.ray
+def test_the_status_of_a_store_in_s3_says_what_it_holds_and_what_its_jobs_do(server: str) -> None:
+    uri = s3_uri("bucket/status/store", server)
+    store = ArtifactStore(uri)
+    with store.create(ArtifactKey("terms", {"shard": 1})) as writer:
+        writer.write("file", b"content")
+    with recorded(store, "mine", "results/mine"):
+        running = CliRunner().invoke(app, ["status", uri]).stdout.splitlines()
+    finished = CliRunner().invoke(app, ["status", uri]).stdout.splitlines()
+
+    assert running[0].startswith(f"store s3://bucket/status/store?scheme=http&endpoint_override={server}")
+    assert re.fullmatch(r"  terms +1 stored, the last \d+ s ago", running[1])
+    assert running[2] == "jobs: 1"
+    assert ", results results/mine: running, last sign " in running[3]
+    assert ", results results/mine: finished, " in finished[3]
+
+
 def test_a_killed_job_over_s3_resumes_to_the_same_runs(server: str, tmp_path: Path) -> None:
     config = write_config(tmp_path / "small.yaml", **TWO)
     uri, output = s3_uri("bucket/killed/store", server), s3_uri("bucket/killed/results", server)

@@ -96,9 +96,9 @@ def stored(folder: Path) -> dict[str, list[str]]:
     return {one.name: sorted(file.sha256 for file in one.files.values()) for one in ArtifactStore(str(folder)).all()}
 
 
-# The corpus has two files, the survey of its texts and the terms of its shard have two each, and the run has one. Each
-# file and each manifest is a put and a write, and a manifest also is a move: 7 + 7 + 7 + 5 calls. Terms are made again
-# if the store fails only once.
+# The corpus, the survey of its texts and the terms of its shard have two files each, and the run has one. Each file
+# and each manifest is a put and a write, and a manifest also is a move: 7 + 7 + 7 + 5 calls. Terms are made again if
+# the store fails only once.
 @pytest.mark.parametrize(
     ("dead", "failing_calls"), [(False, 7 + 7 + 5), (True, 7 + 7 + 7 + 5)], ids=["once", "from then on"]
 )
