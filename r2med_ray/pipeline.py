@@ -31,7 +31,7 @@ from r2med_ray.reranking.pair_reranking import PairReranker
 from r2med_ray.reranking.readability import require_readable
 from r2med_ray.retrieval.approximate_search import approximation, exact_find, sample_of
 from r2med_ray.retrieval.fusion import fuse, fuse_lists
-from r2med_ray.retrieval.searches import combine_searches, searches_of
+from r2med_ray.retrieval.searches import combine_searches, searches_made
 from r2med_ray.rewriting.answers import FORMATS, read_completion
 from r2med_ray.rewriting.build import build_rewriter
 from r2med_ray.rewriting.prompts import PromptTask
@@ -185,8 +185,7 @@ def _search(
     An agent's rankings need no search.
     """
     k = system.depth
-    queries = [query for query in rewriting.queries if query.query_id not in rewriting.ranked]
-    searches = searches_of(queries, system.combine) if queries or not rewriting.ranked else ()
+    searches = searches_made(rewriting, system.combine)
     finds = [
         Find(task=task, first_stage=first_stage, queries=search.queries, k=k)
         for first_stage in system.first_stages

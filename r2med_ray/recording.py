@@ -13,7 +13,7 @@ from r2med_ray.pipeline import Ranked, measure
 from r2med_ray.reporting.record import ModelRecord, PartRecord, ResultRecord, StageRecord, SystemRecord, TaskRecord
 from r2med_ray.reporting.texts import TaskTexts
 from r2med_ray.retrieval.search import most_found
-from r2med_ray.retrieval.searches import searches_of
+from r2med_ray.retrieval.searches import searches_made
 from r2med_ray.settings.config import TaskConfig
 from r2med_ray.storage.keys import Json
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem
@@ -82,7 +82,7 @@ def result_record(
 
 def keeps_scores(system: ResolvedSystem, ranked: Ranked) -> bool:
     """Return whether a ranking is that of one search of one retriever, which scores equal texts equally."""
-    searches = searches_of(ranked.rewriting.queries, system.combine)
+    searches = searches_made(ranked.rewriting, system.combine)
     is_given = system.first_stages[0].work == "nothing"  # a list that others made
     is_searched = len(searches) == 1 and not ranked.rewriting.ranked
     return not system.config.fusion and not system.rerankers and is_searched and not is_given

@@ -2,11 +2,11 @@
 
     query, texts → searches, each with a role → one run each → fused, then subtracted → one run
 
-| use of a text                | its search                                                                      |
-|------------------------------|---------------------------------------------------------------------------------|
+| use of a text                | its search                                                                        |
+|------------------------------|-----------------------------------------------------------------------------------|
 | joined, averaged or replaces | that of its query, see `query_construction`; one per text unless texts are `mean` |
-| alone                        | the text in place of the query, fused with the search for the query as it is    |
-| subtracted                   | the text in place of the query; its scores are taken away                       |
+| alone                        | the text in place of the query, fused with the search for the query as it is      |
+| subtracted                   | the text in place of the query; its scores are taken away                         |
 
 Searches are fused as `combine` says, see `fusion`; under `mean` by reciprocal rank. So several rewrites of a query
 can be searched one by one, and their scores added as they come (`sum`) or on one scale (`minmax`, `zscore`).
@@ -30,7 +30,7 @@ from r2med_ray.errors import DataError
 from r2med_ray.ranking import best, require_finite
 from r2med_ray.retrieval.fusion import fuse
 from r2med_ray.settings.config import FusionConfig
-from r2med_ray.types import Combine, DocId, Expansion, Query, QueryId, Ranking, Run, ScoredDoc
+from r2med_ray.types import Combine, DocId, Expansion, Query, QueryId, Ranking, Rewriting, Run, ScoredDoc
 
 Role: TypeAlias = Literal["fused", "subtracted"]
 
@@ -64,6 +64,12 @@ def searches_of(queries: Sequence[Query], combine: Combine) -> tuple[Search, ...
         *(Search(search, "fused") for search in _of_texts(queries, "alone")),
         *(Search(search, "subtracted") for search in _of_texts(queries, "subtracted")),
     )
+
+
+def searches_made(rewriting: Rewriting, combine: Combine) -> tuple[Search, ...]:
+    """Return the searches that a rewriting leads to; none if an agent has ranked all queries. See `searches_of`."""
+    queries = [query for query in rewriting.queries if query.query_id not in rewriting.ranked]
+    return searches_of(queries, combine) if queries or not rewriting.ranked else ()
 
 
 def combine_searches(searches: Sequence[Search], runs: Sequence[Run], combine: Combine = "mean", *, k: int) -> Run:

@@ -18,7 +18,7 @@ from r2med_ray.first_stages.stored_speed import USAGE, Speed, per_computer, spee
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.pipeline import Ranked
 from r2med_ray.reporting.record import PartRecord
-from r2med_ray.retrieval.searches import searches_of
+from r2med_ray.retrieval.searches import searches_made
 from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
 from r2med_ray.systems import ResolvedSystem
@@ -66,7 +66,7 @@ def corpus_made(
         ranked: what it ranked.
         device: what encoders compute on.
     """
-    searches = searches_of(ranked.rewriting.queries, system.combine)
+    searches = searches_made(ranked.rewriting, system.combine)
     asked = [block for search in searches for block in blocks(search.queries)]
     for first_stage in system.searched_with:
         if first_stage.work == "nothing":

@@ -6,10 +6,10 @@ from r2med_ray.evaluation.hard_negatives.neighbourhood import NeighbourhoodMap, 
 from r2med_ray.first_stages.stored_vectors import document_vectors, query_vector
 from r2med_ray.first_stages.vectors import VectorFirstStage
 from r2med_ray.pipeline import Ranked
-from r2med_ray.retrieval.searches import searches_of
+from r2med_ray.retrieval.searches import searches_made
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import ResolvedSystem
-from r2med_ray.types import DocId, QueryId, Task, positives_of
+from r2med_ray.types import DocId, QueryId, Task, positives_of, without_controls
 
 MOST_RANKED = 50
 """How many ranked documents a map shows; positives and own hard negatives are shown wherever they rank."""
@@ -23,23 +23,24 @@ def neighbourhood_maps(
     query_ids: Sequence[QueryId],
     device: str,
 ) -> Iterator[NeighbourhoodMap]:
-    """Yield one map per query; none for a system that isn't one search with one vector per text.
+    """Yield one map per query that was searched for; none for a system that isn't one search with one vector per text.
 
     Args:
         store: has the vectors that the system searched with.
         task: what was searched, with its labels.
         system: the system.
-        ranked: what it ranked.
+        ranked: what it ranked. The ranks on a map are those of its run, so after reranking.
         query_ids: the queries.
         device: what the vectors were made on.
     """
-    [search, *others] = searches_of(ranked.rewriting.queries, system.combine)
+    searches = searches_made(ranked.rewriting, system.combine)
     [first_stage, *more] = system.first_stages
-    if others or more or not isinstance(first_stage, VectorFirstStage):
+    if len(searches) != 1 or more or not isinstance(first_stage, VectorFirstStage):
         return
-    negatives = task.hard_negatives
+    [search] = searches
+    negatives = without_controls(task.hard_negatives)
     every = frozenset[DocId]().union(*negatives.values())
-    for query_id in query_ids:
+    for query_id in (each for each in query_ids if each not in ranked.rewriting.ranked):
         ranks = {hit.doc_id: rank for rank, hit in enumerate(ranked.run.rankings.get(query_id, ()), start=1)}
         positives, own = positives_of(task.qrels.get(query_id, {})), negatives.get(query_id, {}).keys()
         shown = [*list(ranks)[:MOST_RANKED], *positives, *own]

@@ -1,6 +1,7 @@
 """A map's points belong to the documents that they name, whatever the shards and their order."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from r2med_ray.reporting.write import load_results, write_report
 from r2med_ray.settings.config_files import parse_config
 from r2med_ray.settings.resources import ResourcesConfig
 from r2med_ray.systems import resolve
-from r2med_ray.types import Document, HardNegative
+from r2med_ray.types import CONTROL, Document, HardNegative, HardNegatives, Rewriting
 from r2med_ray.workbench.bench import open_workbench
 from r2med_ray.workbench.neighbourhoods import neighbourhood_maps
 from tests.unit.toy_models import DrawnVectors
@@ -36,8 +37,16 @@ def vectors(*texts: str) -> np.ndarray:
     return DrawnVectors.encode_plain(None, texts)  # type: ignore[arg-type]
 
 
-def drawn(folder: Path, order: list[str], shard: int, *, retriever: str = "vectors") -> list[NeighbourhoodMap]:
-    """Return the maps of q, over a corpus in this order and in shards of this size."""
+def drawn(
+    folder: Path,
+    order: list[str],
+    shard: int,
+    *,
+    retriever: str = "vectors",
+    negatives: HardNegatives = NEGATIVES,
+    of_agent: Sequence[str] = (),
+) -> list[NeighbourhoodMap]:
+    """Return the maps of q, over a corpus in this order and in shards of this size; an agent ranked some queries."""
     folder.mkdir()
     (folder / "models.yaml").write_text(
         "encoders: [{name: vectors, class: tests.unit.toy_models.DrawnVectors, similarity: cosine, max_length: 8}]\n"
@@ -50,8 +59,11 @@ def drawn(folder: Path, order: list[str], shard: int, *, retriever: str = "vecto
         pack = Pack(documents=passages, negatives=NEGATIVES, writers={"a person": 3})
         _, searched = with_hard_negatives(task, pack, bench.store, ["all"], documents_per_shard=shard)
         system = bench.system({"retriever": retriever}, depth=6)
-        ranked = bench.rank(searched, system)
-        labelled = replace(searched, hard_negatives=NEGATIVES)
+        asked = [query for query in searched.queries if query.query_id not in of_agent]
+        ranked = bench.rank(replace(searched, queries=tuple(asked)), system)
+        own = {query_id: (("d1", "d2"),) for query_id in of_agent}
+        ranked = replace(ranked, rewriting=Rewriting(queries=searched.queries, ranked=own))
+        labelled = replace(searched, hard_negatives=negatives)
         return list(neighbourhood_maps(bench.store, labelled, system, ranked, ["q"], bench.runner.device))
 
 
@@ -101,6 +113,22 @@ def test_positives_and_own_hard_negatives_are_on_the_map_wherever_they_rank(tmp_
 
 def test_a_system_without_one_vector_per_text_has_no_map(tmp_path: Path) -> None:
     assert drawn(tmp_path / "a", list(DOCUMENTS), shard=2, retriever="bm25") == []
+
+
+def test_a_query_that_an_agent_ranked_was_not_searched_for_and_has_no_map(tmp_path: Path) -> None:
+    assert drawn(tmp_path / "a", list(DOCUMENTS), shard=9, of_agent="q") == []
+    # q was searched for alone, because the agent ranked r
+    [found] = drawn(tmp_path / "b", list(DOCUMENTS), shard=9, of_agent="r")
+    assert found.query_id == "q"
+
+
+def test_a_control_is_no_hard_negative_on_a_map(tmp_path: Path) -> None:
+    control = {"c1": HardNegative(kind=f"{CONTROL}: random")}
+    [found] = drawn(tmp_path / "a", list(DOCUMENTS), shard=9, negatives=NEGATIVES | {"q": NEGATIVES["q"] | control})
+
+    # All positives and hard negatives have vectors. A control is in no condition but `pairs`, and is not sought.
+    assert found.without_vector == 0
+    assert {point.doc_id for point in found.points if point.role == "own"} == {"h1", "h2"}
 
 
 def test_the_plane_of_points_on_a_line_holds_all_differences_in_one_direction() -> None:

@@ -11,7 +11,7 @@ from r2med_ray.models.catalog.row import Row
 from r2med_ray.models.catalog.sources import is_on_hub
 from r2med_ray.pipeline import Ranked
 from r2med_ray.reporting.record import ModelRecord
-from r2med_ray.retrieval.searches import searches_of
+from r2med_ray.retrieval.searches import searches_made
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import ResolvedSystem
 from r2med_ray.types import Query, Task
@@ -29,7 +29,7 @@ def model_records(
         system: the system.
         ranked: what the system did with the task.
     """
-    searches = searches_of(ranked.rewriting.queries, system.combine)
+    searches = searches_made(ranked.rewriting, system.combine)
     return tuple(_models(store, device, task, system, searches[0].queries if searches else task.queries))
 
 
