@@ -25,7 +25,7 @@ def heap_sort(order: Sequence[int], size: int, top: int) -> Picking:
         if heap and len(best) < top:
             heap[0] = last
             yield from _sift(heap, 0, size - 1)
-    return [*best, *(position for position in order if position not in {*best})]
+    return _with_rest(best, order)
 
 
 def bubble_sort(order: Sequence[int], size: int, top: int) -> Picking:
@@ -39,7 +39,12 @@ def bubble_sort(order: Sequence[int], size: int, top: int) -> Picking:
             if start == place:
                 break
             start = max(place, start - (size - 1))
-    return ranked
+    return _with_rest(ranked[:top], order)
+
+
+def _with_rest(best: Sequence[int], order: Sequence[int]) -> list[int]:
+    found = {*best}
+    return [*best, *(position for position in order if position not in found)]
 
 
 def _sift(heap: list[int], place: int, children: int) -> Generator[list[int], int, None]:

@@ -54,6 +54,7 @@ def test_whoever_picks_the_first_always_changes_nothing(sort: Sort) -> None:
     assert sorted_by(sort, [0.0] * 7, 3, 1, lambda _: 0) == [*range(7)]
 
 
-def test_a_heap_keeps_the_order_of_what_it_does_not_find() -> None:
+@pytest.mark.parametrize("sort", ["heap", "bubble"])
+def test_a_sort_keeps_the_order_of_what_it_does_not_find(sort: Sort) -> None:
     # the best is at 4; all others stay in their order
-    assert sorted_by("heap", [3, 1, 2, 0, 9], 3, 1, the_best) == [4, 0, 1, 2, 3]
+    assert sorted_by(sort, [3, 1, 2, 0, 9], 3, 1, the_best) == [4, 0, 1, 2, 3]
