@@ -48,9 +48,12 @@ class Rounds:
             asked = turns[-1].queries if turns else queries
             turns.append((yield from step.rewrite(asked, seen)))
         flagged: defaultdict[str, dict[QueryId, None]] = defaultdict(dict)
+        reasoning: dict[QueryId, tuple[str, ...]] = {}
         for turn in turns:
             for reason, query_ids in turn.flagged.items():
                 flagged[reason].update(dict.fromkeys(query_ids))
+            for query_id, thoughts in turn.reasoning.items():
+                reasoning[query_id] = (*reasoning.get(query_id, ()), *thoughts)
         rewriting = Rewriting(
             queries=turns[-1].queries,
             flagged={reason: tuple(query_ids) for reason, query_ids in flagged.items()},
@@ -58,6 +61,7 @@ class Rounds:
                 query_id for query_id in turns[0].unchanged if all(query_id in turn.unchanged for turn in turns)
             ),
             cuts=sum_of_sides(turn.cuts for turn in turns),
+            reasoning=reasoning,
         )
         require_few(rewriting, self.config, self._task)
         return rewriting

@@ -141,6 +141,16 @@ def test_queries_without_a_text_of_any_round_are_limited_and_named() -> None:
         )
 
 
+def test_the_reasoning_of_all_rounds_is_told_in_their_order() -> None:
+    count = iter(range(100))
+    rewriting, _ = answer(
+        built("diver-qexpand", candidates=FEEDBACK).rewrite(QUERIES),
+        finding(numbers) | writing(lambda prompt: f"<think>thought {next(count)}</think>a text"),
+    )
+
+    assert rewriting.reasoning == {"7": ("thought 0", "thought 2"), "8": ("thought 1", "thought 3")}
+
+
 def test_the_words_of_all_rounds_are_counted() -> None:
     rewriting, _ = answer(
         built("diver-qexpand", candidates=FEEDBACK | {"words": 1}).rewrite(QUERIES[:1]),
