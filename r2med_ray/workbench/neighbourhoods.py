@@ -23,7 +23,7 @@ def neighbourhood_maps(
     query_ids: Sequence[QueryId],
     device: str,
 ) -> Iterator[NeighbourhoodMap]:
-    """Yield one map per query that was searched for; none for a system that isn't one search with one vector per text.
+    """Yield one map per query that was searched for; none if a system isn't one search with one vector per text.
 
     Args:
         store: has the vectors that the system searched with.

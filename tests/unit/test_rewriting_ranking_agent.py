@@ -303,6 +303,10 @@ def test_excluded_documents_are_never_shown(tmp_path: Path) -> None:
     talker = Talker({RASH.text: [calls(search("measles")), calls(final("p1"))]})
     rewriting, _ = lead(talker, tmp_path / "b", queries=[own], led=agent(drops_own=True))
     assert rewriting.ranked == {"measles": (("usual",),)}
+    # the query's own document takes no place of the one that was asked for
+    talker = Talker({RASH.text: [calls(search("measles", top_k=1)), calls(final("p1"))]})
+    rewriting, _ = lead(talker, tmp_path / "c", queries=[own], led=agent(drops_own=True))
+    assert rewriting.ranked == {"measles": (("usual",),)}
 
 
 def test_a_stored_conversation_is_not_led_again_and_another_limit_is_another_conversation(tmp_path: Path) -> None:

@@ -761,6 +761,17 @@ def test_the_key_of_a_transcript_names_all_that_changes_it() -> None:
     }
 
 
+def test_no_request_finds_what_its_query_excludes(desk: Desk) -> None:
+    excluding = replace(QUERIES[0], excluded=frozenset({"the source"}))
+    model = Agent({"why the rash": ["<search>rash", "<answer>a</answer>"]})
+
+    desk.lead(agent(), model, queries=[excluding])
+
+    [find] = [demand for demand in desk.demands if isinstance(demand, Find)]
+    assert [query.excluded for query in find.queries] == [{"the source"}]
+    assert agent().key(excluding) != agent().key(QUERIES[0])
+
+
 def test_nothing_is_read_where_a_request_finds_nothing(desk: Desk) -> None:
     library = Library()
     library.find = lambda demand: Run(tag="found", rankings={query.query_id: () for query in demand.queries})

@@ -61,7 +61,7 @@ def drawn(
         system = bench.system({"retriever": retriever}, depth=6)
         asked = [query for query in searched.queries if query.query_id not in of_agent]
         ranked = bench.rank(replace(searched, queries=tuple(asked)), system)
-        own = {query_id: (("d1", "d2"),) for query_id in of_agent}
+        own = dict.fromkeys(of_agent, (("d1", "d2"),))
         ranked = replace(ranked, rewriting=Rewriting(queries=searched.queries, ranked=own))
         labelled = replace(searched, hard_negatives=negatives)
         return list(neighbourhood_maps(bench.store, labelled, system, ranked, ["q"], bench.runner.device))

@@ -22,10 +22,11 @@ from r2med_ray.rewriting.agents.search_agents import KIND
 from r2med_ray.rewriting.agents.tool_transcripts import ToolTranscript, read_tool_transcript
 from r2med_ray.rewriting.agents.tool_turns import ToolLeader
 from r2med_ray.rewriting.agents.tools import tools
+from r2med_ray.rewriting.agents.transcripts import asked_inputs
 from r2med_ray.rewriting.expanding import require_few
 from r2med_ray.settings.rewriter import RewriterConfig
 from r2med_ray.settings.templates import Template
-from r2med_ray.storage.keys import ArtifactKey, Json, fingerprint
+from r2med_ray.storage.keys import ArtifactKey, Json
 from r2med_ray.types import Query, QueryId, Rewriting, Task
 
 VERSION = 1
@@ -68,7 +69,6 @@ class RankingAgent:
         self.config = config
         self._limits = config.agent
         self._model = model
-        self._drops_own = tool.drop_identical_ids
         self._tool_inputs = tool_inputs
         self._start = start
         self._name = f"{system} on {task.name}"
@@ -91,9 +91,7 @@ class RankingAgent:
 
     def key(self, query: Query) -> ArtifactKey:
         """Return the key of a query's transcript. Queries with the same text and the same exclusions share one."""
-        excluded = sorted(query.excluded | ({query.query_id} if self._drops_own else set()))
-        left_out = {"excluded": fingerprint(excluded)} if excluded else {}
-        return ArtifactKey(KIND, {**self._inputs, "query": fingerprint(query.text), **left_out})
+        return ArtifactKey(KIND, {**self._inputs, **asked_inputs(query.text, self._leader.excluded(query))})
 
     def rewrite(self, queries: Sequence[Query]) -> Steps[Rewriting]:
         """Lead the conversations that are not stored yet, and return the queries with the lists of their rankings.

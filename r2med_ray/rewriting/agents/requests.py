@@ -52,7 +52,7 @@ class Requests:
         sound = [(query, item) for query, item in asked if not item.turns[-1].problem]
         if not sound:
             return
-        found = yield from self._find([item.turns[-1].request or "" for _, item in sound])
+        found = yield from self._find([(query, item.turns[-1].request or "") for query, item in sound])
         passages = ["\n".join(f"[{i}] {self._cut(text)}" for i, (_, text) in enumerate(hits, 1)) for hits in found]
         shown = (yield from self._condenser.condense(sound, passages)) if self._condenser else passages
         for (_, transcript), hits, text in zip(sound, found, shown, strict=True):
@@ -63,9 +63,12 @@ class Requests:
             if transcript.requests >= self._limits.max_turns:
                 turn.shown = f"{turn.shown}\n{NO_MORE}"
 
-    def _find(self, requests: Sequence[str]) -> Steps[list[list[Passage]]]:
-        """Return the passages that are found for each request, best first: ids with texts."""
-        queries = tuple(Query(query_id=f"request {number}", text=text) for number, text in enumerate(requests))
+    def _find(self, requests: Sequence[tuple[Query, str]]) -> Steps[list[list[Passage]]]:
+        """Return the passages that are found for each request about a query, best first: ids with texts."""
+        queries = tuple(
+            Query(query_id=f"request {number}", text=text, excluded=query.excluded)
+            for number, (query, text) in enumerate(requests)
+        )
         found = yield from find_passages(self._task, self._tool, queries, self._limits.depth)
         return [found[query.query_id] for query in queries]
 

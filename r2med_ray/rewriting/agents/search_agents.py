@@ -22,7 +22,7 @@ from r2med_ray.rewriting.agents.conversations import Conversations, words_shown
 from r2med_ray.rewriting.agents.formats import AGENTS
 from r2med_ray.rewriting.agents.leading import Leader
 from r2med_ray.rewriting.agents.requests import Requests
-from r2med_ray.rewriting.agents.transcripts import REASONS, Transcript, read_transcript
+from r2med_ray.rewriting.agents.transcripts import REASONS, Transcript, asked_inputs, read_transcript
 from r2med_ray.rewriting.answers import FORMATS
 from r2med_ray.rewriting.expanding import expand
 from r2med_ray.rewriting.methods import Method, spelled
@@ -30,7 +30,7 @@ from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.rewriter import RewriterConfig
 from r2med_ray.settings.templates import Template
 from r2med_ray.storage.artifacts import Artifact
-from r2med_ray.storage.keys import ArtifactKey, Json, fingerprint
+from r2med_ray.storage.keys import ArtifactKey, Json
 from r2med_ray.types import Query, Rewriting, Task
 
 START_PLACES = ("query",)
@@ -111,8 +111,8 @@ class SearchAgent:
         }
 
     def key(self, query: Query) -> ArtifactKey:
-        """Return the key of a query's transcript. Queries with the same text share a transcript."""
-        return ArtifactKey(KIND, {**self._inputs, "query": fingerprint(query.text)})
+        """Return the key of a query's transcript. Queries with the same text and the same exclusions share one."""
+        return ArtifactKey(KIND, {**self._inputs, **asked_inputs(query.text, query.excluded)})
 
     def rewrite(self, queries: Sequence[Query]) -> Steps[Rewriting]:
         """Lead the conversations that are not stored yet, and return the queries with the answers as expansions.

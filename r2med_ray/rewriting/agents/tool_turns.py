@@ -20,7 +20,7 @@ from r2med_ray.rewriting.passages import Passage, find_passages
 from r2med_ray.settings.rewriter import SearchAgentConfig
 from r2med_ray.settings.templates import Template
 from r2med_ray.storage.keys import ArtifactKey
-from r2med_ray.types import Query, Task
+from r2med_ray.types import DocId, Query, Task
 
 NO_CALL = "That called no tool. Call retrieve to search, or final_results to end."
 NO_MORE = "No more turns are possible. Call final_results with the ids that you have."
@@ -63,6 +63,10 @@ class ToolLeader:
         self._limits = limits
         self._seed = seed
         self._tools = tools(limits.depth)
+
+    def excluded(self, query: Query) -> frozenset[DocId]:
+        """Return the documents that no search for a query shows."""
+        return query.excluded | ({query.query_id} if self._tool.drop_identical_ids else set())
 
     def lead(self, asked: Sequence[tuple[Query, ArtifactKey]]) -> Steps[list[ToolTranscript]]:
         """Return one conversation per query, in their order. Each is kept under its key as soon as it has ended."""
@@ -143,19 +147,17 @@ class ToolLeader:
         if not asked:
             return
         queries = [
-            Query(query_id=f"request {number}", text=call.query or "", excluded=each.query.excluded)
+            Query(query_id=f"request {number}", text=call.query or "", excluded=self.excluded(each.query))
             for number, (each, call) in enumerate(asked)
         ]
         found = yield from find_passages(self._task, self._tool, queries, self._limits.depth)
         for query, (each, call) in zip(queries, asked, strict=True):
-            self._show(each, call, found[query.query_id][: call.top_k])
+            self._show(each.transcript, call, found[query.query_id][: call.top_k])
 
-    def _show(self, conversation: _Conversation, call: Call, passages: Sequence[Passage]) -> None:
-        own = conversation.query.query_id if self._tool.drop_identical_ids else None
-        passages = [(doc_id, text) for doc_id, text in passages if doc_id != own]
+    def _show(self, transcript: ToolTranscript, call: Call, passages: Sequence[Passage]) -> None:
         call.found = [doc_id for doc_id, _ in passages]
         call.words = [len(text.split()) for _, text in passages]
-        numbers = {doc_id: number for number, doc_id in enumerate(conversation.transcript.shown, start=1)}
+        numbers = {doc_id: number for number, doc_id in enumerate(transcript.shown, start=1)}
         lines = [f"[p{numbers[doc_id]}] {' '.join(text.split()[: self._limits.words])}" for doc_id, text in passages]
         call.shown = "\n".join(lines) or NOTHING
 

@@ -1,10 +1,12 @@
 """Transcripts of conversations with search agents: texts, requests, results, and how each one ended."""
 
 import json
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, TypeAlias, get_args
 
 from r2med_ray.storage.artifacts import Artifact
+from r2med_ray.storage.keys import Json, fingerprint
 from r2med_ray.types import DocId, QueryId
 
 FILE = "transcript.json"
@@ -96,6 +98,12 @@ class Transcript:
         if reason == MALFORMED:
             return any(turn.problem for turn in self.turns)
         return any(turn.shortened for turn in self.turns) if reason == SHORTENED else self.ended == reason
+
+
+def asked_inputs(text: str, excluded: Collection[DocId]) -> dict[str, Json]:
+    """Return what the key of a conversation says of its query: the text, and the documents that it must not show."""
+    left_out = {"excluded": fingerprint(sorted(excluded))} if excluded else {}
+    return {"query": fingerprint(text), **left_out}
 
 
 def transcript_files(transcript: Transcript) -> dict[str, bytes]:
