@@ -17,7 +17,8 @@ UNREADABLE = "unreadable judge"
 GREATEST_GRADE = 1
 """The greatest grade of a hard negative: on the topic, but no help. See `prompts/support.txt`."""
 
-_GRADE = re.compile(r"grade\W*([0-3])\b", re.IGNORECASE)
+_GRADE = re.compile(r"grade(?:\s*[(\[][^)\]\n]*[)\]])?\W*([0-3])\b", re.IGNORECASE)
+"""A scale in brackets before the grade, as in `Grade (0-3): 2`, is skipped."""
 _ALONE = re.compile(r"\W*([0-3])\W*")
 
 

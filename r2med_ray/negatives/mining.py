@@ -19,7 +19,7 @@ from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task
 from r2med_ray.corpus.shards import locate
 from r2med_ray.demands import Find, Read, Score, Steps
-from r2med_ray.errors import DataError
+from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.first_stage import FirstStage
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.negatives.mined_settings import MiningConfig
@@ -103,11 +103,16 @@ def mine(bench: Workbench, config: MiningConfig) -> Mined:
     """Mine the hard negatives of a task.
 
     Raises:
-        ConfigError: the task, a retriever or the cross-encoder is unknown.
+        ConfigError: the task, a retriever or the cross-encoder is unknown, or a retriever is named twice.
         DataError: the task's files are wrong, or no query has a positive that the corpus has.
         NotAtHand: a file or a model is not here.
     """
     first_stages = tuple(bench.first_stage(each.model_dump(exclude_unset=True)) for each in config.retrievers)
+    labels = [each.label for each in first_stages]
+    if len({*labels}) < len(labels):
+        raise ConfigError(
+            f"retrievers: two of {', '.join(labels)} have one name, by which candidates say who found them"
+        )
     scorer = bench.scorer(config.cross_encoder)
     [source] = resolve_tasks([config.task])
     resources = config.resources

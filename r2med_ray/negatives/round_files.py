@@ -15,8 +15,6 @@ their folders in any order.
 
 import hashlib
 import json
-import shutil
-import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -34,6 +32,7 @@ from r2med_ray.negatives.material import Material
 from r2med_ray.negatives.release_checks import NO_GOLD
 from r2med_ray.reporting.file_names import file_names
 from r2med_ray.storage.keys import Json, canonical_json
+from r2med_ray.storage.new_folders import new_folder
 
 FORMAT = "r2med_ray hard negatives 1"
 CANARY = "r2med_ray hard negatives: made for evaluation, keep out of training, 5f0c1c0e-7a53-4f0b-9d5e-2b9b6a3c8d11"
@@ -88,15 +87,11 @@ def write_round(folder: Path, files: Mapping[str, bytes]) -> Path:
     if folder.exists():
         _require_same(folder, files)
         return folder
-    fresh = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}.partial")
-    try:
+    with new_folder(folder) as fresh:
         for name, content in files.items():
             path = fresh / name
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(exist_ok=True)
             path.write_bytes(content)
-        fresh.rename(folder)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
     return folder
 
 

@@ -328,3 +328,10 @@ def test_names_that_are_unknown_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         mine(bench, config(**{"task": "Demo-Evidence"} | changes))
+
+
+def test_two_retrievers_of_one_name_are_refused_as_neither_could_be_told_from_the_other(
+    bench: Workbench, task: Any
+) -> None:
+    with pytest.raises(ConfigError, match="retrievers: two of vectors, vectors have one name"):
+        mine(bench, config(task, retrievers=["vectors", "vectors"]))
