@@ -258,7 +258,7 @@ class Names:
         """Look up a reranker that scores pairs.
 
         Raises:
-            ConfigError: there is none of this name, or it is a language model that reads several candidates at once.
+            ConfigError: there is none of this name, or it is a language model that reranks.
         """
         row = self.catalog.reranker(name)
         if isinstance(row, LlmRerankerRow):

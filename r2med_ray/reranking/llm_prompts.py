@@ -95,6 +95,11 @@ class LlmReranking:
 
     seed: int = 42
 
+    @property
+    def is_raw(self) -> bool:
+        """Whether prompts are continued without a chat template."""
+        return self.raw or self.strategy == "probability"
+
     def inputs(self) -> dict[str, Json]:
         """Return what the key of stored scores says of the settings."""
         defaults = asdict(type(self)())
@@ -148,13 +153,12 @@ def pair_prompt(
     """Return the question about one candidate of a query; `sample` counts from 0, and is added to the seed."""
     query, documents, scores = candidates
     passage = Passage(limit.cut(documents[position].content), scores[position])
-    gives_probability = settings.strategy == "probability"
     return ChatPrompt(
         unit=f"query {query.query_id!r}, document {documents[position].doc_id!r}, sample {sample + 1}",
         messages=prompt.messages(query.text, [passage], show_scores=settings.show_scores),
         seed=settings.seed + sample,
-        stop=settings.stop if gives_probability else (),
-        is_raw=settings.raw or gives_probability,
+        stop=settings.stop if settings.strategy == "probability" else (),
+        is_raw=settings.is_raw,
     )
 
 

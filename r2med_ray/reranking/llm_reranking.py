@@ -26,12 +26,14 @@ from dataclasses import replace
 
 from r2med_ray.chat import Completion, LanguageModel
 from r2med_ray.demands import Ask, Steps
+from r2med_ray.errors import ConfigError
 from r2med_ray.protocols import Candidates
 from r2med_ray.reranking.asking import AskingReranker, Read
 from r2med_ray.reranking.llm_prompts import LlmReranking, load_llm_prompt, window_prompt
 from r2med_ray.reranking.orderings import Ordering, averaged, fused, passes_over, window_starts
 from r2med_ray.reranking.pair_asking import NumberReranker, ProbabilityReranker
 from r2med_ray.reranking.passages import Tokenizer, no_tokenizer
+from r2med_ray.reranking.prompt_files import Passage
 from r2med_ray.reranking.readability import CONTEXT_LIMIT
 from r2med_ray.reranking.setwise import SORTS, Picking
 from r2med_ray.reranking.shown_ids import OTHER_FORMAT
@@ -145,9 +147,15 @@ def build_llm_reranker(
         open_tokenizer: loads the tokenizer that counts the tokens of passages.
 
     Raises:
-        ConfigError: the prompt file can't be read, has no version, or has wrong places.
+        ConfigError: the prompt file can't be read, has no version, or has wrong places; or several messages, where it
+            is to be continued without a chat template.
     """
     loaded = load_llm_prompt(settings.strategy, think=think, prompt=prompt, places=places)
+    if settings.is_raw and len(loaded.messages("", [Passage("", 0.0)], show_scores=False)) > 1:
+        raise ConfigError(
+            f"prompt {prompt}: a prompt that is continued without a chat template is one text; leave out "
+            "`system_message`, `prefix_assistant` and `body_assistant`"
+        )
     limit = settings.limit(open_tokenizer)
     if settings.strategy == "pointwise":
         return NumberReranker(model, read, loaded, settings, limit)

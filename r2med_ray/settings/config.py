@@ -71,7 +71,8 @@ class BlendConfig(Frozen):
     """Orders the head by a sum of what the reranker and what the first stage say."""
 
     reranker: float = Field(allow_inf_nan=False, ge=0)
-    """The weight of the reranker: of its grades or probabilities from 0 to 1, or else of its scores."""
+    """The weight of the reranker: of probabilities, of numbers for single candidates, or of grades under `fuse:
+    mean`, all from 0 to 1; or else of its scores, which are made of the ranks if a language model orders."""
 
     first_stage: float = Field(allow_inf_nan=False, ge=0)
     """The weight of the first stage; in a cascade, of what came before."""
@@ -102,9 +103,8 @@ class RerankerConfig(Frozen):
     The scores in the run are then made of the ranks."""
 
     max_unusable: float = Field(default=0.05, ge=0, le=1)
-    """A limit for a language model that reads several candidates at once. The system fails if a greater share of the
-    queries has an answer from which no order or grade can be read. If each answer is about one candidate, it is the
-    share of the answers."""
+    """A limit for a language model that reranks. The system fails if a greater share of the queries has an answer
+    from which no order or grade can be read; of the answers, if each is about one candidate."""
 
 
 class SystemConfig(Frozen):

@@ -12,7 +12,8 @@ from r2med_ray.models.catalog.llm_rerankers import LlmRerankerRow
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.protocols import Candidates
 from r2med_ray.reranking.expressions import Expression
-from r2med_ray.reranking.llm_prompts import LlmReranking, load_llm_prompt
+from r2med_ray.reranking.llm_prompts import PROMPTS, LlmReranking, load_llm_prompt
+from r2med_ray.reranking.llm_reranking import build_llm_reranker
 from r2med_ray.reranking.passages import PassageLimit
 from r2med_ray.reranking.prompt_files import Passage, Prompt
 from r2med_ray.types import Document, Query
@@ -172,6 +173,8 @@ def test_a_row_samples_and_thinks_as_it_says_and_leaves_the_rest_to_the_language
         ({}, "You are a helpful assistant."),
         ({"prompt": "/p/own.txt"}, "You are a helpful assistant."),
         ({"prompt": "/p/own.yaml"}, None),
+        ({"prompt": "setwise-think"}, "You are a helpful assistant."),
+        ({"prompt": "best-of-group"}, None),
         ({"prompt": "/p/own.yaml", "system_prompt": "Rank."}, "Rank."),
     ],
 )
@@ -179,6 +182,28 @@ def test_a_yaml_prompt_takes_the_system_prompts_place(settings: dict[str, object
     model = load_catalog().language_models["qwen-7b"]
 
     assert row(**settings).asked(model).system_prompt == system
+
+
+def test_a_row_knows_which_shipped_prompts_are_of_text() -> None:
+    assert {file.name: row(prompt=file.stem).has_text_prompt for file in PROMPTS.iterdir()} == {
+        file.name: file.suffix == ".txt" for file in PROMPTS.iterdir()
+    }
+
+
+@pytest.mark.parametrize("settings", [{"strategy": "probability"}, {"strategy": "pointwise", "raw": True}])
+def test_a_prompt_without_chat_template_is_one_message(settings: dict[str, object], tmp_path: Path) -> None:
+    for part in ('system_message: "You grade."', 'body_assistant: "Yes."'):
+        (tmp_path / "own.yaml").write_text(f'body: "{{query}} {{doc_content}}"\n{part}')
+        with pytest.raises(ConfigError, match=r"own.yaml: a prompt that is continued .* leave out `system_message`"):
+            build_llm_reranker(
+                load_catalog().language_models["qwen-7b"],
+                lambda completion: (completion.text, ""),
+                LlmReranking(**settings),  # type: ignore[arg-type]
+                prompt=str(tmp_path / "own.yaml"),
+            )
+    for template in ({"system_prompt": "You grade."}, {"thinking": False}):
+        with pytest.raises(ValueError, match=f"`{next(iter(template))}` is part of a chat template"):
+            row(**settings, **template)
 
 
 def test_a_row_has_one_limit_of_passages() -> None:
@@ -191,6 +216,10 @@ def test_a_row_has_one_limit_of_passages() -> None:
 def test_a_row_has_the_settings_of_its_strategy() -> None:
     with pytest.raises(ValueError, match="a listwise reranker has no `samples`; for pointwise and probability"):
         row(samples=2)
+    with pytest.raises(ValueError, match="a groupwise reranker has no `step`; for listwise"):
+        row(strategy="groupwise", step=5)
+    with pytest.raises(ValueError, match="a listwise reranker has no `best_grade`; for groupwise and pointwise"):
+        row(best_grade=5)
     with pytest.raises(ValueError, match="`fuse: mean` averages the grades of a groupwise reranker"):
         row(fuse="mean")
     with pytest.raises(ValueError, match="step 10 is larger than the window, 5"):

@@ -1,7 +1,7 @@
-"""The rows of rerankers in which a language model of the catalogue reads several candidates at once."""
+"""The rows of rerankers in which a language model of the catalogue reads candidates."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
@@ -17,6 +17,8 @@ _SETTINGS: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("setwise",): ("sort", "top"),
     ("pointwise",): ("raw",),
     ("pointwise", "probability"): ("samples",),
+    ("listwise",): ("step",),
+    ("groupwise", "pointwise"): ("best_grade",),
     ("probability",): ("yes", "no", "closing", "stop"),
     ("listwise", "groupwise", "setwise"): ("window", "passes", "shuffle_first"),
 }
@@ -24,7 +26,7 @@ _SETTINGS: Mapping[tuple[str, ...], tuple[str, ...]] = {
 
 
 class LlmRerankerRow(Row):
-    """A reranker that asks a language model about several candidates of a query; see `reranking.llm_reranking`."""
+    """A reranker that asks a language model about the candidates of a query; see `reranking.llm_reranking`."""
 
     strategy: Literal["listwise", "groupwise", "setwise", "pointwise", "probability"]
     """`listwise` orders the candidates of sliding windows. `groupwise` grades the candidates of groups. `setwise`
@@ -152,6 +154,13 @@ class LlmRerankerRow(Row):
         return self
 
     @model_validator(mode="after")
+    def _raw_texts_have_no_template(self) -> Self:
+        given = [key for key in ("system_prompt", "thinking") if getattr(self, key) is not None]
+        if given and (self.raw or self.strategy == "probability"):
+            raise ValueError(f"`{given[0]}` is part of a chat template, and this prompt is continued without one")
+        return self
+
+    @model_validator(mode="after")
     def _one_limit(self) -> Self:
         limits = ("passage_words", "passage_characters", "passage_tokens")
         given = [limit for limit in limits if getattr(self, limit) != type(self).model_fields[limit].default]
@@ -170,6 +179,13 @@ class LlmRerankerRow(Row):
     def asks_about_pairs(self) -> bool:
         """Whether each prompt is about one candidate."""
         return "samples" in self.settings_of_its_strategy
+
+    @property
+    def has_text_prompt(self) -> bool:
+        """Whether its prompt file is of text, as are those shipped ones that are named after a strategy."""
+        name = self.prompt or self.strategy
+        strategies = get_args(type(self).model_fields["strategy"].annotation)
+        return name.endswith(".txt") or name.removesuffix("-think") in strategies
 
     @property
     def answers_per_candidate(self) -> int | None:
@@ -244,7 +260,7 @@ class LlmRerankerRow(Row):
             template = {**body.get("chat_template_kwargs", {}), "enable_thinking": self.thinking}
             body["chat_template_kwargs"] = template
         system = row.system_prompt
-        if self.system_prompt is not None or (self.prompt and not self.prompt.endswith(".txt")):
+        if self.system_prompt is not None or not self.has_text_prompt:
             system = self.system_prompt
         return row.model_copy(update={"body": body, "system_prompt": system})
 
