@@ -8,7 +8,7 @@ Loading, encoding and indexing are what somebody does to answer the demands; see
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 from r2med_ray.approximations import Approximation
@@ -112,21 +112,14 @@ def rank(
     run = _first_run(system, rewriting, found)
     if system.config.fusion or rewriting.ranked:
         watcher.fused(run)
-    repairs, pair = Repairs(), list[Any]()
-    cuts = _cuts_of_rewriting(system, rewriting)
-    for number, reranker in enumerate(rerankers):
-        if number:  # what came before is no longer expected
-            yield _reranking_ahead(system, number)
-        run, reranking = yield from _rerank(task, system, number, reranker, rewriting.queries, run)
-        repairs, pair = repairs_together(repairs, reranking.repairs), pair or reranking.example or []
-        cuts += (PartCuts.of_sides(system.rerankers[number].config.model, "pairs", reranking.cuts),)
+    run, made = yield from _reranked(task, system, rerankers, rewriting.queries, run)
     return Ranked(
         run=Run(tag=system.name, rankings=run.rankings),
         rewriting=rewriting,
-        repairs=repairs,
+        repairs=reduce(repairs_together, (each.repairs for each in made), Repairs()),
         found_nothing=_found_nothing(system, found),
-        cuts=cuts,
-        pair=pair,
+        cuts=_cuts(system, rewriting, made),
+        pair=next((each.example for each in made if each.example), ()),
         approximations=approximations,
     )
 
@@ -162,10 +155,13 @@ def rewriter_of(task: Task, system: ResolvedSystem, *, device: str = "cpu") -> Q
     )
 
 
-def _cuts_of_rewriting(system: ResolvedSystem, rewriting: Rewriting) -> tuple[PartCuts, ...]:
-    if system.language_model is None or system.tool is None:  # no passage is shown
-        return ()
-    return (PartCuts.of_sides(system.language_model.name, "prompts", rewriting.cuts),)
+def _cuts(system: ResolvedSystem, rewriting: Rewriting, made: Sequence[Reranking]) -> tuple[PartCuts, ...]:
+    """Return what was cut for the rewriter, if it is shown passages, and for each reranker."""
+    writer = system.language_model if system.tool else None
+    of_writer = [PartCuts.of_sides(writer.name, "prompts", rewriting.cuts)] if writer else []
+    names = [each.config.model for each in system.rerankers]
+    of_rerankers = [PartCuts.of_sides(name, "pairs", of.cuts) for name, of in zip(names, made, strict=True)]
+    return (*of_writer, *of_rerankers)
 
 
 def _prompt_task(name: str) -> PromptTask:
@@ -215,10 +211,9 @@ def _first_run(system: ResolvedSystem, rewriting: Rewriting, found: Sequence[Run
 
 def _finds_of_tool(task: Task, system: ResolvedSystem) -> list[Find]:
     """Return a search for the task's own queries with a rewriter's tool, if the tool's index is approximate."""
-    if system.tool is None:
-        return []
-    find = Find(task=task, first_stage=system.tool, queries=sample_of(task.queries), k=system.depth)
-    return [find] if exact_find(find) else []
+    tools = [system.tool] if system.tool else []
+    finds = [Find(task=task, first_stage=each, queries=sample_of(task.queries), k=system.depth) for each in tools]
+    return [find for find in finds if exact_find(find)]
 
 
 def _found_nothing(system: ResolvedSystem, found: Sequence[Run]) -> dict[str, tuple[QueryId, ...]]:
@@ -229,31 +224,35 @@ def _found_nothing(system: ResolvedSystem, found: Sequence[Run]) -> dict[str, tu
     return {label: query_ids for label, query_ids in empty.items() if query_ids}
 
 
-def _rerank(
-    task: Task, system: ResolvedSystem, number: int, reranker: Reranker, queries: Sequence[Query], first: Run
-) -> Steps[tuple[Run, Reranking]]:
-    """Have one reranker of a system reorder the head; `number` counts from 0."""
-    config = system.rerankers[number].config
-    documents = yield Read(task=task, doc_ids=head_ids(first, config.depth))
-    reranked, reranking = yield from rerank(
-        first,
-        reranker,
-        queries,
-        documents,
-        depth=config.depth,
-        tag=system.name,
-        keep_rest=not system.rules.rerank_rest or number > 0,
-        blend=Blend(**config.blend.model_dump()) if config.blend else None,
-    )
-    require_same_head(first, reranked, config.depth)
-    row = system.rerankers[number].row
-    require_readable(
-        reranking,
-        max_unusable=config.max_unusable,
-        unit=f"{system.name} on {task.name}",
-        answers_per_candidate=row.answers_per_candidate,
-    )
-    return reranked, reranking
+def _reranked(
+    task: Task, system: ResolvedSystem, rerankers: Sequence[Reranker], queries: Sequence[Query], run: Run
+) -> Steps[tuple[Run, list[Reranking]]]:
+    """Have the rerankers of a system reorder the head, one after the other."""
+    made: list[Reranking] = []
+    for number, (reranker, resolved) in enumerate(zip(rerankers, system.rerankers, strict=True)):
+        if number:  # what came before is no longer expected
+            yield _reranking_ahead(system, number)
+        config, before = resolved.config, run
+        documents = yield Read(task=task, doc_ids=head_ids(before, config.depth))
+        run, reranking = yield from rerank(
+            before,
+            reranker,
+            queries,
+            documents,
+            depth=config.depth,
+            tag=system.name,
+            keep_rest=not system.rules.rerank_rest or number > 0,
+            blend=Blend(**config.blend.model_dump()) if config.blend else None,
+        )
+        require_same_head(before, run, config.depth)
+        require_readable(
+            reranking,
+            max_unusable=config.max_unusable,
+            unit=f"{system.name} on {task.name}",
+            answers_per_candidate=resolved.row.answers_per_candidate,
+        )
+        made.append(reranking)
+    return run, made
 
 
 def _reranker(reranker: ResolvedReranker) -> Reranker:
@@ -295,5 +294,7 @@ def _everything_ahead(task: Task, system: ResolvedSystem) -> Expect:
 def _reranking_ahead(system: ResolvedSystem, number: int = 0) -> Expect:
     """Return what the rerankers from a number on will need."""
     later = system.rerankers[number:]
-    models = tuple(each.model for each in later if each.model)
-    return Expect(models=models, scorers=tuple(each.scorer for each in later if each.scorer))
+    return Expect(
+        models=tuple(each.model for each in later if each.model),
+        scorers=tuple(each.scorer for each in later if each.scorer),
+    )

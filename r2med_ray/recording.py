@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from r2med_ray.corpus.catalog import TaskRow
 from r2med_ray.cuts import together
+from r2med_ray.evaluation.evaluate import Evaluation
 from r2med_ray.evaluation.leakage import Leakage
+from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.recall_by_depth import recall_by_depth
-from r2med_ray.evaluation.text_ties import tie_ranges
+from r2med_ray.evaluation.text_ties import TieRange, tie_ranges
 from r2med_ray.pipeline import Ranked, measure
 from r2med_ray.reporting.record import ModelRecord, PartRecord, ResultRecord, StageRecord, SystemRecord, TaskRecord
 from r2med_ray.reporting.texts import TaskTexts
@@ -46,7 +48,6 @@ def result_record(
     evaluation = measure(ranked.run, task, benchmark.measures)
     drops = any(first_stage.drop_identical_ids for first_stage in system.first_stages)
     identical = sorted(task.identical_ids) if drops else []
-    excluded = {query.query_id: query.excluded | {query.query_id}.intersection(identical) for query in task.queries}
     main = benchmark.config.main_measure
     logger.info("%s on %s: %s %.4f", ranked.run.tag, task.name, main, evaluation.means[main])
     return ResultRecord(
@@ -62,21 +63,35 @@ def result_record(
         found_nothing=ranked.found_nothing,
         identical_ids=tuple(identical),
         identical_positives=tuple(name for name in identical if task.qrels.get(name, {}).get(name, 0) > 0),
-        text_ties=tie_ranges(
-            ranked.run,
-            task.qrels,
-            task.same_texts,
-            benchmark.measures,
-            evaluation,
-            depth=system.depth if keeps_scores(system, ranked) else None,
-            excluded=excluded,
-        ),
+        text_ties=_text_ties(benchmark.measures, task, system, ranked, evaluation, identical),
         approximations=ranked.approximations,
         recall_by_depth=recall_by_depth(ranked.run, task.qrels, benchmark.config.depth),
         num_short=_short(ranked.run, task, system, left_out),
         seconds={**ended.seconds, "evaluate": time.monotonic() - began},
         cuts=(*together(ended.cuts), *ranked.cuts),
         leakage=leakage,
+    )
+
+
+def _text_ties(
+    measures: Sequence[Measure],
+    task: Task,
+    system: ResolvedSystem,
+    ranked: Ranked,
+    evaluation: Evaluation,
+    identical: Sequence[DocId],
+) -> Mapping[str, TieRange]:
+    """Return what the order of equal texts changes; `identical` are the ids of queries that are left out for them."""
+    return tie_ranges(
+        ranked.run,
+        task.qrels,
+        task.same_texts,
+        measures,
+        evaluation,
+        depth=system.depth if keeps_scores(system, ranked) else None,
+        excluded={
+            query.query_id: query.excluded | {query.query_id}.intersection(identical) for query in task.queries
+        },
     )
 
 

@@ -44,30 +44,42 @@ def expand(
     Raises:
         DataError: more queries than allowed have no usable answer; names them and the reasons.
     """
-    flagged: defaultdict[str, list[QueryId]] = defaultdict(list)
     rewritten = []
     for query in queries:
-        of_query = answers[query.query_id]
-        for flag in dict.fromkeys(answer.flag for answer in of_query if answer.flag != "none"):
-            flagged[flag].append(query.query_id)
-        expansions = tuple(
+        expansions = [
             Expansion(text=answer.text, method=method, reasoning=reasoning, use=use, per_repeat=per_repeat)
-            for answer in of_query
+            for answer in answers[query.query_id]
             if answer.text or (rules.unusable_texts and answer.flag != NO_ROOM)
-        )
+        ]
         rewritten.append((replace(query, expansions=(*query.expansions, *expansions)), bool(expansions)))
     rewriting = Rewriting(
         queries=tuple(query for query, _ in rewritten),
-        flagged={reason: tuple(ids) for reason, ids in (flagged | dict(noted or {})).items() if ids},
+        flagged=_flagged(queries, answers, noted or {}),
         unchanged=tuple(query.query_id for query, is_changed in rewritten if not is_changed),
-        reasoning={
-            query_id: thoughts
-            for query_id, of_query in answers.items()
-            if (thoughts := tuple(answer.reasoning_text for answer in of_query if answer.reasoning_text))
-        },
+        reasoning=_reasoning(answers),
     )
     require_few(rewriting, config, task)
     return rewriting
+
+
+def _flagged(
+    queries: Sequence[Query],
+    answers: Mapping[QueryId, Sequence[Answer]],
+    noted: Mapping[str, Sequence[QueryId]],
+) -> dict[str, tuple[QueryId, ...]]:
+    flagged: defaultdict[str, list[QueryId]] = defaultdict(list)
+    for query in queries:
+        for flag in dict.fromkeys(answer.flag for answer in answers[query.query_id] if answer.flag != "none"):
+            flagged[flag].append(query.query_id)
+    return {reason: tuple(query_ids) for reason, query_ids in {**flagged, **noted}.items() if query_ids}
+
+
+def _reasoning(answers: Mapping[QueryId, Sequence[Answer]]) -> dict[QueryId, tuple[str, ...]]:
+    found = {
+        query_id: tuple(answer.reasoning_text for answer in of_query if answer.reasoning_text)
+        for query_id, of_query in answers.items()
+    }
+    return {query_id: thoughts for query_id, thoughts in found.items() if thoughts}
 
 
 def require_few(rewriting: Rewriting, config: RewriterConfig, task: str) -> None:
