@@ -56,8 +56,8 @@ class Ranked:
     """What was cut off the passages that a language model was shown by a rewriter, and off the pairs that a reranker
     read; empty for a system with neither."""
 
-    pair: Sequence[Any] = ()
-    """What a scorer of pairs read of one pair, see `readings.Listener.example`; empty if that isn't known."""
+    pairs: tuple[Sequence[Any], ...] = ()
+    """What each reranker read of one pair, see `readings.Listener.example`; empty if that isn't known."""
 
     approximations: tuple[Approximation, ...] = ()
     """What each approximate search of the system missed."""
@@ -119,7 +119,7 @@ def rank(
         repairs=reduce(repairs_together, (each.repairs for each in made), Repairs()),
         found_nothing=_found_nothing(system, found),
         cuts=_cuts(system, rewriting, made),
-        pair=next((each.example for each in made if each.example), ()),
+        pairs=tuple(each.example or () for each in made),
         approximations=approximations,
     )
 

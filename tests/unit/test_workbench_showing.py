@@ -360,6 +360,10 @@ def test_the_manifest_shows_an_example_of_each_system(file: Path, folder: Path) 
     assert [reading["parts"][0]["side"] for reading in examples["pooled"]["rerank"]["pair"]] == ["query", "document"]
     assert examples["scored"]["rerank"] | {"max_length": 13, "query_prompt": ""} == examples["scored"]["rerank"]
     assert examples["listed"]["rerank"]["unit"].startswith("query 'q1'")
+    # a pass over a window, and then a document at a time
+    units = [examples["cascade"][name]["unit"] for name in ("rerank", "rerank 2")]
+    assert units[0] == "query 'q1', pass 1, window 1"
+    assert units[1].startswith("query 'q1', document ")
     assert [system.example for system in _run(file, folder).systems] == [*examples.values()]
 
 

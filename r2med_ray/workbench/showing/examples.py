@@ -2,7 +2,7 @@
 
 - Retrievers: what was told where the model ran when their artefacts were made, so that none is loaded for it; see
   `first_stages.stored_examples`. It is of the task's first query and of the corpus' first document.
-- Language models: the first prompt about the first query.
+- Language models: the first prompt about the first query, of each reranker of a cascade.
 - Scorers of pairs: what their row puts around the two texts, and what was told of one pair where the model ran. What
   they cut is counted in the results. `r2med show` shows a whole pair.
 
@@ -26,7 +26,7 @@ from r2med_ray.storage.keys import Json
 from r2med_ray.systems import Names, ResolvedSystem
 from r2med_ray.types import Query, Task
 from r2med_ray.workbench.bench import Workbench
-from r2med_ray.workbench.showing.flow import lead
+from r2med_ray.workbench.showing.flow import Flow, lead
 from r2med_ray.workbench.showing.language_models import asked_about
 from r2med_ray.workbench.showing.values import Asked
 
@@ -50,17 +50,21 @@ def example(bench: Workbench, names: Names, task: Task, system: ResolvedSystem, 
     query_id = task.queries[0].query_id
     device = bench.runner.device
     found: dict[str, Json] = {"task": task.name, "query": query_id}
-    if system.language_model or system.reranking_models:
-        flow = lead(bench.store, bench.runner, task, system)
-        for arrow, is_rewriting in (("rewrite", True), ("rerank", False)):
-            asked = list(asked_about(query_id, flow.asks(rewriting=is_rewriting), bench.store))
-            if asked:
-                found[arrow] = _asked(asked[0])
+    flow = (
+        lead(bench.store, bench.runner, task, system) if system.language_model or system.reranking_models else Flow()
+    )
+    if asked := next(asked_about(query_id, flow.asks(rewriting=True), bench.store), None):
+        found["rewrite"] = _asked(asked)
     [first, *_] = searches_of(ranked.rewriting.queries, system.combine)
     searched = [(each, first.queries) for each in system.first_stages]
     found["search"] = {each.label: _searched(bench, task, each, queries, device) for each, queries in searched}
-    for scorer in system.scorers[:1]:
-        found["rerank"] = {"part": scorer.name, **_frame(scorer, names), "pair": list(ranked.pair)}
+    for place, (reranker, pair) in enumerate(zip(system.rerankers, ranked.pairs, strict=True), start=1):
+        name = "rerank" if place == 1 else f"rerank {place}"
+        asks = [ask for ask in flow.asks(rewriting=False) if ask.model is reranker.model]
+        if scorer := reranker.scorer:
+            found[name] = {"part": scorer.name, **_frame(scorer, names), "pair": list(pair)}
+        elif asked := next(asked_about(query_id, asks, bench.store), None):
+            found[name] = _asked(asked)
     return found
 
 
