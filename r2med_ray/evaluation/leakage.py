@@ -42,7 +42,7 @@ class Leakage:
     """Passages judged relevant that were compared, over all queries."""
 
     num_random: int
-    """Passages drawn at random that were compared; fewer only if the corpus has no more."""
+    """Passages drawn at random that were compared; fewer if too many of the drawn ones are judged or come twice."""
 
     seed: int
 

@@ -26,7 +26,7 @@ from r2med_ray.reranking.llm_prompts import pair_prompt
 from r2med_ray.reranking.numbers import read_number
 from r2med_ray.reranking.orderings import RepairCounts, by_value, repairs_of
 from r2med_ray.reranking.readability import CONTEXT_LIMIT
-from r2med_ray.reranking.shown_ids import NO_NUMBER, OUT_OF_SCALE, REASONING_CUT
+from r2med_ray.reranking.shown_ids import NO_NUMBER, OTHER_FORMAT, OUT_OF_SCALE, REASONING_CUT
 from r2med_ray.types import QueryId, Reranking
 
 TOP_TOKENS = 20
@@ -98,7 +98,10 @@ class NumberReranker(_PairReranker):
 
     def _value(self, counts: RepairCounts, completion: Completion | None) -> float | None:
         answer, flaw = ("", CONTEXT_LIMIT) if completion is None else self._read(completion)
-        number = read_number(self._prompt.told(answer) or answer, best=self._best)
+        told = self._prompt.told(answer)
+        if told is None and answer:
+            counts.rules[OTHER_FORMAT] += 1
+        number = read_number(told or answer, best=self._best)
         if number is None:
             counts.unreadable[flaw or NO_NUMBER] += 1
             return None

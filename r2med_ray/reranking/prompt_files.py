@@ -133,10 +133,10 @@ class PartsPrompt:
 
     def told(self, answer: str) -> str | None:
         extraction, said = self.output_extraction_regex, answer_of(answer).strip()
-        if extraction is None:
-            return answer
         if self.output_validation_regex and not self.output_validation_regex.is_in(said):
             return None
+        if extraction is None:
+            return answer
         chain = ""
         for join, found in extraction.found(said):
             if not found.isdecimal():

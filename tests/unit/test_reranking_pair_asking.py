@@ -154,3 +154,17 @@ def test_one_candidate_asks_nothing_and_a_kept_order_is_read_again(strategy: str
     assert again == first
     assert first.scores["alone"] == [1.0]
     assert all(len(prompts) == 3 for prompts in writer.asked)
+
+
+def test_a_number_that_is_not_as_the_prompt_file_says_is_read_and_counted(tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text("body: '{query} {doc_content}'\noutput_validation_regex: '^[0-9]$'\n")
+    says = {"skin": "7", "heart": "Score: 2", "itch": "3"}
+    writer = Writer(lambda prompt: says[passage(prompt)])
+    build = build_llm_reranker(
+        writer, lambda completion: (completion.text, ""), LlmReranking(strategy="pointwise"), prompt=str(own)
+    )
+    made, _ = answer(build.score_all(WORK), {Ask: writer.answer, Recall: lambda _: [None], Keep: lambda _: None})
+
+    assert made.values == {"q": pytest.approx([0.7, 0.2, 0.3])}
+    assert made.repairs == Repairs(rules={"q": {"not as the prompt file says": 1}})

@@ -112,6 +112,15 @@ def test_the_expressions_of_a_file_say_which_answers_it_reads(tmp_path: Path, an
     assert prompt(tmp_path, RANKLLM).told(answer) == told
 
 
+def test_an_expression_that_says_what_an_answer_looks_like_counts_without_one_that_says_where_its_ids_are(
+    tmp_path: Path,
+) -> None:
+    asked = prompt(tmp_path, RANKLLM.partition("output_extraction")[0])
+
+    assert asked.told("[2] > [1]") == "[2] > [1]"
+    assert asked.told("I would say [2] > [1]") is None
+
+
 def test_ids_that_an_expression_finds_on_both_sides_of_an_equals_sign_are_tied(tmp_path: Path) -> None:
     asked = prompt(tmp_path, RANKLLM.replace("( > ", "( (>|=) "))
 
