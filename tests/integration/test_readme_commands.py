@@ -1,4 +1,4 @@
-"""Runs the commands of README.md one after the other, as a newcomer does, and checks the demo's figures."""
+"""Runs the commands of README.md and docs/ one after the other, as a newcomer does, and checks the demo's figures."""
 
 import csv
 import re
@@ -14,36 +14,45 @@ from tests.integration.jobs import REPOSITORY, environment
 
 pytestmark = [pytest.mark.ray, pytest.mark.serve, pytest.mark.timeout(1800)]
 
+DEMO = "python jobs/full_benchmark.py"
 COMMANDS = [
-    "python jobs/full_benchmark.py",
-    "python jobs/full_benchmark.py jobs/r2med.yaml --dry-run",
+    "mkdir -p mine",
+    """echo '{"id": "d1", "text": "Rubella in pregnancy harms the heart of the child."}' > mine/corpus.jsonl""",
+    """echo '{"id": "d2", "text": "Asthma narrows the airways."}' >> mine/corpus.jsonl""",
+    """echo '{"id": "q1", "text": "Which infection of the mother causes a heart defect?"}' > mine/query.jsonl""",
+    """echo '{"q_id": "q1", "p_id": "d1", "score": 1}' > mine/qrels.jsonl""",
+    "r2med init mine",
+    "r2med plan mine.yaml",
+    "r2med run mine.yaml",
+    DEMO,
     "r2med run jobs/full_benchmark.yaml --set 'tasks=[Demo-Posts]' --output results/posts",
     "r2med config",
     "r2med plan jobs/full_benchmark.yaml",
     "r2med show jobs/full_benchmark.yaml --task Demo-Posts --system hybrid+maxsim --query 1",
-    "r2med plan jobs/reproduce_r2med.yaml",
     "r2med tasks --generations",
     "r2med models",
-    "r2med explain compat",
     "r2med evaluate --run results/demo/runs/bm25/Demo-Posts.trec"
     " --qrels r2med_ray/corpus/demo/Demo-Posts/qrels.jsonl",
-    "r2med compare results/demo --published",
     "r2med compare results/demo --system bm25 --system minilm",
     "r2med compare results/demo --format latex",
     "r2med plot results/demo demo.svg",
     "r2med report results/demo",
-    "r2med nano build Demo-Posts --output nano",
-    "r2med run jobs/hard_negatives.yaml",
-    "python jobs/mine_hard_negatives.py",
     "r2med artifacts ls",
     "r2med status store",
+    "r2med run jobs/hard_negatives.yaml",
+    "python jobs/mine_hard_negatives.py",
     "python jobs/generate_hard_negatives.py --dry-run",
+    "r2med nano build Demo-Posts --output nano",
+    "python jobs/full_benchmark.py jobs/r2med.yaml --dry-run",
+    "r2med plan jobs/reproduce_r2med.yaml",
+    "r2med explain compat",
+    "r2med compare results/demo --published",
 ]
-"""The commands in the shell blocks of README.md, in order. `tests/unit/test_readme.py` compares both."""
+"""The commands in the shell blocks of README.md and docs/, in order. `tests/unit/test_readme.py` compares both."""
 
 
 class Elsewhere(NamedTuple):
-    """A place that runs a command of README.md which the tests of this file can't run."""
+    """A place that runs a command of README.md or docs/ which the tests of this file can't run."""
 
     why: str
     file: str
@@ -57,9 +66,9 @@ AUDIT = "python jobs/generate_hard_negatives.py --audit hard_negatives/demo_nega
 
 ELSEWHERE = {
     "make demo": Elsewhere(
-        "installs everything into an environment of its own, and then runs the first of COMMANDS",
+        "installs everything into an environment of its own, and then runs the demo",
         "Makefile",
-        f"$(BIN)/{COMMANDS[0]}\n",
+        f"$(BIN)/{DEMO}\n",
     ),
     "make test": Elsewhere("runs these tests", ".ci/run", "\nmake test\n"),
     "r2med serve jobs/full_benchmark.yaml": Elsewhere(
@@ -92,14 +101,13 @@ README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 def checkout(tmp_path_factory: pytest.TempPathFactory, address: str) -> Path:
     """A folder that looks like the repository, so that the results of a user are left alone.
 
-    The first command, which is the demo, starts a cluster of its own. The other commands join the cluster of the
-    tests.
+    The demo starts a cluster of its own. The other commands join the cluster of the tests.
     """
     folder = tmp_path_factory.mktemp("checkout")
     for name in ("jobs", "r2med_ray"):
         (folder / name).symlink_to(REPOSITORY / name)
     for command in COMMANDS:
-        where = {} if command is COMMANDS[0] else {"RAY_ADDRESS": address}
+        where = {} if command == DEMO else {"RAY_ADDRESS": address}
         finished = subprocess.run(
             ["bash", "-c", command], cwd=folder, env=environment(**where), capture_output=True, text=True, timeout=580
         )
@@ -108,7 +116,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, address: str) -> Path:
 
 
 def test_every_command_ends_well(checkout: Path) -> None:
-    assert {path.name for path in (checkout / "results").iterdir()} == {"demo", "posts", "hard_negatives"}
+    assert {path.name for path in (checkout / "results").iterdir()} == {"mine", "demo", "posts", "hard_negatives"}
     assert shutil.which("python", path=environment()["PATH"])
 
 

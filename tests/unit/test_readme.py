@@ -1,14 +1,17 @@
-"""The README tells the truth about the tree, and every command in it is run by a test."""
+"""README and docs tell the truth about the tree and the models, and every command in them is run by a test."""
 
 import ast
 import re
+import subprocess
 import textwrap
 from pathlib import Path
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from r2med_ray import open_workbench
+from r2med_ray.cli.main import app
 from r2med_ray.distributed.ceilings import named_by
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.models.catalog.table import models_table
@@ -17,7 +20,14 @@ from r2med_ray.systems import resolve
 from tests.integration.test_readme_commands import COMMANDS, ELSEWHERE
 
 REPOSITORY = Path(__file__).parents[2]
-README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+PAGES = {
+    path: path.read_text(encoding="utf-8")
+    for path in (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md")))
+}
+README = PAGES[REPOSITORY / "README.md"]
+TEXT = "\n".join(PAGES.values())
+"""README.md and then every page of docs/, by name."""
+
 MAP = (REPOSITORY / "r2med_ray" / "MAP.md").read_text(encoding="utf-8")
 FLOW = ("demands", "pipeline", "systems", "recording", "results", "benchmark")
 ROOMS = (
@@ -58,8 +68,19 @@ CORE = (
     "secrets",
 )
 WIDTH = 30
-PYTHON = [textwrap.dedent(block) for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL)]
-"""The README's blocks of Python: the public door, and a class that rewrites."""
+
+
+def blocks(language: str) -> list[str]:
+    """Return the blocks of a language, in order and without the indent of the list that they stand in."""
+    found = re.findall(rf"^( *)```{language}\n(.*?)^\1```", TEXT, re.DOTALL | re.MULTILINE)
+    return [textwrap.dedent(block) for _, block in found]
+
+
+PYTHON = blocks("python")
+"""The public door, and a class that rewrites."""
+
+OWN = next(block for block in blocks("yaml") if "\nname:" in block)
+"""The complete benchmark file."""
 
 
 def summary(path: Path) -> str:
@@ -105,7 +126,7 @@ def tree(*, files: bool) -> str:
     return "\n".join(lines)
 
 
-def between(marker: str, text: str = README) -> str:
+def between(marker: str, text: str = TEXT) -> str:
     found = re.search(rf"<!-- {marker}:begin -->\n(.*?)\n?<!-- {marker}:end -->", text, re.DOTALL)
     assert found, f"there is no {marker} block"
     return found.group(1)
@@ -134,13 +155,12 @@ def test_no_module_is_missing_from_the_tree() -> None:
 
 
 def commands() -> list[str]:
-    """Return the lines of the README's shell blocks without their comments."""
-    blocks = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
-    lines = [line.split("  #")[0].strip() for block in blocks for line in textwrap.dedent(block).splitlines()]
+    """Return the lines of the shell blocks without their comments."""
+    lines = [re.split(r"\s#", line)[0].strip() for block in blocks("sh") for line in block.splitlines()]
     return [line for line in lines if line]
 
 
-def test_every_command_of_the_readme_is_run_somewhere() -> None:
+def test_every_command_of_the_pages_is_run_somewhere() -> None:
     assert [command for command in commands() if command not in ELSEWHERE] == COMMANDS
     assert ELSEWHERE.keys() <= set(commands())
     for command, place in ELSEWHERE.items():
@@ -162,9 +182,9 @@ def test_the_lines_that_the_readme_shows_of_the_python_door_run(
 def test_the_class_that_the_readme_shows_rewrites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "readme_rewriter.py").write_text(PYTHON[1])
     monkeypatch.syspath_prepend(tmp_path)
-    [row] = re.findall(r"`(\{name: first-passage, .*?\})`", README)
+    [row] = re.findall(r"`(\{name: first-passage, .*?\})`", TEXT)
     (tmp_path / "models.yaml").write_text(f"methods: [{row.replace('my_module', 'readme_rewriter')}]")
-    [rewriter] = re.findall(r"`rewriter: (\{method: first-passage, .*?\}\})`", README)
+    [rewriter] = re.findall(r"`rewriter: (\{method: first-passage, .*?\}\})`", TEXT)
 
     with open_workbench(tmp_path / "store", models=tmp_path / "models.yaml") as bench:
         task = bench.task("t", documents={"d1": "acute pain", "d2": "chronic cough"}, queries={"q1": "a cough"})
@@ -174,21 +194,51 @@ def test_the_class_that_the_readme_shows_rewrites(tmp_path: Path, monkeypatch: p
     assert (expansion.text, expansion.use) == ("chronic cough", "joined")
 
 
-def test_every_file_that_the_readme_links_to_is_there() -> None:
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", README):
-        assert (REPOSITORY / target).exists(), target
+def anchors(page: Path) -> set[str]:
+    """Return what a link to a section of a page may end in, as GitHub makes it of a heading."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_every_system_that_the_readme_shows_can_be_resolved() -> None:
-    blocks = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(systems:.*?)```", README, re.DOTALL)]
+@pytest.mark.parametrize("page", [*PAGES, REPOSITORY / "CONTRIBUTING.md"], ids=lambda page: page.name)
+def test_every_file_and_every_section_that_a_page_links_to_is_there(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", page.read_text(encoding="utf-8")):
+        there = page.parent / target if target else page
+        assert there.exists(), target
+        assert not anchor or anchor in anchors(there), (target, anchor)
 
-    assert blocks
-    for block in blocks:
+
+def test_the_readme_leads_to_every_page_of_docs() -> None:
+    for page in PAGES.keys() - {REPOSITORY / "README.md"}:
+        assert f"](docs/{page.name})" in README, page.name
+
+
+def test_the_benchmark_file_that_the_readme_shows_is_the_one_that_its_commands_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    start, end = COMMANDS.index("mkdir -p mine"), COMMANDS.index("r2med init mine")
+    subprocess.run(["bash", "-ec", "\n".join(COMMANDS[start:end])], check=True)
+
+    assert CliRunner().invoke(app, COMMANDS[end].split()[1:]).exit_code == 0
+    assert (tmp_path / "mine.yaml").read_text() == OWN
+    assert [system.name for system in resolve(parse_config(yaml.safe_load(OWN))).systems] == [
+        "bm25",
+        "minilm",
+        "hybrid",
+    ]
+
+
+def test_every_system_that_the_pages_show_can_be_resolved() -> None:
+    shown = [yaml.safe_load(block) for block in blocks("yaml") if block.startswith("systems:")]
+
+    assert shown
+    for block in shown:
         assert resolve(parse_config({"name": "readme", "tasks": ["Demo-*"], **block})).systems
 
 
 def test_the_nodes_of_a_cluster_that_the_readme_shows_are_understood() -> None:
-    [block] = re.findall(r"```yaml\n(cluster:.*?)```", README, re.DOTALL)
+    [block] = [block for block in blocks("yaml") if block.startswith("cluster:")]
     values = {"name": "readme", "tasks": ["Demo-*"], "systems": [{"name": "bm25", "retriever": "bm25"}]}
 
     assert named_by(parse_config(values | yaml.safe_load(block)).cluster).describe() == (
@@ -196,9 +246,8 @@ def test_the_nodes_of_a_cluster_that_the_readme_shows_are_understood() -> None:
     )
 
 
-def test_every_row_of_a_model_that_the_readme_shows_is_one_of_a_catalogue(tmp_path: Path) -> None:
-    blocks = [textwrap.dedent(block) for block in re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)]
-    rows = [block for block in blocks if not block.startswith(("systems:", "cluster:"))]
+def test_every_row_of_a_model_that_the_pages_show_is_one_of_a_catalogue(tmp_path: Path) -> None:
+    rows = [block for block in blocks("yaml") if block != OWN and not block.startswith(("systems:", "cluster:"))]
 
     (tmp_path / "models.yaml").write_text("".join(rows))
     catalog = load_catalog(tmp_path / "models.yaml")
