@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 PYTEST := pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: demo test test-llm check fuzz benchmarks clean
+.PHONY: demo test test-llm check fuzz benchmarks screenshots clean
 
 demo: $(VENV)/ready
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python jobs/full_benchmark.py
@@ -41,6 +41,10 @@ benchmarks: $(VENV)/ready $(LLM_VENV)/ready
 	for script in tests/benchmarks/bench_*.py; do \
 		case $$script in */bench_l3_*) python=$(LLM_VENV)/bin/python;; *) python=$(BIN)/python;; esac; \
 		$$python -m tests.benchmarks.$$(basename $$script .py) || exit 1; done
+
+# The pictures of README.md, from the demo. They need a Chromium on the path.
+screenshots: demo
+	$(BIN)/python -m tests.screenshots
 
 # torch is installed first and alone. Otherwise, the requirement of another package would install a CUDA build of
 # gigabytes.
