@@ -12,7 +12,8 @@ from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.recall_by_depth import recall_by_depth
 from r2med_ray.evaluation.text_ties import TieRange, tie_ranges
 from r2med_ray.pipeline import Ranked, measure
-from r2med_ray.reporting.record import ModelRecord, PartRecord, ResultRecord, StageRecord, SystemRecord, TaskRecord
+from r2med_ray.reporting.part_records import ModelRecord, PartRecord
+from r2med_ray.reporting.record import ResultRecord, StageRecord, SystemRecord, TaskRecord
 from r2med_ray.reporting.texts import TaskTexts
 from r2med_ray.retrieval.search import most_found
 from r2med_ray.retrieval.searches import searches_made

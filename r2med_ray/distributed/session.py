@@ -79,15 +79,12 @@ def connect(
     target = address if address != "auto" else os.environ.get("RAY_ADDRESS") or "local"
     started_here = not already_connected and target == "local"
     if started_here and only_to_plan:
-        here = ResourceAndLabelSpec().resolve(is_head=True).to_resource_dict()  # type: ignore[no-untyped-call]
-        yield named_by(cluster) if cluster else _capacity_of([here])
+        yield named_by(cluster) if cluster else _capacity_of([_this_machine()])
         return
     if started_here:
         _start(num_cpus, is_verbose)
     elif not already_connected:
-        with said_plainly(target), _core_kept_quiet(is_verbose):
-            _require_listener(target)
-            ray.init(address=target, log_to_driver=is_verbose)
+        _join(target, is_verbose)
     there, origin = capacity_now(), "started for this job" if started_here else "joined"
     logger.info("Ray %s, %s: %s", ray.__version__, origin, there.describe())
     try:
@@ -97,6 +94,17 @@ def connect(
     finally:
         if not already_connected:
             ray.shutdown()
+
+
+def _this_machine() -> Mapping[str, float]:
+    """Return the resources that Ray would count on this machine."""
+    return ResourceAndLabelSpec().resolve(is_head=True).to_resource_dict()  # type: ignore[no-untyped-call, no-any-return]
+
+
+def _join(target: str, is_verbose: bool) -> None:
+    with said_plainly(target), _core_kept_quiet(is_verbose):
+        _require_listener(target)
+        ray.init(address=target, log_to_driver=is_verbose)
 
 
 def _start(num_cpus: int | None, is_verbose: bool) -> None:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from r2med_ray.reporting.columns import Column
 from r2med_ray.reporting.formats import count, points, tenths
-from r2med_ray.reporting.record import BenchmarkRecord, PartRecord, StageRecord
+from r2med_ray.reporting.part_records import PartRecord
+from r2med_ray.reporting.record import BenchmarkRecord, StageRecord
 
 
 def task_columns(record: BenchmarkRecord) -> list[Column]:

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from r2med_ray.reporting.record import BenchmarkRecord, PartRecord
+from r2med_ray.reporting.part_records import PartRecord
+from r2med_ray.reporting.record import BenchmarkRecord
 from r2med_ray.secrets import scrubbed, scrubbed_values
 
 

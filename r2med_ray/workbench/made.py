@@ -17,7 +17,7 @@ from r2med_ray.first_stages.stored_cuts import CUTS
 from r2med_ray.first_stages.stored_speed import USAGE, Speed, per_computer, speeds_of
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.pipeline import Ranked
-from r2med_ray.reporting.record import PartRecord
+from r2med_ray.reporting.part_records import PartRecord
 from r2med_ray.retrieval.searches import searches_made
 from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json

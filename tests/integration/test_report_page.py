@@ -14,7 +14,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
 from r2med_ray.evaluation.recall_by_depth import recall_by_depth
-from r2med_ray.reporting.record import ModelRecord, SystemRecord
+from r2med_ray.reporting.part_records import ModelRecord
+from r2med_ray.reporting.record import SystemRecord
 from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.texts import Question, TaskTexts, Written
 from r2med_ray.reporting.write import write_report

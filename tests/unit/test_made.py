@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from r2med_ray.models.catalog.devices import processor_name
-from r2med_ray.reporting.record import BenchmarkRecord, PartRecord
+from r2med_ray.reporting.part_records import PartRecord
+from r2med_ray.reporting.record import BenchmarkRecord
 from r2med_ray.reporting.run_details import stage_columns
 from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.write import load_results, write_report

@@ -6,7 +6,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 from r2med_ray.reporting.page import MOST_BARS, place_of, render_page
-from r2med_ray.reporting.record import ModelRecord
+from r2med_ray.reporting.part_records import ModelRecord
 from r2med_ray.reporting.rewriting_gains import rewriting_gains
 from r2med_ray.reporting.summary import summarise
 from tests.unit.reporting_records import ALPHA, BETA, FIRST, RESULTS, SECOND, record, result

@@ -4,7 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from r2med_ray.reporting.page_data import page_data
-from r2med_ray.reporting.record import ModelRecord, StageRecord
+from r2med_ray.reporting.part_records import ModelRecord
+from r2med_ray.reporting.record import StageRecord
 from r2med_ray.reporting.summary import summarise
 from tests.unit.reporting_records import FIRST, RESULTS, SECOND, record
 

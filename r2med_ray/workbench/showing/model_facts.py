@@ -10,7 +10,7 @@ from r2med_ray.indexing.keys import QUERY_VECTORS_FILE
 from r2med_ray.models.catalog.row import Row
 from r2med_ray.models.catalog.sources import is_on_hub
 from r2med_ray.pipeline import Ranked
-from r2med_ray.reporting.record import ModelRecord
+from r2med_ray.reporting.part_records import ModelRecord
 from r2med_ray.retrieval.searches import searches_made
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import ResolvedSystem
