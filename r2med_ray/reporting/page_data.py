@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
+from r2med_ray.first_stages.preparation import STAGES
 from r2med_ray.reporting.chunks import task_scripts
-from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord, StageRecord, SystemRecord
+from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord, SystemRecord
 from r2med_ray.reporting.rewriting_gains import parts_of
 from r2med_ray.reporting.scales import POINTS, scale_of
 from r2med_ray.reporting.summary import Summary, published_scores
@@ -52,11 +53,11 @@ def _system(record: BenchmarkRecord, system: SystemRecord, found: Mapping[str, R
         "name": system.name,
         "description": system.description,
         "rewrites": bool(parts.get("rewriter")),
-        "reranks": bool(parts.get("reranker")),
+        "reranks": bool(parts.get("reranker") or parts.get("rerankers")),
         "costs": {
             "seconds per query": _seconds_per_query(found),
-            "documents per second": _documents_per_second(record, system),
-            "tokens at services": sum(stage.tokens for stage in _stages_of(record, system)) or None,
+            "documents per second": _documents_per_second(system),
+            "tokens at services": sum(part.tokens for part in system.computed) or None,
             "billions of parameters": sum(model.billions or 0 for model in system.models) or None,
         },
     }
@@ -80,16 +81,11 @@ def _seconds_per_query(found: Mapping[str, ResultRecord]) -> float | None:
     return float(f"{seconds / queries:.3g}") if seconds and queries else None
 
 
-def _documents_per_second(record: BenchmarkRecord, system: SystemRecord) -> float | None:
-    """Return the rate of the slowest retriever that read documents in this run; None if none did."""
+def _documents_per_second(system: SystemRecord) -> float | None:
+    """Return the rate of one worker of the slowest retriever, when it read documents; None if that is unknown."""
     rates = [
-        stage.documents_per_second
-        for stage in _stages_of(record, system)
-        if not stage.stage.endswith("queries") and stage.documents_per_second
+        part.items_per_second
+        for part in system.computed
+        if part.arrow in STAGES.values() and part.items_per_second is not None
     ]
     return float(f"{min(rates):.3g}") if rates else None
-
-
-def _stages_of(record: BenchmarkRecord, system: SystemRecord) -> list[StageRecord]:
-    """Return the work that was done with a system's retrievers, whichever system it was done for."""
-    return [stage for stage in record.stages if stage.unit in system.settings]

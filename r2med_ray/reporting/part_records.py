@@ -33,6 +33,9 @@ class PartRecord:
     engines: tuple[str, ...] = ()
     """The libraries with their versions, vLLM, or a service."""
 
+    tokens: int = 0
+    """Tokens that a service counted; 0 if none did, and in reports from before they were recorded."""
+
     cost: str = ""
     """The work that a service was paid for, and its price, in words; empty if nothing was paid."""
 

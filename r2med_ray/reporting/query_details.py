@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from r2med_ray.reporting.texts import SHOWN, TaskTexts, Written
+from r2med_ray.secrets import scrubbed
 from r2med_ray.storage.keys import Json
 from r2med_ray.types import DocId, QueryId, Run, positives_of
 
@@ -103,6 +104,6 @@ def _written(written: Written | None, pool: Pool) -> dict[str, Json]:
     if written is None:
         return {}
     return {
-        "written": [pool.text(text, TEXT) for text in written.texts],
-        "reasoning": [pool.text(text, REASONING) for text in written.reasoning],
+        "written": [pool.text(scrubbed(text), TEXT) for text in written.texts],
+        "reasoning": [pool.text(scrubbed(text), REASONING) for text in written.reasoning],
     }

@@ -26,6 +26,10 @@ def without_secrets(record: BenchmarkRecord) -> BenchmarkRecord:
                 settings=scrubbed_values(system.settings),
                 differences=tuple(map(scrubbed, system.differences)),
                 computed=tuple(map(_scrubbed_part, system.computed)),
+                models=tuple(
+                    replace(each, model=scrubbed(each.model), revision=scrubbed(each.revision))
+                    for each in system.models
+                ),
             )
             for system in record.systems
         ),

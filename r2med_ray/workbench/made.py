@@ -105,7 +105,9 @@ def text_made(key: ArtifactKey, model: LanguageModel, text: Completion) -> Made:
         return made
     limit = model.sampling.max_tokens
     made = replace(made, lengths=[limit] if limit else [])
-    return made if model.kind == "openai" else replace(made, dtype=model.dtype, engine="vLLM")
+    if model.kind != "openai":
+        return replace(made, dtype=model.dtype, engine="vLLM")
+    return replace(made, usage={"tokens": (text.prompt_tokens or 0) + (text.completion_tokens or 0)})
 
 
 def part_records(made: Iterable[Made]) -> tuple[PartRecord, ...]:
@@ -134,6 +136,7 @@ def _part(arrow: str, part: str, made: Sequence[Made]) -> PartRecord:
         dtypes=_distinct(each.dtype for each in made),
         lengths=tuple(sorted({length for each in made for length in each.lengths})),
         engines=_distinct(each.engine for each in made),
+        tokens=usage["tokens"],
         cost=made[0].price(usage),
     )
 

@@ -42,7 +42,8 @@ RANKED = {
 }
 
 
-def made(folder: Path) -> Path:
+def made(folder: Path, lacking: tuple[str, str] | None = None) -> Path:
+    """Write the report, without the result of one system on one task if that is given."""
     texts = TaskTexts(
         questions={
             "q2": Question(text=HOSTILE, body_system="skin"),
@@ -58,6 +59,7 @@ def made(folder: Path) -> Path:
         result(name, task, answers, seconds={"search": 1.0})
         for name, of_tasks in RANKED.items()
         for task, answers in zip(tasks, of_tasks, strict=True)
+        if (name, task.name) != lacking
     ]
     judged = {task.name: task.qrels for task in tasks}
     results = [replace(each, recall_by_depth=recall_by_depth(each.run, judged[each.task], 100)) for each in results]
@@ -308,3 +310,18 @@ def test_recall_and_cost_are_drawn_for_the_systems_that_are_found(page: Page, re
 
     assert page.locator("#recall path").count() == 1
     assert page.locator("#costs svg a").get_attribute("href") == "#pair/bm25/minilm//RR"
+
+
+def test_a_system_that_lacks_a_task_has_no_rank_and_no_recall_until_the_task_is_left_out(
+    page: Page, tmp_path: Path
+) -> None:
+    page.goto((made(tmp_path / "report", lacking=("minilm", "Beta")) / "index.html").as_uri())
+    ranks = page.locator(".leaderboard .rank")
+    seen = [(ranks.all_inner_texts(), page.locator("#recall path").count())]
+    page.locator("#tools").get_by_text("Tasks", exact=True).click()
+
+    for _ in range(2):
+        page.locator("#tools").get_by_label("Beta").click()
+        seen.append((ranks.all_inner_texts(), page.locator("#recall path").count()))
+
+    assert seen == [(["1", "2", ""], 2), (["1", "2", "3"], 3), (["1", "2", ""], 2)]

@@ -83,6 +83,9 @@ def test_a_second_run_tells_how_all_that_it_uses_was_made(first: BenchmarkRecord
     }
     assert all(part and part.items_per_second for part in made(second).values())
     assert all(stage.reused for stage in second.stages)
+    # What a service counted for texts is known to the second run too, which asks it nothing.
+    tokens = [made(each)["write", "writer"].tokens for each in (first, second)]
+    assert tokens[0] == tokens[1] > 0
 
 
 def test_a_second_run_tells_how_long_searches_scores_and_texts_took(

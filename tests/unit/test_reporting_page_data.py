@@ -4,10 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 from r2med_ray.reporting.page_data import page_data
-from r2med_ray.reporting.part_records import ModelRecord
-from r2med_ray.reporting.record import StageRecord
+from r2med_ray.reporting.part_records import ModelRecord, PartRecord
 from r2med_ray.reporting.summary import summarise
-from tests.unit.reporting_records import FIRST, RESULTS, SECOND, record
+from tests.unit.reporting_records import FIRST, RESULTS, SECOND, STAGES, record
 
 
 def data(**fields: Any) -> Any:
@@ -26,24 +25,30 @@ def test_a_system_that_has_not_run_a_task_has_no_figure_there():
     assert data(results=RESULTS[1:])["values"]["RR"][0] == [None, 1.0]
 
 
-def test_costs_are_those_of_the_work_that_was_done_with_the_systems_retrievers():
-    stages = [
-        StageRecord(stage="encode", unit="e5", documents=100, seconds=2.0, reused=False, tokens=7000),
-        StageRecord(stage="encode queries", unit="e5", documents=3, seconds=3.0, reused=False, tokens=30),
-        StageRecord(stage="encode", unit="other", documents=1, seconds=9.0, reused=False, tokens=5),
-    ]
+def test_costs_are_those_of_the_time_when_all_that_a_system_uses_was_made():
+    computed = (
+        PartRecord(arrow="encode", part="e5", items=100, seconds=2.0, tokens=7000),
+        PartRecord(arrow="tokenize", part="bm25", items=100, seconds=0.5),
+        PartRecord(arrow="encode queries", part="e5", items=3, seconds=3.0, tokens=30),
+    )
     models = (ModelRecord(part="retriever", name="e5", model="org/e5", billions=0.3),)
-    systems = [replace(FIRST, settings={"e5": {}}, models=models), SECOND]
+    systems = [replace(FIRST, computed=computed, models=models), SECOND]
     results = [replace(RESULTS[0], seconds={"search": 1.5, "evaluate": 9.0}), *RESULTS[2:]]
 
     first, second = (
-        system["costs"] for system in data(stages=tuple(stages), systems=systems, results=results)["systems"]
+        system["costs"] for system in data(stages=STAGES[1:], systems=systems, results=results)["systems"]
     )
 
     assert first == {
         "seconds per query": 0.75,  # 1.5 s of search over two queries
-        "documents per second": 50.0,
+        "documents per second": 50.0,  # the slower of 100 / 2.0 and 100 / 0.5
         "tokens at services": 7030,
         "billions of parameters": 0.3,
     }
     assert set(second.values()) == {None}
+
+
+def test_a_cascade_reranks_as_one_reranker_does():
+    systems = [{"name": "first", "rerankers": [{"model": "a"}, {"model": "b"}]}, {"name": "second", "reranker": None}]
+
+    assert [system["reranks"] for system in data(config={"systems": systems})["systems"]] == [True, False]

@@ -19,7 +19,9 @@ from r2med_ray import secrets
 from r2med_ray.cli.messages import ScrubbedFormatter
 from r2med_ray.errors import ConfigError, DataError, NotAtHand, R2MedError, StageError
 from r2med_ray.models.catalog.service_keys import find_key
+from r2med_ray.reporting.part_records import ModelRecord
 from r2med_ray.reporting.summary import summarise
+from r2med_ray.reporting.texts import Question, TaskTexts, Written
 from r2med_ray.reporting.write import load_results, write_report
 from r2med_ray.secrets import scrubbed, scrubbed_values
 from tests.unit import reporting_records
@@ -186,18 +188,27 @@ def test_no_file_of_a_report_shows_a_secret(tmp_path: Path) -> None:
     url = "https://me:pw-url@h/v1?key=pw-query"
     record = reporting_records.record()
     first, *others = record.systems
+    model = ModelRecord(part="retriever", name="r", model=url, revision=url)
+    texts = TaskTexts(
+        questions={query_id: Question(text="?") for query_id in ("q1", "q2")},
+        passages={},
+        written={first.name: {"q1": Written(texts=(url,), reasoning=(f"asked {url}",))}},
+    )
     tainted = replace(
         record,
         config={"rewriters": {"r": {"base_url": url, "body": {"api_key": "pw-body"}}}, "store": "s3://k:pw-store@b"},
-        systems=(replace(first, description=url, settings={"rewriter": {"body": {"password": "pw-row"}}}), *others),
-        tasks=tuple(replace(task, warnings=(url,)) for task in record.tasks),
+        systems=(
+            replace(first, description=url, settings={"rewriter": {"body": {"password": "pw-row"}}}, models=(model,)),
+            *others,
+        ),
+        tasks=(replace(record.tasks[0], texts=texts), *(replace(task, warnings=(url,)) for task in record.tasks[1:])),
         stages=tuple(replace(stage, unit=url) for stage in record.stages),
     )
 
     folder = write_report(summarise(tainted), tmp_path / "report")
 
     written = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    assert {path.name for path in written} >= {"manifest.json", "index.html", "leaderboard.md", "leaderboard.csv"}
+    assert {path.name for path in written} >= {"manifest.json", "index.html", "leaderboard.md", "0.js"}
     assert [path for path, content in written.items() if b"pw-" in content] == []
     manifest = json.loads(written[folder / "manifest.json"])
     assert manifest["config"]["rewriters"]["r"] == {

@@ -1,13 +1,16 @@
 """What the page shows of single queries comes out of the store: one process, BM25, a rewriter with reasoning."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
-from r2med_ray.benchmark import run_benchmark
+from r2med_ray.benchmark import load_tasks, run_benchmark
+from r2med_ray.reporting.missing import Missing
 from r2med_ray.reporting.texts import Question
 from r2med_ray.settings.config_files import parse_config
 from r2med_ray.systems import resolve
 from r2med_ray.workbench.bench import open_workbench
+from r2med_ray.workbench.showing.page_texts import page_texts
 from tests.unit.corpus_files import write_r2med
 
 
@@ -32,6 +35,10 @@ def test_a_report_knows_question_passages_terms_and_what_was_written(tmp_path: P
 
     with open_workbench(tmp_path / "store", names=benchmark.names) as bench:
         record = run_benchmark(benchmark, bench)
+        [task], _ = load_tasks(benchmark, bench.store, Missing("error"))
+        ranked = bench.rank(task, benchmark.systems[0])
+        own = replace(ranked.rewriting, ranked={"q1": (("d1",),)})
+        of_agent = page_texts(bench.store, "cpu", task, [(benchmark.systems[0], replace(ranked, rewriting=own))])
 
     found = record.tasks[0].texts
     assert found is not None
@@ -46,3 +53,5 @@ def test_a_report_knows_question_passages_terms_and_what_was_written(tmp_path: P
     assert list(found.terms["hyde"]["q1"]["d1"]) == ["rubella", "heart"]
     assert list(found.terms["plain"]["q1"]["d1"]) == ["heart"]
     assert record.results[0].recall_by_depth[100] == 1.0
+    # A list that an agent made itself was not found by terms.
+    assert of_agent.terms == {}

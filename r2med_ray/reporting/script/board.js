@@ -56,6 +56,7 @@ const setUpBoard = () => {
       .sort((a, b) => b.dataset.value - a.dataset.value);
     if (!isDefault() && sorted.length > 1) sorted.forEach((each) => each.classList.toggle("best", each.textContent === sorted[0].textContent));
     rows.forEach((row) => find("small.place", row.cells[index])?.remove());
+    if (key === "mean") rows.forEach((row) => { find(".rank", row).textContent = ""; });
     if (!board.ranks && key !== "mean") return;
     sorted.forEach((each) => {
       const rank = 1 + sorted.findIndex((other) => other.dataset.value === each.dataset.value);

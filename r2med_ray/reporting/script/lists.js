@@ -7,7 +7,9 @@ const drawQueries = async () => {
   const place = find("#queries .drawing");
   if (!listed) return;
   const pick = choice("Task", judged.map((task) => [task.name, task.name]), listed.name, (name) => { listed = taskNamed(name); drawQueries().catch(failed(place)); });
-  const table = await load(listed.script);
+  const task = listed;
+  const table = await load(task.script);
+  if (task !== listed) return;   // another one was chosen meanwhile
   const measure = measureNamed(board.measure);
   const columns = shownSystems(6).filter((system) => table.values[board.measure][system]);
   let words = "";

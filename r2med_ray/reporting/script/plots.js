@@ -73,7 +73,7 @@ const drawCosts = () => {
     for (const { point, y: at } of labels) {
       svg.append(h("text", { class: "label", x: x(point.x) + 9, y: at + 4 }, shortened(data.systems[point.system].name)));
     }
-    parts.push(svg, h("p", { class: "about" }, "Blue: no rewriting. Vermilion: with rewriting. Triangle: with a reranker. A point leads to the comparison with the baseline. Seconds and rates are those of this run; what was stored before costs next to nothing."));
+    parts.push(svg, h("p", { class: "about" }, "Blue: no rewriting. Vermilion: with rewriting. Triangle: with a reranker. A point leads to the comparison with the baseline. Seconds, rates and tokens are those of the time when what is stored was made; a rate is that of one worker."));
   }
   find("#costs .drawing").replaceChildren(...parts);
 };
@@ -81,9 +81,9 @@ const shortened = (name) => (name.length > 24 ? `${name.slice(0, 23)}…` : name
 
 const drawRecall = () => {
   const curves = shownSystems(8).map((system) => {
-    const perTask = chosen().map((task) => data.recall[system][task]).filter((each) => each && Object.keys(each).length);
+    const perTask = chosen().map((task) => data.recall[system][task] ?? {});
     const depths = perTask.length ? Object.keys(perTask[0]).map(Number) : [];
-    return { system, points: depths.map((depth) => [depth, mean(perTask.map((each) => each[depth] ?? null))]).filter((each) => each[1] !== null) };
+    return { system, points: depths.map((depth) => [depth, mean(perTask.map((each) => each[depth]))]).filter((each) => each[1] !== null) };
   }).filter((curve) => curve.points.length > 1);
   find("#recall").hidden = !curves.length;
   if (!curves.length) return;

@@ -74,6 +74,8 @@ def _terms(
                     indexes[first_stage] = _index(store, device, task, first_stage, passages)
                 [search, *_] = searches_of(ranked.rewriting.queries, system.combine)
                 for query in search.queries:
+                    if query.query_id in ranked.rewriting.ranked:  # an agent made this list
+                        continue
                     shown = _first(ranked, query)
                     parts = indexes[first_stage].parts(first_stage.text_asked(query), shown)
                     found.setdefault(system.name, {})[query.query_id] = dict(zip(shown, parts, strict=True))
