@@ -29,9 +29,10 @@ def scripted(prompt: str) -> str:
 
 
 def write_benchmark(folder: Path, url: str, **changes: Any) -> Path:
-    """Write the benchmark file, and the row of a language model that a service answers for."""
+    """Write the benchmark file, and the rows of a language model that a service answers for and of its reranker."""
     row = {"name": "scripted", "kind": "openai", "model": "m", "base_url": url}
-    (folder / "models.yaml").write_text(yaml.safe_dump({"language_models": [row]}))
+    judge = {"name": "judge", "strategy": "listwise", "language_model": "scripted", "window": 3, "step": 1}
+    (folder / "models.yaml").write_text(yaml.safe_dump({"language_models": [row], "llm_rerankers": [judge]}))
     values = {
         "name": "live",
         "models": "models.yaml",

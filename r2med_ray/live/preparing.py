@@ -9,6 +9,7 @@ from r2med_ray.first_stage import ShardedFirstStage
 from r2med_ray.first_stages.preparation import QuerySet
 from r2med_ray.live.searcher import replays
 from r2med_ray.reporting.missing import Missing, needs
+from r2med_ray.secrets import scrubbed
 from r2med_ray.serving.search_answers import Offer, Question, SystemOffer, TaskOffer
 from r2med_ray.settings.registry import nearest
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem
@@ -74,7 +75,7 @@ def prepare(benchmark: ResolvedBenchmark, bench: Workbench) -> Prepared:
             TaskOffer(name=task.name, documents=task.corpus.num_documents, questions=len(task.queries))
             for task in loaded
         ],
-        missing=needs(missing.records),
+        missing=[scrubbed(line) for line in needs(missing.records)],
     )
     return Prepared(tasks={task.name: task for task in loaded}, systems=at_hand, offer=offer)
 

@@ -46,7 +46,10 @@ async function begin() {
 }
 
 async function readQuestions() {
-  questions = await read(`api/questions?task=${encodeURIComponent(at("task").value)}`);
+  const task = at("task").value;
+  const found = await read(`api/questions?task=${encodeURIComponent(task)}`);
+  if (task !== at("task").value) return;   // another one was chosen meanwhile
+  questions = found;
   suggest();
 }
 
@@ -202,6 +205,7 @@ async function ask() {
   const mine = asking = new AbortController();
   const request = { question: at("question").value, system: at("system").value, task: at("task").value, k: Number(at("k").value) };
   history.replaceState(null, "", `#${new URLSearchParams(request)}`);
+  last = "";
   writings.clear();
   clear();
   say("Waiting …");
@@ -236,6 +240,7 @@ at("system").addEventListener("change", () => {
   showSteps();
   if (at("lists").childElementCount && at("question").value.trim()) ask();
 });
-at("task").addEventListener("change", readQuestions);
+const unreachable = (error) => say(`The server can't be reached: ${error.message}`, true);
+at("task").addEventListener("change", () => readQuestions().catch(unreachable));
 at("stop").addEventListener("click", () => asking?.abort());
-begin().catch((error) => say(`The server can't be reached: ${error.message}`, true));
+begin().catch(unreachable);

@@ -133,10 +133,11 @@ def replays(system: ResolvedSystem) -> bool:
 
 
 def lenient(system: ResolvedSystem) -> ResolvedSystem:
-    """Return a system that bears an unusable text. The limits of a benchmark are shares of many queries."""
-    changes = {
-        name: part.model_copy(update={"max_unusable": 1.0})
-        for name in ("rewriter", "reranker")
-        if (part := getattr(system.config, name)) is not None
-    }
-    return replace(system, config=system.config.model_copy(update=changes))
+    """Return a system that bears unusable texts and answers. The limits of a benchmark are shares of many queries."""
+    bears, rewriter = {"max_unusable": 1.0}, system.config.rewriter
+    changed = {"rewriter": rewriter.model_copy(update=bears)} if rewriter else {}
+    return replace(
+        system,
+        config=system.config.model_copy(update=changed),
+        rerankers=tuple(replace(each, config=each.config.model_copy(update=bears)) for each in system.rerankers),
+    )

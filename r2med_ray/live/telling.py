@@ -95,10 +95,11 @@ class Telling(Watcher):
         self._lists = {name: ranking}
 
     def ranked(self, run: Run) -> None:
-        """Tell the final list, if a reranker made it."""
+        """Tell the final list, if rerankers made it, one after the other."""
         if self._system.rerankers:
             [ranking] = run.rankings.values()
-            self._tell(event("reranked", self._list(self._system.rerankers[-1].config.model, ranking, self._lists)))
+            name = " → ".join(reranker.config.model for reranker in self._system.rerankers)
+            self._tell(event("reranked", self._list(name, ranking, self._lists)))
 
     def _retrieved(self, run: Run) -> None:
         [ranking] = run.rankings.values()

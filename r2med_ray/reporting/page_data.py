@@ -7,7 +7,7 @@ from r2med_ray.reporting.chunks import task_scripts
 from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord, SystemRecord
 from r2med_ray.reporting.rewriting_gains import parts_of
 from r2med_ray.reporting.scales import POINTS, scale_of
-from r2med_ray.reporting.summary import Summary, published_scores
+from r2med_ray.reporting.summary import Summary
 from r2med_ray.storage.keys import Json
 
 
@@ -31,9 +31,6 @@ def page_data(summary: Summary) -> Json:
         "values": {
             measure: [[_mean(found.get(task.name), measure) for task in record.tasks] for found in results]
             for measure in record.measures
-        },
-        "published": {
-            measure: [_published(record, system, measure) for system in record.systems] for measure in record.measures
         },
         "recall": [
             [found[task.name].recall_by_depth if task.name in found else None for task in record.tasks]
@@ -65,11 +62,6 @@ def _system(record: BenchmarkRecord, system: SystemRecord, found: Mapping[str, R
 
 def _mean(result: ResultRecord | None, measure: str) -> float | None:
     return round(result.evaluation.means[measure], 6) if result else None
-
-
-def _published(record: BenchmarkRecord, system: SystemRecord, measure: str) -> list[float | None]:
-    scores = published_scores(record, system, measure)
-    return [scores[task.name].value if task.name in scores else None for task in record.tasks]
 
 
 def _seconds_per_query(found: Mapping[str, ResultRecord]) -> float | None:

@@ -60,7 +60,7 @@ class RankedList(Json):
     """The first passages of a ranking."""
 
     name: str
-    """The retriever's name, the method of fusion, or the reranker's name."""
+    """The retriever's name, the method of fusion, or the names of the rerankers."""
 
     seconds: float
     """Seconds that this step took."""

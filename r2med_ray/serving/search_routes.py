@@ -29,6 +29,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     404: {"description": "there is no such system or task"},
     413: {"description": "the question or the request is too long"},
     429: {"description": "this address asked too often; `Retry-After` says when it may ask again"},
+    500: {"description": "the process that searches failed"},
     502: {"description": "a step of the system failed"},
     503: {"description": "the queue is full; `Retry-After` says when to ask again"},
     504: {"description": "the answer took too long"},

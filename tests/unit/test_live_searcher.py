@@ -1,5 +1,6 @@
 """A question gets the ranking that the benchmark has for it, step by step; nothing of it is kept."""
 
+import json
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,10 +18,20 @@ from r2med_ray.settings.config_files import load_with
 from r2med_ray.systems import resolve
 from r2med_ray.types import Query
 from r2med_ray.workbench.bench import Workbench, open_workbench
-from tests.http_services import Service, completions, half, refuse
+from tests.http_services import Service, calling, completions, half, refuse
 from tests.live_benchmarks import SYSTEMS, scripted, write_benchmark
 
 RANKED = [system["name"] for system in SYSTEMS]
+CASCADE = {
+    "name": "cascade",
+    "retriever": "bm25",
+    "rerankers": [{"model": "maxsim-minilm", "depth": 5}, {"model": "judge", "depth": 3}],
+}
+AGENT = {
+    "name": "agent",
+    "retriever": "bm25",
+    "rewriter": {"method": "retrieval-agent", "llm": "scripted", "agent": {"retriever": "bm25", "max_turns": 2}},
+}
 
 
 class Live(NamedTuple):
@@ -52,7 +63,7 @@ class Live(NamedTuple):
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     folder = tmp_path_factory.mktemp("live")
     with Service(completions(scripted)) as service:
-        benchmark = load_with(resolve, write_benchmark(folder, service.url))
+        benchmark = load_with(resolve, write_benchmark(folder, service.url, systems=[*SYSTEMS, CASCADE, AGENT]))
         with open_workbench(folder / "store", names=benchmark.names, resources=benchmark.config.resources) as bench:
             prepared = prepare(benchmark, bench)
             scorers = [scorer for system in prepared.systems.values() for scorer in system.scorers]
@@ -103,6 +114,14 @@ def test_every_step_is_told_in_its_order_with_its_passages(live: Live) -> None:
     for passage in answer.reranked.passages:
         assert passage.grade == documents.get(passage.doc_id)
         assert passage.text
+
+
+def searching(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return the calls of an agent: it searches for the question's words, and answers with the first passage."""
+    if messages[-1]["role"] == "tool":
+        return [("final_results", json.dumps({"ids": ["p1"]}))]
+    question = messages[1]["content"].split("Question:\n")[1]
+    return [("retrieve", json.dumps({"query": " ".join(question.split()[:12])}))]
 
 
 def texts_of(events: Sequence[Event]) -> dict[str, str]:
@@ -200,6 +219,29 @@ def test_two_visitors_who_ask_the_same_at_once_get_the_same(live: Live) -> None:
 
     assert len(answers) == 8
     assert all(answer == answers[0] for answer in answers)
+
+
+def test_a_cascade_bears_an_answer_that_can_not_be_read_and_tells_its_end(live: Live) -> None:
+    live.service.answer = completions(lambda prompt: "no order of passages")
+    events = live.events(live.queries[0].text, "cascade", k=3)
+    live.service.answer = completions(scripted)
+
+    answer = gathered(events)
+    assert answer.reranked is not None
+    assert answer.reranked.name == "maxsim-minilm → judge"
+    assert {event["step"] for event in events if event["event"] == "writing"} == {"reranking"}
+    assert [passage.before.keys() for passage in answer.reranked.passages] == [{"bm25"}] * 3
+
+
+def test_the_list_that_an_agent_made_itself_is_told_without_a_search_of_the_system(live: Live) -> None:
+    live.service.answer = calling(searching)
+    answer = live.ask(live.queries[0].text, "agent", k=2)
+    live.service.answer = completions(scripted)
+
+    assert answer.retrieved == [], answer.rewritten
+    assert answer.fused is not None
+    assert answer.fused.name == "retrieval-agent"
+    assert answer.fused.passages
 
 
 def test_a_folder_for_questions_is_empty_between_questions(live: Live) -> None:
