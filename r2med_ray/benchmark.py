@@ -16,7 +16,8 @@ from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.evaluation.hard_negatives.placed import require_labelled
 from r2med_ray.recording import loading_record, stage_records, system_record, task_record
 from r2med_ray.reporting.missing import Missing
-from r2med_ray.reporting.record import BenchmarkRecord, PartRecord, StageRecord, TaskRecord, versions
+from r2med_ray.reporting.part_records import PartRecord
+from r2med_ray.reporting.record import BenchmarkRecord, StageRecord, TaskRecord, versions
 from r2med_ray.reporting.report_places import require_replaceable_at
 from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.tables import leaderboard_text

@@ -9,7 +9,8 @@ from r2med_ray.first_stages.bad_documents import left_out_of
 from r2med_ray.pipeline import Ranked, rank
 from r2med_ray.recording import result_record
 from r2med_ray.reporting.missing import Missing
-from r2med_ray.reporting.record import ModelRecord, ResultRecord
+from r2med_ray.reporting.part_records import ModelRecord
+from r2med_ray.reporting.record import ResultRecord
 from r2med_ray.reporting.texts import TaskTexts
 from r2med_ray.settings.hard_negatives import with_condition, without_condition
 from r2med_ray.storage.keys import Json
