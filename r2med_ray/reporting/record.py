@@ -13,8 +13,7 @@ from r2med_ray.evaluation.hard_negatives.neighbourhood import NeighbourhoodMap
 from r2med_ray.evaluation.leakage import Leakage
 from r2med_ray.evaluation.significance import Comparison
 from r2med_ray.evaluation.text_ties import TieRange
-from r2med_ray.reporting.part_records import ModelRecord as ModelRecord  # `benchmark` takes both from here
-from r2med_ray.reporting.part_records import PartRecord as PartRecord
+from r2med_ray.reporting.part_records import ModelRecord, PartRecord
 from r2med_ray.reporting.texts import TaskTexts
 from r2med_ray.settings.hard_negatives import is_condition
 from r2med_ray.storage.keys import Json
