@@ -65,7 +65,7 @@ def _answered(material: Material, drafts: Sequence[Draft]) -> Steps[list[Draft]]
     }
     pairs = [(draft, each.text) for draft, each in zip(drafts, said, strict=True) if draft.name not in decided]
     prompts = [
-        material.prompt(draft, "agree", query=material.query(draft), first=right[draft.name], second=answer)
+        material.prompt(draft, "agree", query=material.query(draft), first=right[draft.name].text, second=answer)
         for draft, answer in pairs
     ]
     verdicts = yield from asked(judge, prompts)
@@ -74,15 +74,17 @@ def _answered(material: Material, drafts: Sequence[Draft]) -> Steps[list[Draft]]
     return [decided[draft.name] for draft in drafts]
 
 
-def _without_asking(draft: Draft, said: Said, right: str) -> Draft | None:
+def _without_asking(draft: Draft, said: Said, right: Said) -> Draft | None:
     """Return the draft with its check, if nobody has to be asked whether two answers agree."""
     if not said.text:
         return draft.checked("answer", said.flag, False, f"{UNREADABLE}: answer")
-    if not right:
+    if not right.text:
+        return draft.checked("answer", right.flag, False, f"{UNREADABLE}: right answer")
+    if words_of(right.text)[:2] == NO_ANSWER:
         return draft.checked("answer", NO_GOLD, True)
     if words_of(said.text)[:2] == NO_ANSWER:
         return draft.checked("answer", "none", True)
-    return _with_agreement(draft, said.text, True) if words_of(said.text) == words_of(right) else None
+    return _with_agreement(draft, said.text, True) if words_of(said.text) == words_of(right.text) else None
 
 
 def _with_agreement(draft: Draft, answer: str, agrees: bool | None) -> Draft:
@@ -95,8 +97,8 @@ def read_yes(answer: str) -> bool | None:
     return said == {"yes"} if len(said) == 1 else None
 
 
-def _right_answers(material: Material, drafts: Sequence[Draft]) -> Steps[Mapping[str, str]]:
-    """Return the right answer by name of a draft; empty where neither task nor positive says it."""
+def _right_answers(material: Material, drafts: Sequence[Draft]) -> Steps[Mapping[str, Said]]:
+    """Return the right answer by name of a draft: the task's, or what the judge said of the positive."""
     lacking = {
         (draft.slot.query_id, draft.slot.positive_id): draft
         for draft in drafts
@@ -104,12 +106,11 @@ def _right_answers(material: Material, drafts: Sequence[Draft]) -> Steps[Mapping
     }
     prompts = [_from_positive(material, draft) for draft in lacking.values()]
     said = yield from asked(material.tools.judges[0], prompts)
-    read = {
-        place: "" if words_of(each.text)[:2] == NO_ANSWER else each.text
-        for place, each in zip(lacking, said, strict=True)
-    }
+    read = dict(zip(lacking, said, strict=True))
     return {
-        draft.name: material.answers.get(draft.slot.query_id) or read[draft.slot.query_id, draft.slot.positive_id]
+        draft.name: Said(material.answers[draft.slot.query_id], "none")
+        if draft.slot.query_id in material.answers
+        else read[draft.slot.query_id, draft.slot.positive_id]
         for draft in drafts
     }
 

@@ -45,11 +45,11 @@ def job(folder: Path, model: Path, **changes: object) -> Path:
     """Write a benchmark with a language model. A service at `base_url`, if given, answers in place of `model`."""
     row = {"name": NAME, "model": str(model), "engine": ENGINE, "sampling": {"temperature": 0.8, "max_tokens": 16}}
     row |= {"calls": {"max_in_flight": AT_ONCE}}
-    reranker = {"language_model": NAME, "window": 4, "step": 2, "passage_words": 20}
+    reranker = {"language_model": NAME, "window": 4, "passage_words": 20}
     rows = {
         "language_models": [row | ({"base_url": changes.pop("base_url")} if "base_url" in changes else {})],
         "llm_rerankers": [
-            {"name": "order", "strategy": "listwise", **reranker},
+            {"name": "order", "strategy": "listwise", "step": 2, **reranker},
             {"name": "grade", "strategy": "groupwise", **reranker},
         ],
     }

@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -31,7 +32,7 @@ from r2med_ray.types import Task
 from r2med_ray.workbench.bench import Workbench, open_workbench
 from tests.http_services import Reply, Request, Service, completions, refuse
 from tests.object_store import Failing, Requests
-from tests.scripted_writer import KINDS, Say, Script, paraphrase, write_generation
+from tests.scripted_writer import DEMO, KINDS, Say, Script, lines_of, paraphrase, write_generation
 
 SLOTS = 8
 """Two queries, and four hard negatives for each: one of each kind."""
@@ -221,6 +222,31 @@ def test_every_reason_against_a_passage_is_a_verdict_that_the_manifest_counts(
     assert len(manifest["unfilled"]) == manifest["planned"] == SLOTS
     found = (pack / "found_positives.jsonl").read_text().splitlines()
     assert len(found) == (SLOTS if verdict.startswith("found positive") else 0)
+
+
+@pytest.mark.parametrize(
+    ("from_positive", "verdict"),
+    [
+        ("", "unreadable judge: right answer"),
+        ("No answer.", "released"),
+        ("The adrenal glands.", "answers the query"),
+    ],
+)
+def test_where_a_task_has_no_answers_the_judges_answer_from_the_positive_is_the_right_one(
+    tmp_path: Path, from_positive: str, verdict: str
+) -> None:
+    folder = shutil.copytree(DEMO, tmp_path / "Demo-Evidence")
+    queries = [{**row, "answer": ""} for row in lines_of(folder / "query.jsonl")]
+    (folder / "query.jsonl").write_text("".join(json.dumps(row) + "\n" for row in queries))
+    passages = {row["text"] for row in lines_of(folder / "hard_negatives" / "passages.jsonl")}
+
+    def answer(prompt: str) -> str:
+        return "The adrenal glands." if any(text in prompt for text in passages) else from_positive
+
+    task = {"path": str(folder), "layout": "r2med", "name": "Demo-Evidence"}
+    pack, _ = make(tmp_path, Script({"answer": answer}), controls=False, tasks=[task])
+
+    assert verdicts(pack) == {verdict: SLOTS}
 
 
 def test_a_passage_that_a_cross_encoder_scores_near_its_positive_is_set_aside(tmp_path: Path) -> None:
