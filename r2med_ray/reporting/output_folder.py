@@ -49,6 +49,11 @@ def require_replaceable(output: Path, name: str) -> None:
         return
     if not output.is_dir():
         raise ConfigError(f"output {output}: this is a file; expected a folder")
+    if output.samefile(Path.cwd()):
+        raise ConfigError(
+            f"output {output}: this is the working folder, which the report would replace; run the command in "
+            "another folder"
+        )
     entries = {path.name for path in output.iterdir()}
     manifest = _manifest(output)
     if entries and manifest is None:

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from r2med_ray.approximations import Approximation
-from r2med_ray.errors import DataError
+from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.evaluation.trec import read_qrels, read_run
 from r2med_ray.reporting.pairs import with_main_measure
 from r2med_ray.reporting.record import MissingRecord
@@ -52,6 +52,17 @@ def test_a_report_that_is_written_again_keeps_the_texts_of_its_queries_and_chang
     rewrite_report(output)
 
     assert b"why?" in before["queries/Alpha/0.js"]
+    assert files(output) == before
+
+
+def test_the_report_in_the_working_folder_is_not_replaced(tmp_path, monkeypatch):
+    output = write_report(summarise(record()), tmp_path / "results")
+    before = files(output)
+    monkeypatch.chdir(output)
+
+    with pytest.raises(ConfigError, match="this is the working folder, which the report would replace"):
+        rewrite_report(".")
+
     assert files(output) == before
 
 
