@@ -125,8 +125,9 @@ def files(seeds: tuple[bytes, ...]) -> st.SearchStrategy[bytes]:
     return st.one_of(near(seeds), near(seeds), near(seeds), st.binary(max_size=200))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def folder() -> Iterator[Path]:
+    """A folder of one test's own: some readers look at all files that lie beside theirs."""
     with tempfile.TemporaryDirectory() as place:
         yield Path(place)
 
