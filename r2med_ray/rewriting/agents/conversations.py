@@ -1,16 +1,17 @@
 """The talk of a language model with its search tool: turns as chat messages, requests and answers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from r2med_ray.chat import ChatPrompt, Completion, Message, Tool
-from r2med_ray.cuts import NO_LIMIT
+from r2med_ray.cuts import NO_LIMIT, CutCounter, SideCuts
 from r2med_ray.rewriting.agents.formats import AgentFormat
 from r2med_ray.rewriting.agents.transcripts import Transcript, Turn
 from r2med_ray.rewriting.answer_formats import AnswerFormat
 from r2med_ray.rewriting.answers import NO_ROOM, Answer, joined, read_answer
 from r2med_ray.settings.compat import Rules
 from r2med_ray.storage.keys import Json
+from r2med_ray.types import Query
 
 NO_MORE = "No more searches are possible. Answer with what you know."
 BRIEF_WORDS = 32
@@ -133,6 +134,22 @@ def words_shown(words: Sequence[int], most: int, *, is_brief: bool) -> list[int]
         shown.append(max(0, min(size, most, room - 1)))
         room -= 1 + shown[-1]
     return shown
+
+
+def cuts_in_words(queries: Iterable[Query], words: Sequence[int], shown: Sequence[int], most: int) -> SideCuts:
+    """Return what was cut off the passages that conversations about queries showed, in words.
+
+    Args:
+        queries: they are shown whole.
+        words: the words of each passage.
+        shown: how many of them were shown.
+        most: the words that a passage is cut to.
+    """
+    counter = CutCounter("words")
+    counter.note_first("query", (len(query.text.split()) for query in queries))
+    lost = [size - kept for size, kept in zip(words, shown, strict=True)]
+    counter.note("document", shown, lost, most)
+    return counter.take()
 
 
 def _one_text(group: Sequence[tuple[str, str]]) -> str:

@@ -13,11 +13,11 @@ from functools import cached_property
 from itertools import chain, zip_longest
 
 from r2med_ray.chat import LanguageModel
-from r2med_ray.cuts import CutCounter, SideCuts
-from r2med_ray.demands import Recall, Steps
+from r2med_ray.cuts import SideCuts
+from r2med_ray.demands import Steps
 from r2med_ray.errors import ConfigError
 from r2med_ray.first_stage import FirstStage
-from r2med_ray.rewriting.agents.conversations import words_shown
+from r2med_ray.rewriting.agents.conversations import cuts_in_words, words_shown
 from r2med_ray.rewriting.agents.search_agents import KIND
 from r2med_ray.rewriting.agents.tool_transcripts import ToolTranscript, read_tool_transcript
 from r2med_ray.rewriting.agents.tool_turns import ToolLeader
@@ -100,17 +100,7 @@ class RankingAgent:
             DataError: too many queries have no ranking.
         """
         keys = {query.query_id: self.key(query) for query in queries}
-        stored = yield Recall(keys=tuple(keys.values()))
-        transcripts = {
-            key.digest: read_tool_transcript(artifact)
-            for key, artifact in zip(keys.values(), stored, strict=True)
-            if artifact is not None
-        }
-        by_digest = {keys[query.query_id].digest: (query, keys[query.query_id]) for query in queries}
-        missing = {digest: asked for digest, asked in by_digest.items() if digest not in transcripts}
-        led = yield from self._leader.lead(list(missing.values()))
-        transcripts |= zip(missing, led, strict=True)
-        return self._ranked(queries, {query_id: transcripts[key.digest] for query_id, key in keys.items()})
+        return self._ranked(queries, (yield from self._leader.transcripts(queries, keys, read_tool_transcript)))
 
     def _ranked(self, queries: Sequence[Query], transcripts: Mapping[QueryId, ToolTranscript]) -> Rewriting:
         flagged: defaultdict[str, list[QueryId]] = defaultdict(list)
@@ -139,8 +129,4 @@ class RankingAgent:
                 words += call.words
                 is_brief = following is not None and following.shortened
                 shown += words_shown(call.words, self._limits.words, is_brief=is_brief)
-        counter = CutCounter("words")
-        counter.note_first("query", (len(query.text.split()) for query in queries))
-        lost = [size - kept for size, kept in zip(words, shown, strict=True)]
-        counter.note("document", shown, lost, self._limits.words)
-        return counter.take()
+        return cuts_in_words(queries, words, shown, self._limits.words)

@@ -13,12 +13,12 @@ from functools import cached_property
 from itertools import chain, pairwise
 
 from r2med_ray.chat import LanguageModel
-from r2med_ray.cuts import CutCounter, SideCuts
-from r2med_ray.demands import Recall, Steps
+from r2med_ray.cuts import SideCuts
+from r2med_ray.demands import Steps
 from r2med_ray.errors import ConfigError
 from r2med_ray.first_stage import FirstStage
 from r2med_ray.rewriting.agents.condensing import Condenser
-from r2med_ray.rewriting.agents.conversations import Conversations, words_shown
+from r2med_ray.rewriting.agents.conversations import Conversations, cuts_in_words, words_shown
 from r2med_ray.rewriting.agents.formats import AGENTS
 from r2med_ray.rewriting.agents.leading import Leader
 from r2med_ray.rewriting.agents.requests import Requests
@@ -121,17 +121,7 @@ class SearchAgent:
             DataError: too many answers are unusable.
         """
         keys = {query.query_id: self.key(query) for query in queries}
-        stored = yield Recall(keys=tuple(keys.values()))
-        transcripts = {
-            key.digest: transcript
-            for key, artifact in zip(keys.values(), stored, strict=True)
-            if (transcript := self._recalled(artifact)) is not None
-        }
-        by_digest = {keys[query.query_id].digest: (query, keys[query.query_id]) for query in queries}
-        missing = {digest: asked for digest, asked in by_digest.items() if digest not in transcripts}
-        led = yield from self._leader.lead(list(missing.values()))
-        transcripts |= zip(missing, led, strict=True)
-        return self._expanded(queries, {query_id: transcripts[key.digest] for query_id, key in keys.items()})
+        return self._expanded(queries, (yield from self._leader.transcripts(queries, keys, self._recalled)))
 
     def _expanded(self, queries: Sequence[Query], transcripts: Mapping[str, Transcript]) -> Rewriting:
         answers = {query_id: [self._talk.answer(item, self._rules)] for query_id, item in transcripts.items()}
@@ -164,19 +154,13 @@ class SearchAgent:
             is_brief = following.shortened and not self._talk.agent.condenses
             words += turn.words
             shown += words_shown(turn.words, self._limits.words, is_brief=is_brief)
-        counter = CutCounter("words")
-        counter.note_first("query", (len(query.text.split()) for query in queries))
-        lost = [size - kept for size, kept in zip(words, shown, strict=True)]
-        counter.note("document", shown, lost, self._limits.words)
-        return counter.take()
+        return cuts_in_words(queries, words, shown, self._limits.words)
 
-    def _recalled(self, artifact: Artifact | None) -> Transcript | None:
-        """Return a stored conversation as it ends under the present time limit, or None if there is none.
+    def _recalled(self, artifact: Artifact) -> Transcript | None:
+        """Return a stored conversation as it ends under the present time limit.
 
-        A conversation that a time limit below the present one ended doesn't count as stored.
+        A conversation that a time limit below the present one ended doesn't count as stored: None.
         """
-        if artifact is None:
-            return None
         transcript = read_transcript(artifact)
         cut_earlier = transcript.ended == "time limit" and transcript.max_seconds < self._limits.max_seconds
         return None if cut_earlier else transcript.under(self._limits.max_seconds)

@@ -1,10 +1,9 @@
 """Transcripts of conversations whose answer is a ranking: calls of tools, what was shown, and the ids in the end."""
 
-import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
-from r2med_ray.rewriting.agents.transcripts import FILE, MALFORMED, SHORTENED, Ended
+from r2med_ray.rewriting.agents.transcripts import MALFORMED, SHORTENED, Ended, read_values
 from r2med_ray.storage.artifacts import Artifact
 from r2med_ray.types import DocId, QueryId
 
@@ -106,17 +105,12 @@ class ToolTranscript:
         yield from (flag for flag, is_true in noted.items() if is_true)
 
 
-def tool_transcript_files(transcript: ToolTranscript) -> dict[str, bytes]:
-    """Return the files of a conversation's artefact: name → content."""
-    return {FILE: json.dumps(asdict(transcript), ensure_ascii=False, indent=1).encode("utf-8", "surrogatepass")}
-
-
 def read_tool_transcript(artifact: Artifact) -> ToolTranscript:
     """Read a stored conversation.
 
     Raises:
         ArtifactError: the artefact is damaged.
     """
-    values = json.loads(artifact.read(FILE).to_pybytes().decode("utf-8", "surrogatepass"))
+    values = read_values(artifact)
     turns = [ToolTurn(**turn | {"calls": [Call(**call) for call in turn["calls"]]}) for turn in values["turns"]]
     return ToolTranscript(**values | {"turns": turns})

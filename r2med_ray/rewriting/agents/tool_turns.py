@@ -2,24 +2,22 @@
 
     ask → calls → one search for all of them → ask → ... → final_results
 
-All conversations take each turn together, so that a model gets one batch per turn, and a search all requests. What
-the service calls a call of a tool is another name every time; the messages name calls `call_1`, `call_2`, ...
+What the service calls a call of a tool is another name every time; the messages name calls `call_1`, `call_2`, ...
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from r2med_ray.chat import ChatPrompt, Completion, LanguageModel, Message, ToolCall
-from r2med_ray.demands import Ask, Keep, Steps
+from r2med_ray.demands import Steps
 from r2med_ray.first_stage import FirstStage
 from r2med_ray.rewriting.agents.conversations import BRIEF_WORDS, chat_prompt, message
 from r2med_ray.rewriting.agents.requests import MOST_WORDS, TOO_LONG
-from r2med_ray.rewriting.agents.tool_transcripts import Call, ToolTranscript, ToolTurn, tool_transcript_files
+from r2med_ray.rewriting.agents.tool_transcripts import Call, ToolTranscript, ToolTurn
 from r2med_ray.rewriting.agents.tools import Final, Problem, Retrieve, arguments_of, read_call, tools
+from r2med_ray.rewriting.agents.turns import TurnByTurn
 from r2med_ray.rewriting.passages import Passage, find_passages
 from r2med_ray.settings.rewriter import SearchAgentConfig
 from r2med_ray.settings.templates import Template
-from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.types import DocId, Query, Task
 
 NO_CALL = "That called no tool. Call retrieve to search, or final_results to end."
@@ -29,13 +27,7 @@ NOTHING = "Nothing was found."
 NOTED = "Noted."
 
 
-class _Conversation(NamedTuple):
-    query: Query
-    key: ArtifactKey
-    transcript: ToolTranscript
-
-
-class ToolLeader:
+class ToolLeader(TurnByTurn[ToolTranscript]):
     """Leads conversations to their end.
 
     Args:
@@ -56,9 +48,9 @@ class ToolLeader:
         limits: SearchAgentConfig,
         seed: int,
     ) -> None:
+        super().__init__(model)
         self._task = task
         self._tool = tool
-        self._model = model
         self._start = start
         self._limits = limits
         self._seed = seed
@@ -68,27 +60,10 @@ class ToolLeader:
         """Return the documents that no search for a query shows."""
         return query.excluded | ({query.query_id} if self._tool.drop_identical_ids else set())
 
-    def lead(self, asked: Sequence[tuple[Query, ArtifactKey]]) -> Steps[list[ToolTranscript]]:
-        """Return one conversation per query, in their order. Each is kept under its key as soon as it has ended."""
-        led = [_Conversation(query, key, ToolTranscript(query_id=query.query_id)) for query, key in asked]
-        active = led
-        while active:
-            prompts = tuple(self._prompt(query, transcript) for query, _, transcript in active)
-            completions = yield Ask(model=self._model, prompts=prompts)
-            for (_, _, transcript), completion in zip(active, completions, strict=True):
-                if completion is None:
-                    transcript.ended = "context limit"
-                else:
-                    self._note(transcript, completion)
-            yield from self._search([each for each in active if each.transcript.ended is None])
-            ended = tuple(Keep(key=key, files=tool_transcript_files(item)) for _, key, item in active if item.ended)
-            if ended:
-                yield ended
-            active = [item for item in active if item.transcript.ended is None]
-        return [transcript for _, _, transcript in led]
+    def _begun(self, query: Query) -> ToolTranscript:
+        return ToolTranscript(query_id=query.query_id)
 
     def _note(self, transcript: ToolTranscript, completion: Completion) -> None:
-        """Add the model's turn to the transcript, and note if the conversation has ended."""
         turn = ToolTurn(
             text=completion.text,
             finish_reason=completion.finish_reason,
@@ -139,20 +114,22 @@ class ToolLeader:
         else:
             called.shown, called.problem = NOT_SHOWN, True
 
-    def _search(self, active: Sequence[_Conversation]) -> Steps[None]:
-        """Carry out what the last turns ask to search for, all in one search."""
-        asked = [
-            (each, call) for each in active for call in each.transcript.turns[-1].calls if call.query is not None
+    def _carry_out(self, asked: Sequence[tuple[Query, ToolTranscript]]) -> Steps[None]:
+        calls = [
+            (query, transcript, call)
+            for query, transcript in asked
+            for call in transcript.turns[-1].calls
+            if call.query is not None
         ]
-        if not asked:
+        if not calls:
             return
-        queries = [
-            Query(query_id=f"request {number}", text=call.query or "", excluded=self.excluded(each.query))
-            for number, (each, call) in enumerate(asked)
+        requests = [
+            Query(query_id=f"request {number}", text=call.query or "", excluded=self.excluded(query))
+            for number, (query, _, call) in enumerate(calls)
         ]
-        found = yield from find_passages(self._task, self._tool, queries, self._limits.depth)
-        for query, (each, call) in zip(queries, asked, strict=True):
-            self._show(each.transcript, call, found[query.query_id][: call.top_k])
+        found = yield from find_passages(self._task, self._tool, requests, self._limits.depth)
+        for request, (_, transcript, call) in zip(requests, calls, strict=True):
+            self._show(transcript, call, found[request.query_id][: call.top_k])
 
     def _show(self, transcript: ToolTranscript, call: Call, passages: Sequence[Passage]) -> None:
         call.found = [doc_id for doc_id, _ in passages]

@@ -3,11 +3,14 @@
 import json
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, field, replace
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from r2med_ray.storage.artifacts import Artifact
 from r2med_ray.storage.keys import Json, fingerprint
 from r2med_ray.types import DocId, QueryId
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 FILE = "transcript.json"
 MALFORMED = "malformed request"
@@ -106,8 +109,8 @@ def asked_inputs(text: str, excluded: Collection[DocId]) -> dict[str, Json]:
     return {"query": fingerprint(text), **left_out}
 
 
-def transcript_files(transcript: Transcript) -> dict[str, bytes]:
-    """Return the files of a conversation's artefact: name → content."""
+def transcript_files(transcript: "DataclassInstance") -> dict[str, bytes]:
+    """Return the files of the artefact of a conversation of any kind: name → content."""
     content = json.dumps(asdict(transcript), ensure_ascii=False, indent=1)
     return {FILE: content.encode("utf-8", "surrogatepass")}
 
@@ -118,5 +121,15 @@ def read_transcript(artifact: Artifact) -> Transcript:
     Raises:
         ArtifactError: the artefact is damaged.
     """
-    values = json.loads(artifact.read(FILE).to_pybytes().decode("utf-8", "surrogatepass"))
+    values = read_values(artifact)
     return Transcript(**values | {"turns": [Turn(**turn) for turn in values["turns"]]})
+
+
+def read_values(artifact: Artifact) -> dict[str, Any]:
+    """Read a stored conversation of any kind as plain values.
+
+    Raises:
+        ArtifactError: the artefact is damaged.
+    """
+    values: dict[str, Any] = json.loads(artifact.read(FILE).to_pybytes().decode("utf-8", "surrogatepass"))
+    return values
