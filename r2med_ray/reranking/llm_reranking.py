@@ -34,9 +34,7 @@ from r2med_ray.reranking.orderings import Ordering, averaged, fused, passes_over
 from r2med_ray.reranking.pair_asking import NumberReranker, ProbabilityReranker
 from r2med_ray.reranking.passages import Tokenizer, no_tokenizer
 from r2med_ray.reranking.prompt_files import Passage
-from r2med_ray.reranking.readability import CONTEXT_LIMIT
 from r2med_ray.reranking.setwise import SORTS, Picking
-from r2med_ray.reranking.shown_ids import OTHER_FORMAT
 from r2med_ray.types import Reranking
 
 
@@ -63,14 +61,7 @@ class LlmReranker(AskingReranker):
             asked = [(each, at[turn]) for each, at in zip(orderings, starts, strict=True) if turn < len(at)]
             answers = yield from self._ask([(each, each.order[at : at + size]) for each, at in asked], turn)
             for (ordering, at), (answer, flaw) in zip(asked, answers, strict=True):
-                ordering.reorder(at, self._told(ordering, answer), flaw, window=size)
-
-    def _told(self, ordering: Ordering, answer: str) -> str:
-        """Return an answer as the prompt file reads it. One that is not as the file says is counted, and returned."""
-        told = self._prompt.told(answer)
-        if told is None and answer:
-            ordering.counts.rules[OTHER_FORMAT] += 1
-        return answer if told is None else told
+                ordering.reorder(at, self._told(answer, ordering.counts), flaw, window=size)
 
     def _grade_groups(self, orderings: Sequence[Ordering]) -> Steps[None]:
         """Have all groups of all queries and passes graded at once."""
@@ -93,7 +84,7 @@ class LlmReranker(AskingReranker):
             asked = [(orderings[number], positions) for number, positions in shown.items()]
             answers = yield from self._ask(asked, turn)
             picked = {
-                number: orderings[number].choose(positions, self._told(orderings[number], answer), flaw)
+                number: orderings[number].choose(positions, self._told(answer, orderings[number].counts), flaw)
                 for (number, positions), (answer, flaw) in zip(shown.items(), answers, strict=True)
             }
             _go_on(sorts, orderings, shown, picked)
@@ -107,7 +98,7 @@ class LlmReranker(AskingReranker):
             for ordering, shown in asked
         )
         completions: list[Completion | None] = yield Ask(model=self._model, prompts=prompts)
-        return [("", CONTEXT_LIMIT) if each is None else self._read(each) for each in completions]
+        return [self._answer(each) for each in completions]
 
 
 def _go_on(

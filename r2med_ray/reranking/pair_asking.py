@@ -14,6 +14,7 @@ the lowest value of its query's candidates, so it never rises for that.
 """
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -26,7 +27,7 @@ from r2med_ray.reranking.llm_prompts import pair_prompt
 from r2med_ray.reranking.numbers import read_number
 from r2med_ray.reranking.orderings import RepairCounts, by_value, repairs_of
 from r2med_ray.reranking.readability import CONTEXT_LIMIT
-from r2med_ray.reranking.shown_ids import NO_NUMBER, OTHER_FORMAT, OUT_OF_SCALE, REASONING_CUT
+from r2med_ray.reranking.shown_ids import NO_NUMBER, OUT_OF_SCALE, REASONING_CUT
 from r2med_ray.types import QueryId, Reranking
 
 TOP_TOKENS = 20
@@ -71,9 +72,9 @@ class _PairReranker(AskingReranker):
         of_queries = {candidates.query.query_id: _of_query(candidates, means) for candidates in work}
         return replace(by_value(of_queries, repairs_of(counts)), cuts=self._limit.cuts(work))
 
+    @abstractmethod
     def _values(self, pairs: Sequence[Pair], counts: Mapping[QueryId, RepairCounts]) -> Steps[list[float | None]]:
         """Return the value of each pair, from 0 to the best; None where no answer can be read, which is counted."""
-        raise NotImplementedError
 
     def _prompts(self, pairs: Sequence[Pair]) -> tuple[ChatPrompt, ...]:
         return tuple(
@@ -97,11 +98,8 @@ class NumberReranker(_PairReranker):
         ]
 
     def _value(self, counts: RepairCounts, completion: Completion | None) -> float | None:
-        answer, flaw = ("", CONTEXT_LIMIT) if completion is None else self._read(completion)
-        told = self._prompt.told(answer)
-        if told is None and answer:
-            counts.rules[OTHER_FORMAT] += 1
-        number = read_number(told or answer, best=self._best)
+        answer, flaw = self._answer(completion)
+        number = read_number(self._told(answer, counts), best=self._best)
         if number is None:
             counts.unreadable[flaw or NO_NUMBER] += 1
             return None

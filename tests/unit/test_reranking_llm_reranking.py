@@ -70,7 +70,8 @@ def read(completion: Completion) -> tuple[str, str]:
 
 
 def reranker(model: Reader, read: Read = read, **settings: object) -> LlmReranker:
-    return LlmReranker(model, read, TextPrompt(TEMPLATE), LlmReranking(**settings))  # type: ignore[arg-type]
+    asked = LlmReranking(**settings)  # type: ignore[arg-type]
+    return LlmReranker(model, read, TextPrompt(TEMPLATE), asked, asked.limit())
 
 
 def nothing_kept(demand: Recall) -> list[None]:
