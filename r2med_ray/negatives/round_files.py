@@ -107,9 +107,7 @@ def _require_same(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _pack(material: Material, drafts: Sequence[Draft], random: Sequence[RandomControl] = ()) -> dict[str, bytes]:
-    passages: dict[str, dict[str, Any]] = {
-        draft.doc_id: {name: _record(material, draft)[name] for name in _PASSAGES.names} for draft in drafts
-    }
+    passages = {draft.doc_id: _record(material, draft) for draft in drafts}
     for control in random:
         passages[control.doc_id] = {
             "doc_id": control.doc_id,
@@ -173,6 +171,7 @@ def _manifest(material: Material, made: Round, random: Sequence[RandomControl]) 
 
 
 def _table(rows: list[dict[str, Any]], schema: pa.Schema) -> bytes:
+    """Return a Parquet file with those values of the rows that the schema names."""
     out = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pylist(rows, schema=schema), out, compression="zstd")
     return bytes(out.getvalue().to_pybytes())
