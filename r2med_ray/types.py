@@ -154,7 +154,7 @@ class Query:
     `excluded_ids`)."""
 
     answer: str = field(default="", compare=False)
-    """The answer that the collection gives, for readers of a report only; empty if it gives none."""
+    """The answer that the collection gives. No search uses it; empty if it gives none."""
 
     body_system: str = field(default="", compare=False)
     """The body system that the collection says the question is about, for tables; empty if it says none."""

@@ -7,7 +7,6 @@ from pathlib import Path
 from r2med_ray.corpus.catalog import select_tasks
 from r2med_ray.corpus.loading import load_task
 from r2med_ray.corpus.sources import TaskSource
-from r2med_ray.negatives.answers import right_answers
 from r2med_ray.negatives.controls import length_matched
 from r2med_ray.negatives.generating import Round, generate, planned
 from r2med_ray.negatives.generation_settings import GenerationConfig
@@ -84,7 +83,10 @@ def load_material(bench: Workbench, source: TaskSource, config: GenerationConfig
     def corpus_of(texts: Mapping[DocId, str]) -> Task:
         return bench.task(f"texts for {task.name}", documents=texts)
 
-    return Material.load(task, config, tools, bench.store, answers=right_answers(source), corpus_of=corpus_of)
+    # R2MED says that `answer` is the right answer; in files of other layouts it may be anything.
+    queries = task.queries if source.layout == "r2med" else ()
+    answers = {query.query_id: query.answer for query in queries if query.answer.strip()}
+    return Material.load(task, config, tools, bench.store, answers=answers, corpus_of=corpus_of)
 
 
 def write_rounds(bench: Workbench, materials: Sequence[Material], output: Path) -> list[Path]:
