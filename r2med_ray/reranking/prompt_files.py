@@ -18,7 +18,7 @@ from r2med_ray.errors import ConfigError
 from r2med_ray.reranking.expressions import Expression
 from r2med_ray.reranking.shown_ids import answer_of
 from r2med_ray.settings.registry import nearest
-from r2med_ray.settings.templates import Template, places_in
+from r2med_ray.settings.templates import Template, known_places_in, places_in
 from r2med_ray.settings.yaml_files import read_yaml
 from r2med_ray.storage.keys import fingerprint
 
@@ -186,13 +186,7 @@ def _expression(path: Path, key: str, text: str) -> Expression:
 
 
 def _require_places(path: Path, parts: Mapping[str, str], places: Sequence[str]) -> None:
-    found: set[str] = set()
-    for key, text in parts.items():
-        for place in places_in(text):
-            if place not in places:
-                known = ", ".join(f"{{{name}}}" for name in places)
-                raise ConfigError(f"{path}: {key}: unknown place {place!r}.{nearest(place, places)} Known: {known}")
-            found.add(place)
+    found = {place for key, text in parts.items() for place in known_places_in(text, places, f"{path}: {key}")}
     numbered = {"rank"} if "doc_content" not in places else set()
     passage = {"candidate", "doc_content"}
     if not parts.get("body") or not found & passage or (missing := ({"query"} | numbered) - found):

@@ -42,6 +42,20 @@ def places_in(text: str) -> list[str]:
     return [match[1] for match in _PLACE.finditer(text) if match[1]]
 
 
+def known_places_in(text: str, places: Collection[str], where: str) -> list[str]:
+    """Return the names of a text's places, as they come.
+
+    Raises:
+        ConfigError: one is none of `places`; names it and `where`.
+    """
+    found = places_in(text)
+    for place in found:
+        if place not in places:
+            known = ", ".join(f"{{{name}}}" for name in places)
+            raise ConfigError(f"{where}: unknown place {place!r}.{nearest(place, places)} Known: {known}")
+    return found
+
+
 def load_template(path: Path, places: Collection[str]) -> Template:
     """Read a prompt file, which must have each of `places` at least once, and no other place.
 
@@ -57,13 +71,8 @@ def load_template(path: Path, places: Collection[str]) -> Template:
     version = _VERSION.fullmatch(first.strip())
     if version is None:
         raise ConfigError(f"{path}:1: expected `version: NAME` before the prompt, got {first!r}")
-    found = set()
-    for number, line in enumerate(text.split("\n"), start=2):
-        for place in places_in(line):
-            if place not in places:
-                known = ", ".join(f"{{{name}}}" for name in places)
-                raise ConfigError(f"{path}:{number}: unknown place {place!r}.{nearest(place, places)} Known: {known}")
-            found.add(place)
+    lines = enumerate(text.split("\n"), start=2)
+    found = {place for number, line in lines for place in known_places_in(line, places, f"{path}:{number}")}
     if missing := [place for place in places if place not in found]:
         raise ConfigError(f"{path}: the prompt has no place {{{missing[0]}}}")
     return Template(version=version[1], text=text.strip("\n"))
