@@ -16,7 +16,7 @@ from r2med_ray.corpus.layouts import LAYOUTS, find_ranked_lists
 from r2med_ray.corpus.nano import count_safeguards, safeguard_sentences
 from r2med_ray.corpus.readers import read_qrels, read_queries
 from r2med_ray.corpus.records import file_digest
-from r2med_ray.corpus.shards import from_table, locate, read_table, require_digest
+from r2med_ray.corpus.shards import from_table, held_ids, locate, read_table, require_digest
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.corpus.text_survey import survey_texts
 from r2med_ray.errors import DataError
@@ -163,7 +163,7 @@ def _rows(table: pa.Table, skip_rows: Collection[int]) -> ShardRows:
 
 def _ids_in_corpus(store: ArtifactStore, corpus: Corpus, queries: Sequence[Query], qrels: Qrels) -> set[DocId]:
     asked = {query.query_id for query in queries}.union(*qrels.values(), *(query.excluded for query in queries))
-    return {doc_id for _, doc_ids in locate(store, corpus, asked) for doc_id in doc_ids}
+    return held_ids(store, corpus, asked)
 
 
 def _content_revision(source: TaskSource, artifact: Artifact) -> str:

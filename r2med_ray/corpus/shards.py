@@ -98,6 +98,11 @@ def locate(
             yield shard, found
 
 
+def held_ids(store: ArtifactStore, corpus: Corpus, doc_ids: Iterable[DocId]) -> set[DocId]:
+    """Return those of some ids that the corpus has. Only the column of ids is read."""
+    return {doc_id for _, found in locate(store, corpus, doc_ids) for doc_id in found}
+
+
 def _read(store: ArtifactStore, shard: CorpusShard, columns: Sequence[str]) -> pa.Table:
     try:
         with store.filesystem.open_input_file(shard.path) as stream:

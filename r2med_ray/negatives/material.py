@@ -6,7 +6,7 @@ from typing import NamedTuple, Self
 
 from r2med_ray.chat import ChatPrompt, LanguageModel
 from r2med_ray.corpus.loading import fetch_documents
-from r2med_ray.corpus.shards import locate
+from r2med_ray.corpus.shards import held_ids
 from r2med_ray.demands import Ask, Steps
 from r2med_ray.errors import ConfigError
 from r2med_ray.first_stage import FirstStage
@@ -94,13 +94,12 @@ class Material:
     ) -> Self:  # fmt: skip
         """Read the positives of a task; those that the corpus lacks are left out."""
         relevant = set[DocId]().union(*map(positives_of, task.qrels.values()))
-        there = [doc_id for _, doc_ids in locate(store, task.corpus, relevant) for doc_id in doc_ids]
         return cls(
             task=task,
             config=config,
             tools=tools,
             queries={query.query_id: query.text for query in task.queries},
-            positives=fetch_documents(store, task.corpus, there),
+            positives=fetch_documents(store, task.corpus, held_ids(store, task.corpus, relevant)),
             answers=answers,
             corpus_of=corpus_of,
         )

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task
-from r2med_ray.corpus.shards import locate
+from r2med_ray.corpus.shards import held_ids
 from r2med_ray.demands import Find, Read, Score, Steps
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.first_stage import FirstStage
@@ -119,7 +119,7 @@ def mine(bench: Workbench, config: MiningConfig) -> Mined:
     task = load_task(source, bench.store, documents_per_shard=resources.documents_per_shard, shards=resources.shards)
     judged = {query: positives_of(task.qrels.get(query.query_id, {})) for query in task.queries}
     wanted = set[DocId]().union(*judged.values())
-    there = {doc_id for _, doc_ids in locate(bench.store, task.corpus, wanted) for doc_id in doc_ids}
+    there = held_ids(bench.store, task.corpus, wanted)
     positives = {query: sorted(found) for query, of_query in judged.items() if (found := of_query & there)}
     if not positives:
         raise DataError(f"{task.name}: none of {len(task.queries)} queries has a positive that the corpus has")
