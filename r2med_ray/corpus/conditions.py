@@ -67,19 +67,21 @@ def with_hard_negatives(
         counts={**task.counts, **pack.counts},
         warnings=(*task.warnings, *pack.warnings),
     )
-    made: dict[Condition, Task] = {}
-    for condition in conditions:
-        reindexed = condition == "all-reindexed"
-        used = pack if condition == "pairs" else hard
-        new = [_added(task, used.documents, store, start, documents_per_shard)] if used.documents else []
-        key, added = next(((each.key, each.shards) for each in new), (task.corpus.key, ()))
-        shards = (*task.corpus.shards, *added)
+    packs = {condition: pack if condition == "pairs" else hard for condition in conditions}
+    brought = dict.fromkeys(used.documents for used in packs.values() if used.documents)
+    added = {documents: _added(task, documents, store, start, documents_per_shard) for documents in brought}
+    made = []
+    for condition, used in packs.items():
+        new = added.get(used.documents)
+        key, shards = (new.key, new.shards) if new else (task.corpus.key, ())
         if condition == "pairs":
-            first = start + sum(shard.num_rows for shard in added)
-            shards = (*added, *_added(task, list(there.values()), store, first, documents_per_shard).shards)
-        corpus = _corpus(task.corpus, key, shards, counted=None if reindexed else task.corpus.shards)
-        made[condition] = _condition(task, condition, corpus, used, there)
-    return [labelled, *made.values()]
+            first = start + sum(shard.num_rows for shard in shards)
+            shards += _added(task, list(there.values()), store, first, documents_per_shard).shards
+        else:
+            shards = (*task.corpus.shards, *shards)
+        counted = None if condition == "all-reindexed" else task.corpus.shards
+        made.append(_condition(task, condition, _corpus(task.corpus, key, shards, counted=counted), used, there))
+    return [labelled, *made]
 
 
 def _condition(task: Task, condition: Condition, corpus: Corpus, pack: Pack, there: Iterable[DocId]) -> Task:
