@@ -60,12 +60,12 @@ def export_texts(
 
 def _export(bench: Workbench, task: Task, system: ResolvedSystem, folder: Path, sample: int) -> Path:
     config, method = system.config.rewriter, system.method
-    is_written = config is not None and method is not None and method.kind == "live" and not method.build
     if (
         config is None
         or system.language_model is None
         or method is None
-        or not is_written
+        or method.kind != "live"
+        or method.build
         or method.turns(config) > 1
     ):
         raise ConfigError(
