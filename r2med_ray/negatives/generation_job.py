@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from r2med_ray.corpus.catalog import select_tasks
+from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.negatives.controls import length_matched
@@ -18,7 +18,6 @@ from r2med_ray.types import DocId, Task
 from r2med_ray.workbench.bench import Workbench, open_workbench
 from r2med_ray.workbench.job_records import recorded
 from r2med_ray.workbench.parts import Ended
-from r2med_ray.workbench.task_sources import find_task
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +40,7 @@ def run_generation(
     require_writable("output", output)
     names = Names.load(Path(config.models) if config.models else None)
     tools = Tools.of(config, names)
-    sources = [find_task(entry) for entry in select_tasks(config.tasks)]
+    sources = resolve_tasks(config.tasks)
     with open_workbench(
         store,
         address=address,
