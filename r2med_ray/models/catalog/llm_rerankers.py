@@ -171,14 +171,9 @@ class LlmRerankerRow(Row):
         return self
 
     @property
-    def settings_of_its_strategy(self) -> tuple[str, ...]:
-        """The keys that its strategy has, and not every one has."""
-        return tuple(key for strategies, keys in _SETTINGS.items() if self.strategy in strategies for key in keys)
-
-    @property
     def asks_about_pairs(self) -> bool:
         """Whether each prompt is about one candidate."""
-        return "samples" in self.settings_of_its_strategy
+        return self.strategy in ("pointwise", "probability")
 
     @property
     def has_text_prompt(self) -> bool:
