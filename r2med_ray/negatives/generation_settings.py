@@ -1,6 +1,6 @@
 """What a file says about a generation of hard negatives; checked when it is read."""
 
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias, get_args
 
 from pydantic import Field, model_validator
 
@@ -12,7 +12,7 @@ from r2med_ray.settings.retriever import RetrieverConfig, RetrieverField
 NegativeKind: TypeAlias = Literal["another entity", "wrong question", "contradicting", "mimic"]
 """What makes a passage look right; `prompts/<kind>.txt` says it to the model."""
 
-KINDS: tuple[NegativeKind, ...] = ("another entity", "wrong question", "contradicting", "mimic")
+KINDS: tuple[NegativeKind, ...] = get_args(NegativeKind)
 
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 
