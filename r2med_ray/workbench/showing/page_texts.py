@@ -27,8 +27,9 @@ def page_texts(store: ArtifactStore, device: str, task: Task, systems: Systems) 
         systems: the systems that ranked the task, each with what it did.
     """
     shown = {doc_id for _, ranked in systems for query in task.queries for doc_id in _first(ranked, query)}
-    there = {doc_id for query in task.queries for doc_id in positives_of(task.qrels.get(query.query_id, {}))}
-    there -= _not_in(store, task, there)
+    relevant = {doc_id for query in task.queries for doc_id in positives_of(task.qrels.get(query.query_id, {}))}
+    # The loader has warned of those that the corpus lacks.
+    there = {doc_id for _, found in locate(store, task.corpus, relevant) for doc_id in found}
     documents = fetch_documents(store, task.corpus, shown | there)
     passages = {doc_id: document.content for doc_id, document in documents.items()}
     return TaskTexts(
@@ -44,11 +45,6 @@ def page_texts(store: ArtifactStore, device: str, task: Task, systems: Systems) 
 
 def _first(ranked: Ranked, query: Query) -> list[DocId]:
     return [hit.doc_id for hit in ranked.run.rankings.get(query.query_id, ())[:SHOWN]]
-
-
-def _not_in(store: ArtifactStore, task: Task, doc_ids: set[DocId]) -> set[DocId]:
-    """Return the judged documents that the corpus lacks; the loader has warned of them."""
-    return doc_ids - {doc_id for _, found in locate(store, task.corpus, doc_ids) for doc_id in found}
 
 
 def _written(rewriting: Rewriting) -> dict[QueryId, Written]:
