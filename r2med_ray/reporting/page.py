@@ -19,7 +19,7 @@ from r2med_ray.reporting.notes import reading_notes, warnings
 from r2med_ray.reporting.page_data import page_data
 from r2med_ray.reporting.published_rules import published_rules
 from r2med_ray.reporting.record import BenchmarkRecord, SystemRecord
-from r2med_ray.reporting.rewriting_gains import rewriting_gains
+from r2med_ray.reporting.rewriting_gains import gain, rewriting_gains
 from r2med_ray.reporting.run_details import result_columns, stage_columns, task_columns
 from r2med_ray.reporting.scales import scale_of
 from r2med_ray.reporting.summary import SIGNIFICANCE_LEVEL, Summary, SystemSummary
@@ -113,20 +113,17 @@ def _scores(summary: Summary) -> list[tuple[str, Column]]:
     positions = [f"task {summary.record.tasks.index(task)}" for task in summary.record.leaderboard_tasks]
     columns = score_columns(summary)
     suites = ["suite"] * (len(columns) - 1 - len(positions))
-    beside = [each for column in published_means(summary) for each in (column, _to_published(summary, column))]
+    published = published_means(summary)
+    beside = [each for suite, column in published.items() for each in (column, _to_published(summary, suite))]
     keys = ["mean", *suites, *positions, *["published"] * len(beside)]
     return list(zip(keys, [*columns, *beside], strict=True))
 
 
-def _to_published(summary: Summary, column: Column) -> Column:
-    """Return by how much our means differ from a column of published means."""
-    label = column.title.removeprefix("Published")
-    [suite] = [suite for suite, of_suite in summary.averaged_suites.items() if of_suite == label]
-    values = [
-        None if published is None or (ours := row.suite_means.get(suite)) is None else ours - published
-        for row, published in zip(summary.rows, column.values, strict=True)
-    ]
-    return Column(title=f"to published{label}", values=values, write=formats.signed_points)
+def _to_published(summary: Summary, suite: str) -> Column:
+    """Return by how much our means over a suite differ from the published ones."""
+    values = [gain(row.suite_means.get(suite), row.published_means.get(suite)) for row in summary.rows]
+    title = f"to published{summary.averaged_suites[suite]}"
+    return Column(title=title, values=values, write=formats.signed_points)
 
 
 def _settings(record: BenchmarkRecord) -> dict[str, str]:

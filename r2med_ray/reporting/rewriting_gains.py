@@ -24,12 +24,12 @@ def rewriting_gains(summary: Summary) -> list[Column]:
     if not pairs:
         return []
     write = scale_of(record, record.main_measure).difference
-    mean = [_gain(row.means.get(record.main_measure), plain.means.get(record.main_measure)) for row, plain in pairs]
+    mean = [gain(row.means.get(record.main_measure), plain.means.get(record.main_measure)) for row, plain in pairs]
     order = sorted(range(len(pairs)), key=lambda place: -(mean[place] or 0))
     pairs, mean = [pairs[place] for place in order], [mean[place] for place in order]
 
     def on(task: str) -> list[float | None]:
-        return [_gain(row.scores.get(task), plain.scores.get(task)) for row, plain in pairs]
+        return [gain(row.scores.get(task), plain.scores.get(task)) for row, plain in pairs]
 
     return [
         Column(title="With rewriting", values=[_named(row) for row, _ in pairs], is_number=False),
@@ -56,7 +56,8 @@ def _others(entry: Mapping[str, Json]) -> dict[str, Json]:
     return {key: value for key, value in entry.items() if key not in _OF_NO_PART}
 
 
-def _gain(value: float | None, without: float | None) -> float | None:
+def gain(value: float | None, without: float | None) -> float | None:
+    """Return by how much a value is greater than another; None if one of them is missing."""
     return None if value is None or without is None else value - without
 
 

@@ -65,7 +65,7 @@ def leaderboard_csv(summary: Summary, *, exact: bool = False) -> str:
     measured = [
         *score_columns(summary),
         *measure_columns(summary),
-        *published_means(summary),
+        *published_means(summary).values(),
         _scores("Δ", [found.difference if found else None for found in compared], scale),
         _scores("Δ low", [ends[0] if ends else None for ends in intervals], scale),
         _scores("Δ high", [ends[1] if ends else None for ends in intervals], scale),
@@ -155,22 +155,22 @@ def side_columns(summary: Summary) -> list[Column]:
     compared = [row.comparison for row in summary.rows]
     scale = scale_of(summary.record, summary.record.main_measure)
     return [
-        *published_means(summary),
+        *published_means(summary).values(),
         *(comparison_columns(compared, scale) if any(compared) else []),
         *recall_columns(summary),
         *count_columns(summary),
     ]
 
 
-def published_means(summary: Summary) -> list[Column]:
-    """Return the published means, one column for each suite that has a published mean for at least one system."""
-    return [
-        Column(
+def published_means(summary: Summary) -> dict[str, Column]:
+    """Return suite → its published means, for each suite that has a published mean for at least one system."""
+    return {
+        suite: Column(
             title=f"Published{label}", values=[row.published_means.get(suite) for row in summary.rows], write=points
         )
         for suite, label in summary.averaged_suites.items()
         if any(suite in row.published_means for row in summary.rows)
-    ]
+    }
 
 
 def recall_columns(summary: Summary) -> list[Column]:
