@@ -1,7 +1,6 @@
 """`make screenshots`: pictures of the report's page and of the search page for README.md, from the demo's results."""
 
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -9,8 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
 
+from tests.integration.chromium import PROGRAM, chromium
 from tests.integration.jobs import REPOSITORY, environment
 
 DOCS = REPOSITORY / "docs"
@@ -66,13 +66,11 @@ def main() -> None:
     Raises:
         SystemExit: the demo has no results here, no Chromium is on the path, or a picture is too large.
     """
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if program is None:
+    if PROGRAM is None:
         sys.exit("no Chromium is on the path: install one, on Debian with its package chromium")
     if not REPORT.exists():
         sys.exit(f"{REPORT} is missing: run `make demo` first")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+    with chromium() as browser:
         page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
         page.set_default_timeout(PATIENCE_MS)
         page.goto(REPORT.as_uri())
@@ -80,7 +78,6 @@ def main() -> None:
         with search_page() as url:
             ask(page, url)
             take(page, "search_page.png")
-        browser.close()
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page
 
 from r2med_ray.evaluation.recall_by_depth import recall_by_depth
 from r2med_ray.reporting.part_records import ModelRecord
@@ -19,10 +19,10 @@ from r2med_ray.reporting.record import SystemRecord
 from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.texts import Question, TaskTexts, Written
 from r2med_ray.reporting.write import write_report
+from tests.integration.chromium import chromium, needs_chromium
 from tests.unit.reporting_records import ALPHA, BETA, record, result
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
+pytestmark = needs_chromium
 
 HOSTILE = (
     "</script><img src=x onerror=\"document.title='run'\"><script>document.title='run'</script>\u202e\x00"
@@ -73,10 +73,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
+    with chromium() as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import time
 import urllib.error
 import urllib.request
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
+from playwright.sync_api import Browser, Page
 
 from r2med_ray.benchmark import run_benchmark
 from r2med_ray.evaluation.trec import read_run
@@ -26,12 +28,15 @@ from r2med_ray.systems import resolve
 from r2med_ray.types import Query
 from r2med_ray.workbench.bench import open_workbench
 from tests.http_services import Held, Service, completions, stalling
-from tests.integration.chromium import Chromium, chromium, needs_chromium
+from tests.integration.chromium import chromium, needs_chromium
 from tests.live_benchmarks import SYSTEMS, scripted, write_benchmark
 
 pytestmark = [pytest.mark.ray, pytest.mark.serve, pytest.mark.timeout(1200)]
 
 AT_ONCE, QUEUE = 2, 50
+PATIENCE_MS = 120_000
+"""Milliseconds that a page may take for anything."""
+
 HOSTILE = "<img src=x onerror=\"document.title='hacked'\"><script>document.title='hacked'</script>"
 HOSTILE_ID = "<img/src=x/onerror=document.title=1>"
 
@@ -195,34 +200,41 @@ def test_a_page_of_another_host_can_not_ask(site: Site) -> None:
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
-    with chromium(tmp_path_factory.mktemp("profile")) as opened:
+def browser() -> Iterator[Browser]:
+    with chromium() as opened:
         yield opened
 
 
 @pytest.fixture
-def page(browser: Chromium, site: Site) -> Iterator[Chromium]:
-    """The page, opened anew; at its end it has complained of nothing and asked nobody else."""
-    browser.complaints.clear()
-    browser.requested.clear()
-    browser.resize(1200)
-    browser.open("about:blank")
-    browser.open(site.url)
-    browser.wait_for("document.getElementById('system').options.length > 0 && questions.length > 0")
-    yield browser
-    assert browser.complaints == []
-    assert [url for url in browser.requested if not url.startswith((site.url, "about:", "data:"))] == []
+def page(browser: Browser, site: Site) -> Iterator[Page]:
+    """The page; at its end it has complained of nothing and asked nobody else."""
+    opened = browser.new_page(viewport={"width": 1200, "height": 800})
+    opened.set_default_timeout(PATIENCE_MS)
+    complaints: list[str] = []
+    requested: list[str] = []
+    opened.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    opened.on("request", lambda request: requested.append(request.url))
+    opened.goto(site.url)
+    opened.locator("#suggestions button").first.wait_for()
+    yield opened
+    opened.close()
+    assert complaints == []
+    assert [url for url in requested if not url.startswith((site.url, "about:", "data:"))] == []
 
 
-def ask(page: Chromium, question: str, system: str) -> None:
+def wait_until_done(page: Page, said: str = "") -> None:
+    """Wait until the page says that all steps are shown, and maybe more."""
+    page.locator("#status", has_text=re.compile(f"^Done.*{said}")).wait_for()
+
+
+def ask(page: Page, question: str, system: str) -> None:
     """Type a question and press Enter."""
-    page.value(f"document.getElementById('system').value = {json.dumps(system)}; 0")
-    page.value("document.getElementById('question').focus(); document.getElementById('question').select()")
-    page.type(question)
-    page.press("Enter")
+    page.evaluate(f"document.getElementById('system').value = {json.dumps(system)}")
+    page.locator("#question").fill(question)
+    page.locator("#question").press("Enter")
 
 
-DONE = "document.getElementById('status').textContent.startsWith('Done')"
 HEADINGS = "[...document.querySelectorAll('#lists h2')].map((each) => each.firstChild.textContent)"
 WATCH = """
 window.seen = [];
@@ -232,81 +244,80 @@ new MutationObserver(() => window.seen.push(document.getElementById("texts").tex
 
 
 @needs_chromium
-def test_the_rewriting_is_seen_while_it_is_written(page: Chromium, site: Site) -> None:
-    page.value(f"{WATCH} 0")
+def test_the_rewriting_is_seen_while_it_is_written(page: Page, site: Site) -> None:
+    page.evaluate(WATCH)
     site.service.trouble(*[stalling(completions(scripted), 1.0)] * 2)
 
     ask(page, "a question that is typed", "bm25+hyde")
-    page.wait_for(DONE)
+    wait_until_done(page)
 
-    seen = page.value("window.seen")
+    seen = page.evaluate("window.seen")
     assert "A rash after a fever." in seen[-1]
     assert any(0 < len(text.replace("Reasoning", "")) < len(seen[-1]) / 2 for text in seen)
 
 
 @needs_chromium
-def test_every_list_is_shown_and_another_system_is_asked_when_it_is_chosen(page: Chromium, site: Site) -> None:
+def test_every_list_is_shown_and_another_system_is_asked_when_it_is_chosen(page: Page, site: Site) -> None:
     ask(page, site.queries[0].text, "hybrid+maxsim")
-    page.wait_for(DONE)
+    wait_until_done(page)
 
-    assert page.value(HEADINGS) == ["bm25", "all-MiniLM-L6-v2", "Fused: rrf", "Reranked: maxsim-minilm"]
-    assert page.value("document.querySelectorAll('.reranked li').length") == 10
-    assert page.value("document.querySelectorAll('.mark').length") > 0
-    assert "from rrf" in page.value("document.querySelector('.reranked').textContent")
-    page.value(
-        "document.getElementById('system').value = 'bm25';"
-        "document.getElementById('system').dispatchEvent(new Event('change'))"
-    )
-    page.wait_for(f"{DONE} && {HEADINGS}.join() === 'bm25'")
+    assert page.evaluate(HEADINGS) == ["bm25", "all-MiniLM-L6-v2", "Fused: rrf", "Reranked: maxsim-minilm"]
+    assert page.evaluate("document.querySelectorAll('.reranked li').length") == 10
+    assert page.evaluate("document.querySelectorAll('.mark').length") > 0
+    assert "from rrf" in page.evaluate("document.querySelector('.reranked').textContent")
+    page.locator("#system").select_option("bm25")
+    wait_until_done(page)
+
+    assert page.evaluate(HEADINGS) == ["bm25"]
 
 
 @needs_chromium
-def test_a_question_of_the_benchmark_is_suggested_and_chosen_with_the_keyboard(page: Chromium, site: Site) -> None:
+def test_a_question_of_the_benchmark_is_suggested_and_chosen_with_the_keyboard(page: Page, site: Site) -> None:
     query = site.queries[3]
-    page.value("document.getElementById('question').focus()")
-    page.type(query.text[:40])
-    page.wait_for("document.querySelectorAll('#suggestions button').length > 0")
-    page.press("Tab")
-    page.press("Enter")
+    page.locator("#question").press_sequentially(query.text[:40])
+    page.locator("#suggestions button").first.wait_for()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
 
-    assert page.value("document.getElementById('question').value") == query.text
-    assert page.value("document.activeElement.id") == "question"
-    page.press("Enter")
-    page.wait_for(f"{DONE} && document.getElementById('status').textContent.includes('The benchmark knows')")
+    assert page.evaluate("document.getElementById('question').value") == query.text
+    assert page.evaluate("document.activeElement.id") == "question"
+    page.keyboard.press("Enter")
+    wait_until_done(page, "The benchmark knows")
 
 
 @needs_chromium
-def test_hostile_text_is_shown_and_does_not_run(page: Chromium, site: Site) -> None:
+def test_hostile_text_is_shown_and_does_not_run(page: Page, site: Site) -> None:
     site.service.answer = completions(lambda prompt: HOSTILE)
-    title = page.value("document.title")
+    title = page.evaluate("document.title")
 
-    page.value("document.getElementById('task').value = 'Hostile'; readQuestions()")
+    page.evaluate("document.getElementById('task').value = 'Hostile'; readQuestions()")
 
     ask(page, f"fever {HOSTILE}", "bm25+hyde")
-    page.wait_for(DONE)
+    wait_until_done(page)
 
-    assert page.value("document.getElementById('texts').textContent").count(HOSTILE) == 2
-    assert page.value("document.querySelector('#lists .id').textContent") == HOSTILE_ID
-    assert HOSTILE in page.value("document.querySelector('#lists .text').textContent")
-    assert page.value("document.title") == title
-    assert page.value("document.querySelectorAll('main img, main script').length") == 0
+    assert page.evaluate("document.getElementById('texts').textContent").count(HOSTILE) == 2
+    assert page.evaluate("document.querySelector('#lists .id').textContent") == HOSTILE_ID
+    assert HOSTILE in page.evaluate("document.querySelector('#lists .text').textContent")
+    assert page.evaluate("document.title") == title
+    assert page.evaluate("document.querySelectorAll('main img, main script').length") == 0
 
 
 @needs_chromium
-def test_nothing_is_wider_than_a_phone(page: Chromium, site: Site) -> None:
-    page.resize(375)
-    assert page.value("document.querySelectorAll('#suggestions li').length") > 0
-    assert page.value("document.documentElement.scrollWidth") <= 375
+def test_nothing_is_wider_than_a_phone(page: Page, site: Site) -> None:
+    phone = {"width": 375, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    page.context.new_cdp_session(page).send("Emulation.setDeviceMetricsOverride", phone)
+    assert page.evaluate("document.querySelectorAll('#suggestions li').length") > 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375
 
     ask(page, site.queries[0].text, "hybrid+maxsim")
-    page.wait_for(DONE)
+    wait_until_done(page)
 
-    assert page.value("document.documentElement.scrollWidth") <= 375
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375
 
 
 @needs_chromium
-def test_every_field_has_a_name_and_what_happens_is_told_to_a_screen_reader(page: Chromium) -> None:
-    tree = page.call("Accessibility.getFullAXTree")["nodes"]
+def test_every_field_has_a_name_and_what_happens_is_told_to_a_screen_reader(page: Page) -> None:
+    tree = page.context.new_cdp_session(page).send("Accessibility.getFullAXTree")["nodes"]
     named = {
         (node["role"]["value"], node["name"]["value"])
         for node in tree
