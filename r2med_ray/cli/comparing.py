@@ -74,7 +74,7 @@ def plot(
     from r2med_ray.reporting.summary import summarise
     from r2med_ray.reporting.write import load_results
 
-    record = with_main_measure(load_results(results, all_runs=hard_negatives), measure)
+    record = with_main_measure(load_results(results, all_runs=False), measure)
     if hard_negatives:
         for written in plot_hard_negatives(summarise(record), file):
             typer.echo(written)
