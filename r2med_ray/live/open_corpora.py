@@ -82,7 +82,7 @@ class OpenIndexes:
                     for name in stored.files:
                         writer.write_table(name, stored.table(name))
                 self._kept.add(key.name)
-        group = _group(first_stage)
+        group = group_of(first_stage)
         if any(keys) and group not in self._makers:
             self._makers[group] = first_stage.load(self._scratch, self._computing), threading.Lock()
         opened = InProcess(self._store, self._computing).open_index(task, first_stage, query_store=self._scratch)
@@ -101,7 +101,7 @@ class OpenIndexes:
         key = first_stage.queries_key(find.task.name, find.queries, self._computing.device)
         if key is None:
             return index.retrieve(find.queries, k=find.k)
-        maker, turn = self._makers[_group(first_stage)]
+        maker, turn = self._makers[group_of(first_stage)]
         with turn:  # a tokenizer serves one thread at a time, and two visitors may ask the same
             left = queries_left(
                 self._scratch, [QuerySet(find.task, first_stage, find.queries)], self._computing.device
@@ -116,5 +116,6 @@ class OpenIndexes:
                     self._scratch.remove(key.name)
 
 
-def _group(first_stage: ShardedFirstStage) -> tuple[str, str]:
+def group_of(first_stage: ShardedFirstStage) -> tuple[str, str]:
+    """Return what first stages share that one model prepares corpora and queries for."""
     return type(first_stage).__name__, first_stage.artifact_group

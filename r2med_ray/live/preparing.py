@@ -7,6 +7,7 @@ from r2med_ray.benchmark import load_tasks
 from r2med_ray.errors import ConfigError
 from r2med_ray.first_stage import ShardedFirstStage
 from r2med_ray.first_stages.preparation import QuerySet
+from r2med_ray.live.open_corpora import group_of
 from r2med_ray.live.searcher import replays
 from r2med_ray.reporting.missing import Missing, needs
 from r2med_ray.secrets import scrubbed
@@ -86,7 +87,7 @@ def _make(bench: Workbench, tasks: Sequence[Task], systems: Sequence[ResolvedSys
     for system in systems:
         for first_stage in system.searched_with:
             if first_stage.work != "nothing":
-                group = groups.setdefault((type(first_stage).__name__, first_stage.artifact_group), {})
+                group = groups.setdefault(group_of(first_stage), {})
                 group |= {(task.name, first_stage): task for task in tasks}
     for group in groups.values():
         corpora = [(task, first_stage) for (_, first_stage), task in group.items()]
