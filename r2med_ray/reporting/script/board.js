@@ -24,7 +24,8 @@ const setUpBoard = () => {
   const rows = [...table.tBodies[0].rows];
   const heads = [...table.tHead.rows[0].cells];
   const sorting = makeSortable(table);
-  const asWritten = new Map(rows.flatMap((row) => [...row.cells]).map((each) => [each, [each.dataset.value, [...each.childNodes]]]));
+  const asWritten = new Map(rows.flatMap((row) => [...row.cells]).map((each) =>
+    [each, { value: each.dataset.value, nodes: [...each.childNodes], isBest: each.classList.contains("best") }]));
   const count = h("span", { role: "status" });
   const isDefault = () =>
     board.measure === data.main && board.baseline === (data.baseline ?? "") && board.tasks.size === allTasks;
@@ -69,11 +70,11 @@ const setUpBoard = () => {
     for (const row of rows) {
       if (isDefault()) {
         for (const each of row.cells) {
-          const [value, nodes] = asWritten.get(each);
+          const { value, nodes, isBest } = asWritten.get(each);
           if (value !== undefined) each.dataset.value = value;
           each.replaceChildren(...nodes);
           each.classList.toggle("nothing", value === "" && !each.matches("th"));
-          each.classList.toggle("best", nodes.isBest ?? each.classList.contains("best"));
+          each.classList.toggle("best", isBest);
         }
       } else rewrite(row, measure);
     }
@@ -93,7 +94,6 @@ const setUpBoard = () => {
       : `${measure.name}, mean over ${board.tasks.size} of ${allTasks} tasks${board.baseline ? `, Δ to ${board.baseline}` : ""}. Intervals and p-values are only worked out for the benchmark's own choice; “r2med compare” gives them for any other.`;
     board.listeners.forEach((listener) => listener());
   };
-  for (const [each, entry] of asWritten) entry[1].isBest = each.classList.contains("best");
 
   const set = (name) => (value) => { board[name] = value; update(); };
   const boxes = data.tasks.filter((task) => !task.isCondition).map((task) => h("label", {},
