@@ -12,17 +12,18 @@ const drawQueries = async () => {
   if (task !== listed) return;   // another one was chosen meanwhile
   const measure = measureNamed(board.measure);
   const columns = shownSystems(6).filter((system) => table.values[board.measure][system]);
+  const hasBodies = table.queries.some((query) => query[2]);
   let words = "";
   const rows = () => {
     const found = table.queries.map((query, index) => [query, index]).filter(([query]) => query.join(" ").toLowerCase().includes(words));
     const shown = found.slice(0, MOST_ROWS).map(([[id, text, body], index]) => h("tr", {},
       h("td", { class: "text", "data-value": id }, h("a", { href: queryHash(listed.name, id) }, h("bdi", {}, id)),
         h("small", { dir: "auto", class: "clip" }, text)),
-      table.queries.some((query) => query[2]) ? cell(body, body, false) : null,
+      hasBodies ? cell(body, body, false) : null,
       columns.map((system) => { const value = table.values[board.measure][system][index]; return cell(value, write(value, measure)); })));
     return [found.length, shown];
   };
-  const heads = [["Query", false], ...(table.queries.some((query) => query[2]) ? [["Body system", false]] : []),
+  const heads = [["Query", false], ...(hasBodies ? [["Body system", false]] : []),
     ...columns.map((system) => [data.systems[system].name, true])];
   const holder = h("div", {});
   const fill = () => {
