@@ -205,8 +205,8 @@ def _first_run(system: ResolvedSystem, rewriting: Rewriting, found: Sequence[Run
     if not rewriting.ranked:
         return run
     own = {query_id: fuse_lists(lists, k=system.depth) for query_id, lists in rewriting.ranked.items()}
-    in_order = [query.query_id for query in rewriting.queries]
-    return Run(tag=run.tag, rankings={query_id: (own | dict(run.rankings))[query_id] for query_id in in_order})
+    rankings = own | dict(run.rankings)
+    return Run(tag=run.tag, rankings={query.query_id: rankings[query.query_id] for query in rewriting.queries})
 
 
 def _finds_of_tool(task: Task, system: ResolvedSystem) -> list[Find]:
