@@ -144,8 +144,9 @@ def _tables(maker: Maker, work: ShardWork, shard: ShardRows, positions: Sequence
 
     Only what encoders make is ever made alone. Their tables have one row per document.
     """
-    together = [position for position in positions if shard.rows[position] not in work.alone]
-    apart = [[position] for position in positions if shard.rows[position] in work.alone]
+    alone = work.alone
+    together = [position for position in positions if shard.rows[position] not in alone]
+    apart = [[position] for position in positions if shard.rows[position] in alone]
     calls = ([together] if together or not apart else []) + apart
     made = [
         maker.make_shard(work.task, [shard.documents[at] for at in call], shard.rows[np.asarray(call, np.int64)])
