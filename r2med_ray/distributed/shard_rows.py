@@ -129,7 +129,7 @@ class WorkOnRow:
 def _working_on(item: Piece, table: pa.Table) -> str:
     """Return in words what a process does, for the case that the process ends."""
     if isinstance(item, ShardWork):
-        ids, kind = table.column("doc_id").to_pylist(), "documents"
+        ids, kind = [table["doc_id"][at].as_py() for at in (0, -1)], "documents"
     else:
-        ids, kind = [query.query_id for query in item.queries], "queries"
+        ids, kind = [item.queries[at].query_id for at in (0, -1)], "queries"
     return f"that worked on the {kind} {ids[0]!r} to {ids[-1]!r}"
