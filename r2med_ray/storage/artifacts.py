@@ -172,11 +172,19 @@ class ArtifactStore:
 
     def names(self) -> list[str]:
         """Return `<kind>/<digest>` of every finished artefact, sorted."""
-        return self._names_in(self.root)
+        return sorted(self.dates())
 
     def names_of(self, kind: str) -> list[str]:
         """Return the names of one kind's finished artefacts, sorted. Nothing else is listed."""
-        return self._names_in(f"{self.root}/{kind}")
+        return sorted(self.dates(kind))
+
+    def dates(self, kind: str | None = None) -> dict[str, datetime | None]:
+        """Return name → when it was written, if known, for all finished artefacts or those of one kind."""
+        return {
+            info.path.removeprefix(f"{self.root}/").removesuffix(f"/{MANIFEST}"): info.mtime
+            for info in self.place.listed(f"{self.root}/{kind}" if kind else self.root, recursive=True)
+            if info.base_name == MANIFEST
+        }
 
     def begun(self, kind: str) -> set[str]:
         """Return the digests of one kind that are there or were begun: what is not among them is not there."""
@@ -189,7 +197,7 @@ class ArtifactStore:
 
     def dated(self) -> Iterator[tuple[Artifact, datetime | None]]:
         """Yield every finished artefact, in the order of their names, and when it was written, if that is known."""
-        dates = self._dates_in(self.root)
+        dates = self.dates()
         names = sorted(dates)
         found = zip(names, at_once(self._open, names), strict=True)
         yield from ((artifact, dates[name]) for name, artifact in found if artifact is not None)
@@ -256,17 +264,6 @@ class ArtifactStore:
             folder = "/".join([self.root, *relative[:3]])
             newest[folder] = max(newest.get(folder, 0.0), (info.mtime_ns or 0) / 1e9)
         return sorted(path for path, at in newest.items() if path not in live and now - at >= older_than_s)
-
-    def _names_in(self, folder: str) -> list[str]:
-        return sorted(self._dates_in(folder))
-
-    def _dates_in(self, folder: str) -> dict[str, datetime | None]:
-        """Return name → the time at which it was written, for the finished artefacts below a folder."""
-        return {
-            info.path.removeprefix(f"{self.root}/").removesuffix(f"/{MANIFEST}"): info.mtime
-            for info in self.place.listed(folder, recursive=True)
-            if info.base_name == MANIFEST
-        }
 
     def _open(self, name: str) -> Artifact | None:
         base = f"{self.root}/{name}"

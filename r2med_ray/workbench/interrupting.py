@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from r2med_ray.errors import InterruptedByUser
-from r2med_ray.storage.artifacts import MANIFEST, ArtifactStore
+from r2med_ray.storage.artifacts import ArtifactStore
 
 
 @contextmanager
@@ -28,9 +28,7 @@ def said_plainly(store: ArtifactStore) -> Iterator[None]:
 
 def _stored_since(began: float, store: ArtifactStore) -> str:
     """Return how many artefacts of each kind were written, by this job or others beside it."""
-    kinds: Counter[str] = Counter()
-    for info in store.place.listed(store.root, recursive=True):
-        if info.base_name == MANIFEST and (info.mtime_ns or 0) / 1e9 >= began:
-            kinds[info.path.removeprefix(f"{store.root}/").partition("/")[0]] += 1
+    names = (name for name, written in store.dates().items() if written and written.timestamp() >= began)
+    kinds = Counter(name.partition("/")[0] for name in names)
     told = ", ".join(f"{count:,} × {kind}" for kind, count in sorted(kinds.items()))
     return f"Stored since it began, in {store.place.shown}: {told or 'nothing'}"
