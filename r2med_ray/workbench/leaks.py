@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from r2med_ray.corpora import Corpus
 from r2med_ray.corpus.loading import fetch_documents
-from r2med_ray.corpus.shards import locate, read_ids
+from r2med_ray.corpus.shards import held_ids, read_ids
 from r2med_ray.evaluation.leakage import Leakage, find_leaks, normalised
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import DocId, QueryId, Rewriting, Task, positives_of
@@ -51,7 +51,7 @@ class Leaks:
         """Return the judged passages of every query, and as many random ones; of both those that the corpus has."""
         ids = {query.query_id: positives_of(task.qrels.get(query.query_id, {})) for query in task.queries}
         relevant = set[DocId]().union(*ids.values())
-        there = {doc_id for _, found in locate(self._store, task.corpus, relevant) for doc_id in found}
+        there = held_ids(self._store, task.corpus, relevant)
         judged = {query_id: sorted(doc_ids & there) for query_id, doc_ids in ids.items()}
         drawn = self._drawn(task, {query_id: len(doc_ids) for query_id, doc_ids in judged.items()})
         wanted = {doc_id for of_query in (*judged.values(), *drawn.values()) for doc_id in of_query}

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from r2med_ray.corpus.catalog import TaskRow
 from r2med_ray.corpus.loading import fetch_documents, load_task
-from r2med_ray.corpus.shards import locate, read_ids
+from r2med_ray.corpus.shards import held_ids, read_ids
 from r2med_ray.corpus.text_survey import survey_key
 from r2med_ray.errors import ConfigError
 from r2med_ray.settings.config import TaskConfig
@@ -80,7 +80,7 @@ def _load(
 def _document(home: ArtifactStore, task: Task, query: Query, wanted: str | None) -> Document | None:
     relevant = positives_of(task.qrels.get(query.query_id, {}))
     candidates = relevant if wanted is None else {wanted}
-    there = sorted(doc_id for _, found in locate(home, task.corpus, candidates) for doc_id in found)
+    there = sorted(held_ids(home, task.corpus, candidates))
     if there:
         return fetch_documents(home, task.corpus, there[:1])[there[0]]
     if wanted is None:

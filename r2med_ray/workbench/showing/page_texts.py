@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from r2med_ray.corpus.loading import fetch_documents
-from r2med_ray.corpus.shards import locate
+from r2med_ray.corpus.shards import held_ids
 from r2med_ray.first_stages.lexical import LexicalFirstStage
 from r2med_ray.indexing.bm25 import BM25Index
 from r2med_ray.indexing.statistics import ShardTerms
@@ -29,7 +29,7 @@ def page_texts(store: ArtifactStore, device: str, task: Task, systems: Systems) 
     shown = {doc_id for _, ranked in systems for query in task.queries for doc_id in _first(ranked, query)}
     relevant = {doc_id for query in task.queries for doc_id in positives_of(task.qrels.get(query.query_id, {}))}
     # The loader has warned of those that the corpus lacks.
-    there = {doc_id for _, found in locate(store, task.corpus, relevant) for doc_id in found}
+    there = held_ids(store, task.corpus, relevant)
     documents = fetch_documents(store, task.corpus, shown | there)
     passages = {doc_id: document.content for doc_id, document in documents.items()}
     return TaskTexts(
