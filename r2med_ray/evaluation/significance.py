@@ -5,7 +5,7 @@ retrieval by Smucker, Allan and Carterette, "A comparison of statistical signifi
 evaluation", CIKM 2007. The p-values of several systems are adjusted by Holm, "A simple sequentially rejective
 multiple test procedure", Scand. J. Statist. 1979.
 
-Shape letters: N queries of all tasks.
+Shape letters: N queries of all tasks, S systems, R resamples.
 """
 
 from collections.abc import Hashable, Mapping
@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from r2med_ray.errors import DataError
 from r2med_ray.evaluation.arrow import DoubleVector
@@ -23,7 +24,10 @@ K = TypeVar("K", bound=Hashable)
 TaskValues: TypeAlias = Mapping[str, Mapping[QueryId, float]]
 """Task → query_id → value of one measure, as `Evaluation.values` gives it."""
 
-_BATCH = 1000  # number of resamples held in memory at once
+_BATCH = 1000  # number of resamples that are worked on at once
+
+_ROUNDING = 1e-12
+"""Sums that differ by less than this share of their parts are equal: the order of adding changes the last bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +66,7 @@ def compare_with_baseline(
         DataError: a system has other tasks or queries than the baseline.
     """
     differences = {name: _differences(name, baseline, system) for name, system in systems.items()}
-    p_values = {name: _p_value(tasks, seed, num_resamples) for name, tasks in differences.items()}
+    p_values = _p_values(differences, seed, num_resamples)
     adjusted = holm(p_values)
     return {
         name: Comparison(
@@ -111,22 +115,56 @@ def _mean_of_means(*tasks: DoubleVector, axis: int = -1) -> Any:
     return np.mean([task.mean(axis=axis) for task in tasks], axis=0)
 
 
-def _p_value(tasks: list[DoubleVector], seed: int, num_resamples: int) -> float:
+def _p_values(systems: Mapping[str, list[DoubleVector]], seed: int, num_resamples: int) -> dict[str, float]:
+    """Return the p-value of each system, two-sided as `scipy.stats.permutation_test` defines it.
+
+    All systems are tested with the same swaps. So these are drawn once, and the differences under all of them are one
+    product of matrices.
+    """
+    if not systems:
+        return {}
+    # Swapping a pair flips the sign of its part of the difference. Axes: systems, queries.
+    parts_SN = np.array([np.concatenate([task / len(task) for task in tasks]) for tasks in systems.values()])
+    if parts_SN.shape[1] == 1:
+        return dict.fromkeys(systems, 1.0)  # either sign is as far from 0
+    found_S = parts_SN.sum(axis=1)
+    slack_S = _ROUNDING * np.abs(parts_SN).sum(axis=1)
+    tails_2S, num_swaps = np.zeros((2, len(systems))), 0
+    for signs_RN in _signs(parts_SN.shape[1], seed, num_resamples):
+        differences_RS = signs_RN @ parts_SN.T
+        tails_2S[0] += (differences_RS <= found_S + slack_S).sum(axis=0)
+        tails_2S[1] += (differences_RS >= found_S - slack_S).sum(axis=0)
+        num_swaps += len(signs_RN)
+    drawn = num_swaps < 2.0 ** parts_SN.shape[1]  # then the labels as they are count as one more swap
+    p_values_S = 2 * (tails_2S.min(axis=0) + drawn) / (num_swaps + drawn)
+    return dict(zip(systems, np.minimum(1.0, p_values_S).tolist(), strict=True))
+
+
+def _signs(num_queries: int, seed: int, num_resamples: int) -> list[npt.NDArray[np.int8]]:
+    """Return the sign of each query's difference, +1 or -1, under the swaps that SciPy tries, in batches of swaps.
+
+    SciPy tries all ways to swap labels if they are no more than `num_resamples`, and else draws so many.
+    """
     from scipy import stats
 
-    weighted_N = np.concatenate([task / len(task) for task in tasks])  # swapping a pair flips the sign of its part
-    if len(weighted_N) == 1:
-        return 1.0  # either sign is as far from 0
-    result = stats.permutation_test(
-        (weighted_N, np.zeros_like(weighted_N)),
-        lambda system, baseline, axis: (system - baseline).sum(axis=axis),
+    batches: list[npt.NDArray[np.int8]] = []
+
+    def keep(first: npt.NDArray[np.int8], second: npt.NDArray[np.int8], axis: int) -> Any:
+        if first.ndim == 2:  # otherwise the labels are as they were
+            batches.append(first)
+        return first.sum(axis=axis)
+
+    ones_N = np.ones(num_queries, np.int8)
+    stats.permutation_test(
+        (ones_N, -ones_N),
+        keep,
         permutation_type="samples",
         vectorized=True,
         n_resamples=num_resamples,
         batch=_BATCH,
         rng=np.random.default_rng(seed),
     )
-    return float(result.pvalue)
+    return batches
 
 
 def _interval(

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from r2med_ray.errors import DataError
 from r2med_ray.evaluation.significance import compare_with_baseline, holm
@@ -54,6 +55,33 @@ def test_the_interval_is_that_of_the_normal_approximation_for_many_queries():
     assert comparison.interval == pytest.approx((differences.mean() - half, differences.mean() + half), abs=0.004)
     # z = 0.1 / (0.5 / sqrt(1000)) is about 6. None of 4000 random swaps is as far from 0, so p is 2 * 1 / 4001.
     assert comparison.p_value == pytest.approx(2 / 4001)
+
+
+@pytest.mark.parametrize("levels", [None, 4], ids=["all values differ", "many values are equal"])
+def test_the_p_values_of_many_systems_are_those_that_scipy_gives_each_alone(levels: int | None) -> None:
+    random = np.random.default_rng(4)
+    zeros = {"Large": values(*np.zeros(90)), "Small": values(*np.zeros(30))}
+    systems = {}
+    for number in range(5):
+        large, small = (random.normal(0.03 * number, 0.3, count) for count in (90, 30))
+        if levels:
+            large, small = np.round(large * levels) / levels, np.round(small * levels) / levels
+        systems[f"s{number}"] = {"Large": values(*large), "Small": values(*small)}
+
+    found = compare_with_baseline(zeros, systems, seed=6, num_resamples=2000)
+
+    for name, system in systems.items():
+        parts = np.concatenate([np.array(list(task.values())) / len(task) for task in system.values()])
+        alone = stats.permutation_test(
+            (parts, np.zeros(120)),
+            lambda one, other, axis: (one - other).sum(axis=axis),
+            permutation_type="samples",
+            vectorized=True,
+            n_resamples=2000,
+            batch=1000,
+            rng=np.random.default_rng(6),
+        )
+        assert found[name].p_value == pytest.approx(alone.pvalue, abs=1e-12), name
 
 
 def test_a_task_with_one_query_has_no_interval():
