@@ -232,6 +232,14 @@ class ShardedFirstStage(FirstStageFacts, Protocol):
         """
         ...
 
+    def usd(self, usage: Mapping[str, int]) -> float | None:
+        """Return what a service's work cost in US dollars; None if nothing was counted or no price is known.
+
+        Args:
+            usage: as one artefact counts it, see `Maker.take_usage`.
+        """
+        ...
+
 
 class DirectFirstStage(FirstStageFacts, Protocol):
     """A first stage that answers without preparation: nothing is made of the corpus, and no index is opened."""

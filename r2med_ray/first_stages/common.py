@@ -101,3 +101,6 @@ class CommonFirstStage:
 
     def cost(self, usage: Mapping[str, int]) -> str:
         return ""
+
+    def usd(self, usage: Mapping[str, int]) -> float | None:
+        return None

@@ -161,3 +161,6 @@ class ApiFirstStage(VectorFirstStage[ApiEncoderRow]):
 
     def cost(self, usage: Mapping[str, int]) -> str:
         return cost_line(self.row, usage) if usage else ""
+
+    def usd(self, usage: Mapping[str, int]) -> float | None:
+        return self.row.usd(usage["tokens"]) if usage else None

@@ -55,9 +55,17 @@ def _system(record: BenchmarkRecord, system: SystemRecord, found: Mapping[str, R
             "seconds per query": _seconds_per_query(found),
             "documents per second": _documents_per_second(system),
             "tokens at services": sum(part.tokens for part in system.computed) or None,
+            "dollars at services": _dollars(system),
             "billions of parameters": sum(model.billions or 0 for model in system.models) or None,
         },
     }
+
+
+def _dollars(system: SystemRecord) -> float | None:
+    """Return the price of all that services did for a system; None if there was none, or a part of it is unknown."""
+    paid = [part.usd for part in system.computed if part.tokens or part.usd is not None]
+    known = [usd for usd in paid if usd is not None]
+    return float(f"{sum(known):.3g}") if known and len(known) == len(paid) else None
 
 
 def _mean(result: ResultRecord | None, measure: str) -> float | None:

@@ -39,6 +39,9 @@ class PartRecord:
     cost: str = ""
     """The work that a service was paid for, and its price, in words; empty if nothing was paid."""
 
+    usd: float | None = None
+    """What the services were paid, in US dollars; None if nothing was, or no row has a price."""
+
     @property
     def items_per_second(self) -> float | None:
         """Items per second of one worker; None if nothing was measured."""

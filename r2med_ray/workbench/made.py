@@ -52,6 +52,8 @@ class Made:
     """What a service counted."""
 
     price: Price = no_price
+    usd: float | None = None
+    """What a service was paid, in US dollars; None if nothing was, or no price is known."""
 
 
 def corpus_made(
@@ -107,7 +109,8 @@ def text_made(key: ArtifactKey, model: LanguageModel, text: Completion) -> Made:
     made = replace(made, lengths=[limit] if limit else [])
     if model.kind != "openai":
         return replace(made, dtype=model.dtype, engine="vLLM")
-    return replace(made, usage={"tokens": (text.prompt_tokens or 0) + (text.completion_tokens or 0)})
+    tokens = text.prompt_tokens or 0, text.completion_tokens or 0
+    return replace(made, usage={"tokens": sum(tokens)}, usd=model.usd(*tokens))
 
 
 def part_records(made: Iterable[Made]) -> tuple[PartRecord, ...]:
@@ -138,6 +141,7 @@ def _part(arrow: str, part: str, made: Sequence[Made]) -> PartRecord:
         engines=_distinct(each.engine for each in made),
         tokens=usage["tokens"],
         cost=made[0].price(usage),
+        usd=None if all(each.usd is None for each in made) else sum(each.usd or 0 for each in made),
     )
 
 
@@ -145,6 +149,7 @@ def _made(first_stage: ShardedFirstStage, arrow: str, artifact: Artifact | None)
     if artifact is None:
         return
     inputs, cuts = artifact.inputs.get("encoding", artifact.inputs), from_json(artifact.attributes.get(CUTS))
+    usage = artifact.attributes.get(USAGE, {})
     is_elsewhere, speeds = first_stage.work == "ask a service", speeds_of(artifact)
     yield Made(
         name=artifact.name,
@@ -154,8 +159,9 @@ def _made(first_stage: ShardedFirstStage, arrow: str, artifact: Artifact | None)
         dtype=str(inputs.get("dtype", "")),
         lengths=cuts.lengths if cuts else (),
         engine=SERVICE if is_elsewhere else _engine(inputs),
-        usage=artifact.attributes.get(USAGE, {}),
+        usage=usage,
         price=first_stage.cost,
+        usd=first_stage.usd(usage),
     )
 
 

@@ -42,6 +42,7 @@ def benchmark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ResolvedBenc
     write_r2med(folder / "tiny")
     with Service(completions(lambda prompt: "a fever")) as service:
         writer = {"name": "writer", "kind": "openai", "model": "w", "base_url": service.url}
+        writer |= {"usd_per_million_input_tokens": 0, "usd_per_million_output_tokens": 2}
         (folder / "models.yaml").write_text(yaml.safe_dump({"language_models": [writer]}))
         values = {"name": "made", "tasks": [{"name": "Tiny", "path": "tiny"}], "systems": SYSTEMS}
         (folder / "made.yaml").write_text(yaml.safe_dump(values | {"models": "models.yaml"}))
@@ -86,6 +87,8 @@ def test_a_second_run_tells_how_all_that_it_uses_was_made(first: BenchmarkRecord
     # What a service counted for texts is known to the second run too, which asks it nothing.
     tokens = [made(each)["write", "writer"].tokens for each in (first, second)]
     assert tokens[0] == tokens[1] > 0
+    # The service counts a letter as a token: three answers of 7 letters, at 2 dollars for a million.
+    assert [part.usd for part in made(second).values() if part and part.tokens] == [pytest.approx(3 * 7 * 2 / 1e6)]
 
 
 def test_a_second_run_tells_how_long_searches_scores_and_texts_took(

@@ -161,3 +161,11 @@ def test_a_text_that_replicas_take_apart_comes_whole():
 def test_the_workers_of_a_replica_are_those_of_both_ways_to_share_weights():
     assert row().workers == 1
     assert row(engine={"tensor_parallel_size": 4, "pipeline_parallel_size": 2}).workers == 8
+
+
+def test_a_prompt_and_its_answer_have_a_price_where_the_row_has_both_prices():
+    priced = row(usd_per_million_input_tokens=2, usd_per_million_output_tokens=8)
+
+    # 1,000 tokens at 2 dollars and 500 at 8 dollars a million
+    assert priced.usd(1000, 500) == pytest.approx(0.006)
+    assert row(usd_per_million_input_tokens=2).usd(1000, 500) is None

@@ -27,9 +27,9 @@ def test_a_system_that_has_not_run_a_task_has_no_figure_there():
 
 def test_costs_are_those_of_the_time_when_all_that_a_system_uses_was_made():
     computed = (
-        PartRecord(arrow="encode", part="e5", items=100, seconds=2.0, tokens=7000),
+        PartRecord(arrow="encode", part="e5", items=100, seconds=2.0, tokens=7000, usd=0.25),
         PartRecord(arrow="tokenize", part="bm25", items=100, seconds=0.5),
-        PartRecord(arrow="encode queries", part="e5", items=3, seconds=3.0, tokens=30),
+        PartRecord(arrow="encode queries", part="e5", items=3, seconds=3.0, tokens=30, usd=0.5),
     )
     models = (ModelRecord(part="retriever", name="e5", model="org/e5", billions=0.3),)
     systems = [replace(FIRST, computed=computed, models=models), SECOND]
@@ -43,9 +43,22 @@ def test_costs_are_those_of_the_time_when_all_that_a_system_uses_was_made():
         "seconds per query": 0.75,  # 1.5 s of search over two queries
         "documents per second": 50.0,  # the slower of 100 / 2.0 and 100 / 0.5
         "tokens at services": 7030,
+        "dollars at services": 0.75,
         "billions of parameters": 0.3,
     }
     assert set(second.values()) == {None}
+
+
+def test_a_system_of_which_one_service_has_no_known_price_has_no_dollars():
+    computed = (
+        PartRecord(arrow="encode", part="e5", items=100, seconds=2.0, tokens=7000, usd=0.25),
+        PartRecord(arrow="write", part="writer", items=3, seconds=3.0, tokens=30),
+    )
+
+    costs = data(systems=[replace(FIRST, computed=computed), SECOND])["systems"][0]["costs"]
+
+    assert costs["dollars at services"] is None
+    assert costs["tokens at services"] == 7030
 
 
 def test_a_cascade_reranks_as_one_reranker_does():

@@ -136,6 +136,13 @@ class LanguageModelRow(Row):
     calls: ChatCallPolicy = ChatCallPolicy()
     """How many calls at once, how often and how long."""
 
+    usd_per_million_input_tokens: float | None = Field(default=None, ge=0)
+    """The service's price of prompts in US dollars, for the report; None if it is not known."""
+
+    usd_per_million_output_tokens: float | None = Field(default=None, ge=0)
+    """The service's price of answers, their reasoning included, in US dollars, for the report; None if it is not
+    known."""
+
     @model_validator(mode="after")
     def _kind_fits(self) -> Self:
         require_plain_address(self.base_url)
@@ -189,6 +196,13 @@ class LanguageModelRow(Row):
     def workers(self) -> int:
         """How many workers share the weights of one replica."""
         return int(self.engine.get("tensor_parallel_size", 1)) * int(self.engine.get("pipeline_parallel_size", 1))
+
+    def usd(self, prompt_tokens: int, completion_tokens: int) -> float | None:
+        """Return the price of a prompt and its answer in US dollars; None if it is not known."""
+        of_input, of_output = self.usd_per_million_input_tokens, self.usd_per_million_output_tokens
+        if of_input is None or of_output is None:
+            return None
+        return (prompt_tokens * of_input + completion_tokens * of_output) / 1e6
 
     def with_sampling(
         self, *, temperature: float | None = None, top_p: float | None = None, max_tokens: int | None = None

@@ -113,6 +113,10 @@ class ApiEncoderRow(Row):
     def shown_revision(self) -> str:
         return "the service's"
 
+    def usd(self, tokens: int) -> float | None:
+        """Return the price of tokens in US dollars; None if it is not known."""
+        return None if self.usd_per_million_tokens is None else tokens * self.usd_per_million_tokens / 1e6
+
     def formatted(self, text: str) -> str:
         """Return a text in the form that is sent."""
         return text if self.input_format == "plain" else json.dumps(text.replace("\n", " "))
@@ -144,8 +148,8 @@ def cost_line(row: ApiEncoderRow, usage: Mapping[str, int]) -> str:
         usage: the counts of `USAGE`, summed over the stage.
     """
     sent, stored, tokens, requests, repeated = (usage[name] for name in USAGE)
-    price = row.usd_per_million_tokens
-    paid = "price not known" if price is None else f"${tokens * price / 1e6:.4f}"
+    usd = row.usd(tokens)
+    paid = "price not known" if usd is None else f"${usd:.4f}"
     return (
         f"{row.name}: {sent:,} texts sent, {tokens:,} tokens, {paid}; {requests:,} requests, "
         f"{repeated:,} of them repetitions; {stored:,} texts from earlier answers"

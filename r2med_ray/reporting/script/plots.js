@@ -73,7 +73,7 @@ const drawCosts = () => {
     for (const { point, y: at } of labels) {
       svg.append(h("text", { class: "label", x: x(point.x) + 9, y: at + 4 }, shortened(data.systems[point.system].name)));
     }
-    parts.push(svg, h("p", { class: "about" }, "Blue: no rewriting. Vermilion: with rewriting. Triangle: with a reranker. A point leads to the comparison with the baseline. Seconds, rates and tokens are those of the time when what is stored was made; a rate is that of one worker."));
+    parts.push(svg, h("p", { class: "about" }, "Blue: no rewriting. Vermilion: with rewriting. Triangle: with a reranker. A point leads to the comparison with the baseline. Seconds, rates and tokens are those of the time when what is stored was made; a rate is that of one worker. Dollars are those that the rows of services name for these tokens; machines of your own have none."));
   }
   find("#costs .drawing").replaceChildren(...parts);
 };
