@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
 from r2med_ray.benchmark import run_benchmark
@@ -328,3 +329,34 @@ def test_every_field_has_a_name_and_what_happens_is_told_to_a_screen_reader(page
         ("textbox", "Question"), ("combobox", "System"), ("combobox", "Task"), ("button", "Search")
     } <= named  # fmt: skip
     assert "status" in {node["role"]["value"] for node in tree if not node["ignored"]}
+
+
+@needs_chromium
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_axe_finds_nothing_serious_before_and_after_an_answer(page: Page, site: Site, colours: Any) -> None:
+    page.emulate_media(color_scheme=colours)
+    empty = serious(page)
+    ask(page, site.queries[0].text, "hybrid+maxsim")
+    wait_until_done(page)
+
+    assert (empty, serious(page)) == ([], [])
+
+
+def serious(page: Page) -> list[tuple[str, Any]]:
+    """Return what axe-core finds serious, each with the first place where it is."""
+    found = Axe().run(page).response["violations"]
+    return [(each["id"], each["nodes"][0]["target"]) for each in found if each["impact"] in ("serious", "critical")]
+
+
+@needs_chromium
+def test_on_paper_are_the_question_and_whole_passages_on_white_without_tools(page: Page, site: Site) -> None:
+    ask(page, site.queries[0].text, "bm25")
+    wait_until_done(page)
+
+    page.emulate_media(media="print", color_scheme="dark")
+
+    assert page.locator("#question").is_visible()
+    assert not page.locator("form button").first.is_visible()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    cut = "[...document.querySelectorAll('#lists .text')].filter((each) => each.scrollHeight > each.clientHeight + 1)"
+    assert page.evaluate(f"{cut}.length") == 0
