@@ -130,6 +130,7 @@ def write_generation(folder: Path, url: str, **changes: object) -> Path:
         "queries": 2,
         "per_query": 4,
         "attempts": 1,
+        "calibration": 2,
         "margin": None,
         "filters": {"length": [0.4, 1.6], "embedder": "words"},
         "resources": {"documents_per_shard": 40},

@@ -1,7 +1,8 @@
 """Shards of a converted corpus: Parquet with one schema, and digests that whatever is read is checked against."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -96,6 +97,19 @@ def locate(
         found = column.filter(pc.is_in(column, value_set=wanted)).to_pylist()
         if found:
             yield shard, found
+
+
+def ids_at(store: ArtifactStore, corpus: Corpus, rows: Collection[int]) -> dict[int, DocId]:
+    """Return row → id for some rows of a corpus. Only the shards that have one of the rows are read."""
+    starts = [shard.start_row for shard in corpus.shards]
+    of_shard: dict[int, list[int]] = {}
+    for row in sorted(rows):
+        of_shard.setdefault(bisect_right(starts, row) - 1, []).append(row)
+    found: dict[int, DocId] = {}
+    for place, wanted in of_shard.items():
+        column = read_ids(store, corpus.shards[place])
+        found |= {row: column[row - starts[place]].as_py() for row in wanted}
+    return found
 
 
 def held_ids(store: ArtifactStore, corpus: Corpus, doc_ids: Iterable[DocId]) -> set[DocId]:

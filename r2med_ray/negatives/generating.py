@@ -8,10 +8,11 @@ a failure of a model or a service fills nothing.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from r2med_ray.demands import Expect, Steps
+from r2med_ray.negatives.calibration import Grades, calibrated
 from r2med_ray.negatives.controls import paraphrased
 from r2med_ray.negatives.drafts import RELEASED, Draft, Slot, open_of, seed_of
 from r2med_ray.negatives.judging import judged
@@ -32,6 +33,9 @@ class Round:
 
     paraphrases: tuple[Draft, ...] = ()
     """The paraphrases of positives, with the verdict on each."""
+
+    calibration: Grades = field(default_factory=dict)
+    """How the judges grade what is known."""
 
     @property
     def released(self) -> list[Draft]:
@@ -71,6 +75,7 @@ def generate(material: Material) -> Steps[Round]:
         models=(tools.writer, *tools.judges),
         scorers=(tools.scorer,) if tools.scorer else (),
     )
+    calibration = yield from calibrated(material)
     slots = waiting = planned(material)
     drafts: list[Draft] = []
     earlier = Earlier()
@@ -85,7 +90,7 @@ def generate(material: Material) -> Steps[Round]:
     drafts.sort(key=lambda draft: (place[draft.slot], draft.attempt))
     good = [draft for draft in drafts if draft.verdict == RELEASED]
     paraphrases = (yield from paraphrased(material, good)) if config.controls else []
-    return Round(slots=tuple(slots), drafts=tuple(drafts), paraphrases=tuple(paraphrases))
+    return Round(slots=tuple(slots), drafts=tuple(drafts), paraphrases=tuple(paraphrases), calibration=calibration)
 
 
 def _attempt(material: Material, slots: Sequence[Slot], attempt: int, earlier: Earlier) -> Steps[list[Draft]]:

@@ -68,7 +68,8 @@ def plan_text(material: Material) -> str:
     most = len(slots) * config.attempts * (6 + len(config.judges))
     return (
         f"{material.task.name}, round {config.round}: {len(slots)} hard negatives of {len(config.kinds)} kinds for "
-        f"{len(queries)} queries, made from {len(positives)} positives; at most {most} texts, and those of controls"
+        f"{len(queries)} queries, made from {len(positives)} positives; at most {most} texts, and those of "
+        "controls and of calibration"
     )
 
 
@@ -106,5 +107,11 @@ def _written(bench: Workbench, material: Material, made: Round, output: Path) ->
     write_round(folder, round_files(material, made, random))
     counts = ", ".join(f"{number} {verdict}" for verdict, number in sorted(made.verdicts.items()))
     print(f"{task.name}: {len(made.slots)} planned, {len(made.unfilled)} unfilled; attempts: {counts}")  # noqa: T201
+    for judge, groups in made.calibration.items():
+        grades = "; ".join(
+            f"{group} " + (", ".join(f"{grade}: {number}" for grade, number in sorted(counts.items())) or "none")
+            for group, counts in groups.items()
+        )
+        print(f"{judge} grades what is known: {grades}")  # noqa: T201
     print(f"pack: {folder}")  # noqa: T201
     return folder

@@ -117,6 +117,9 @@ class GenerationConfig(Frozen):
     margin: MarginConfig | None = MarginConfig(model="maxsim-minilm")
     """The reranker that judges too; null for none."""
 
+    calibration: int = Field(default=20, ge=0)
+    """Positives, and as many documents drawn at random, that each judge grades without being told what they are."""
+
     controls: bool = True
     """Whether a pack of controls is written beside the hard negatives."""
 

@@ -1,12 +1,14 @@
 """What all stages of a round share: the task, its texts, the models, and how a model is asked."""
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 from r2med_ray.chat import ChatPrompt, LanguageModel
+from r2med_ray.corpora import Corpus
 from r2med_ray.corpus.loading import fetch_documents
-from r2med_ray.corpus.shards import held_ids
+from r2med_ray.corpus.shards import held_ids, ids_at
 from r2med_ray.demands import Ask, Steps
 from r2med_ray.errors import ConfigError
 from r2med_ray.first_stage import FirstStage
@@ -81,6 +83,9 @@ class Material:
     positives: Mapping[DocId, Document]
     """The documents of all positives that the corpus has."""
 
+    random: Mapping[DocId, Document]
+    """Documents of the corpus drawn at random, which judges are tried on."""
+
     answers: Mapping[QueryId, str]
     """The right answers, for queries of which the task has one."""
 
@@ -100,6 +105,7 @@ class Material:
             tools=tools,
             queries={query.query_id: query.text for query in task.queries},
             positives=fetch_documents(store, task.corpus, held_ids(store, task.corpus, relevant)),
+            random=_random_documents(store, task.corpus, config),
             answers=answers,
             corpus_of=corpus_of,
         )
@@ -134,6 +140,13 @@ class Material:
             seed=seed_of(draft.seed, name),
             shorter=tuple(versions[1:]),
         )
+
+
+def _random_documents(store: ArtifactStore, corpus: Corpus, config: GenerationConfig) -> dict[DocId, Document]:
+    dice = random.Random(f"{config.seed} {corpus.digest} calibration")
+    rows = dice.sample(range(corpus.num_rows), min(config.calibration, corpus.num_rows))
+    first = corpus.shards[0].start_row if corpus.shards else 0
+    return fetch_documents(store, corpus, ids_at(store, corpus, {first + row for row in rows}).values())
 
 
 def asked(model: LanguageModel, prompts: Sequence[ChatPrompt]) -> Steps[list[Said]]:

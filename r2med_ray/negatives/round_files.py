@@ -161,6 +161,10 @@ def _manifest(material: Material, made: Round, random: Sequence[RandomControl]) 
         "verdicts": dict(sorted(made.verdicts.items())),
         "kinds": dict(sorted(Counter(draft.slot.kind for draft in made.released).items())),
         "unfilled": [slot.name for slot in made.unfilled],
+        "calibration": {
+            judge: {group: dict(sorted(counts.items())) for group, counts in groups.items()}
+            for judge, groups in made.calibration.items()
+        },
         "without_examples": sum(draft.shortened for draft in made.drafts),
         "without_right_answer": answers.count(NO_GOLD),
         "controls": {

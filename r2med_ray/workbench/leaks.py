@@ -1,13 +1,12 @@
 """Reads the passages that generated texts are compared with, once per task: judged ones, and ones drawn at random."""
 
 import random
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from r2med_ray.corpora import Corpus
 from r2med_ray.corpus.loading import fetch_documents
-from r2med_ray.corpus.shards import held_ids, read_ids
+from r2med_ray.corpus.shards import held_ids, ids_at
 from r2med_ray.evaluation.leakage import Leakage, find_leaks, normalised
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import DocId, QueryId, Rewriting, Task, positives_of
@@ -62,7 +61,7 @@ class Leaks:
     def _drawn(self, task: Task, sizes: Mapping[QueryId, int]) -> dict[QueryId, list[DocId]]:
         """Return documents for each query, none of which is judged for the query. No other query changes the draw."""
         rows = {query_id: self._rows(task.corpus, query_id, size) for query_id, size in sizes.items()}
-        ids = self._ids(task.corpus, {row for of_query in rows.values() for row in of_query})
+        ids = ids_at(self._store, task.corpus, {row for of_query in rows.values() for row in of_query})
         drawn = {}
         for query_id, of_query in rows.items():
             judged = task.qrels.get(query_id, {})
@@ -74,18 +73,6 @@ class Leaks:
         first = corpus.shards[0].start_row
         dice = random.Random(f"{self._seed} {corpus.digest} {query_id}")
         return [first + dice.randrange(corpus.num_rows) for _ in range(TRIES * size)] if corpus.num_rows else []
-
-    def _ids(self, corpus: Corpus, rows: set[int]) -> dict[int, DocId]:
-        """Return row → id. Only the shards that have one of the rows are read."""
-        starts = [shard.start_row for shard in corpus.shards]
-        of_shard: dict[int, list[int]] = {}
-        for row in sorted(rows):
-            of_shard.setdefault(bisect_right(starts, row) - 1, []).append(row)
-        found: dict[int, DocId] = {}
-        for place, wanted in of_shard.items():
-            column = read_ids(self._store, corpus.shards[place])
-            found |= {row: column[row - starts[place]].as_py() for row in wanted}
-        return found
 
 
 def _texts(ids: Mapping[QueryId, Sequence[DocId]], texts: Mapping[DocId, str]) -> Passages:

@@ -18,8 +18,8 @@ from tests.scripted_writer import Script, write_generation
 
 GENERATE = "python jobs/generate_hard_negatives.py"
 JOB = REPOSITORY / GENERATE.split()[1]
-TEXTS = 54
-"""What a round of 8 hard negatives asks: 6 texts for each, and 6 paraphrases."""
+TEXTS = 58
+"""What a round of 8 hard negatives asks: 6 texts for each, 6 paraphrases, and 4 grades of what is known."""
 
 
 ENVIRONMENT = environment(PYTHONPATH=str(REPOSITORY))
@@ -117,8 +117,8 @@ def test_every_text_of_the_small_real_model_is_accounted_for(tmp_path: Path) -> 
 
     # Small reservations leave the engine its CPU while something is encoded, searched or scored.
     beside = " ".join(f"--set resources.{stage}.cpus=0.1" for stage in ("encode", "search", "rerank"))
-    small = f"--set queries=1 --set attempts=1 --set resources.encode.actors=1 {beside} --address local"
-    subprocess.run(["bash", "-c", f"{GENERATE} {small}"], cwd=tmp_path, env=environment(), check=True, timeout=1700)
+    small = f"--set queries=1 --set attempts=1 --set calibration=1 --set resources.encode.actors=1 {beside}"
+    subprocess.run(["bash", "-c", f"{GENERATE} {small} --address local"], cwd=tmp_path, env=environment(), check=True, timeout=1700)
 
     [pack] = (tmp_path / "hard_negatives" / "demo_negatives" / "Demo-Evidence").iterdir()
     manifest = json.loads((pack / "manifest.json").read_text())

@@ -114,6 +114,27 @@ def test_a_round_is_a_pack_that_the_evaluation_reads(round_1: Path, demo: Task) 
         assert all(demo.qrels[query_id][positive] > 0 for known in own.values() for positive in known.positives)
 
 
+def test_judges_are_tried_on_positives_and_on_random_documents(tmp_path: Path, demo: Task) -> None:
+    texts = {row["id"]: row["text"] for row in lines_of(DEMO / "corpus.jsonl")}
+    queries = {row["id"]: row["text"] for row in lines_of(DEMO / "query.jsonl")}
+    asked: list[tuple[str, str]] = []
+
+    def judge(prompt: str) -> str:
+        """Grade positives 3 and other documents 0."""
+        [query_id] = [name for name, text in queries.items() if f"Question:\n{text}\n" in prompt]
+        found = [name for name, text in texts.items() if text in prompt]
+        if not found:  # a passage of the writer's
+            return "Grade: 1"
+        asked.append((query_id, found[0]))
+        return f"Grade: {3 if demo.qrels[query_id].get(found[0], 0) > 0 else 0}"
+
+    pack, _ = make(tmp_path, Script({"support": judge}), calibration=6)
+
+    calibration = json.loads((pack / "manifest.json").read_text())["calibration"]
+    assert calibration == {"script": {"positives": {"3": 6}, "random documents": {"0": 6}}}
+    assert len({*asked}) == 12
+
+
 def test_every_record_says_what_it_was_made_with_and_from(round_1: Path) -> None:
     passages = pq.read_table(round_1 / "passages.parquet").to_pylist()
     records = [json.loads(line) for line in (round_1 / "records.jsonl").read_text().splitlines()]
@@ -307,8 +328,9 @@ def test_a_second_run_asks_nothing_and_changes_nothing(tmp_path: Path) -> None:
 
     again, asked_again = make(tmp_path, Script())
 
-    # For each of 8 slots a hard query, a passage, a grade, two orders and an answer; and 6 paraphrases.
-    assert (asked, asked_again) == (8 * 6 + 6, 0)
+    # For each of 8 slots a hard query, a passage, a grade, two orders and an answer; and 6 paraphrases. The judge is
+    # tried on two positives and two random documents.
+    assert (asked, asked_again) == (8 * 6 + 6 + 4, 0)
     assert files_of(again) == before
 
 
@@ -409,7 +431,7 @@ def test_the_plan_says_what_a_round_takes(tmp_path: Path) -> None:
     # 8 slots, 3 attempts, 7 texts in each: hard query, passage, grade, two orders, answer, agreement.
     assert text == (
         "Demo-Evidence, round 1: 8 hard negatives of 4 kinds for 2 queries, made from 6 positives; at most 168 "
-        "texts, and those of controls"
+        "texts, and those of controls and of calibration"
     )
 
 
