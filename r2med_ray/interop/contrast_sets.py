@@ -8,7 +8,6 @@ a task in R2MED's layout:
     hard_negatives/contrasts.jsonl              one line per record
 """
 
-import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -16,8 +15,8 @@ from typing import Any
 
 from r2med_ray.corpus.records import read_records
 from r2med_ray.errors import DataError
+from r2med_ray.storage.csv_rows import read_csv
 from r2med_ray.storage.ids import IdReader, text_of
-from r2med_ray.storage.jsonl import Record
 from r2med_ray.storage.new_folders import new_folder
 
 KIND = "negation"
@@ -64,7 +63,7 @@ def import_contrasts(file: Path, output: Path, *, kind: str = KIND) -> int:
 def _checked(file: Path) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield the id of each record and its four texts by field."""
     ids, seen = IdReader(file), dict[str, str]()
-    for record in _csv_records(file) if file.suffix == ".csv" else read_records(file):
+    for record in read_csv(file) if file.suffix == ".csv" else read_records(file):
         name = ids.read(record.first_of(["id"]), where=record.where)
         if name in seen:
             raise DataError(f"{record.where}: id {name!r} is at {seen[name]} too; ids must be unique")
@@ -80,19 +79,6 @@ def _checked(file: Path) -> Iterator[tuple[str, dict[str, str]]]:
             if texts[first] == texts[second]:
                 raise DataError(f"{record.where}: record {name!r}: {first} and {second} are the same text")
         yield name, texts
-
-
-def _csv_records(file: Path) -> Iterator[Record]:
-    """Yield the rows of a CSV file with a header; `line` is the last line of the row."""
-    try:
-        with file.open(newline="", encoding="utf-8-sig") as stream:
-            rows = csv.DictReader(stream, strict=True)
-            for values in rows:
-                if None in values:
-                    raise DataError(f"{file}:{rows.line_num}: the row has more fields than the header")
-                yield Record(file, rows.line_num, {name: text for name, text in values.items() if text is not None})
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{file}: can't be read as CSV: {error}") from error
 
 
 def _write(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -4,7 +4,6 @@ The sample holds released passages and found positives, in equal shares as far a
 The sheet shows neither kind nor verdict, so that nobody is led by them.
 """
 
-import csv
 import html
 import json
 import math
@@ -19,6 +18,7 @@ from r2med_ray.negatives.drafts import FOUND_POSITIVE, RELEASED, Draft, seed_of
 from r2med_ray.negatives.generating import Round
 from r2med_ray.negatives.material import Material
 from r2med_ray.reporting.columns import Column, csv_table
+from r2med_ray.storage.csv_rows import read_csv
 from r2med_ray.storage.jsonl import read_jsonl
 from r2med_ray.storage.keys import fingerprint
 
@@ -101,7 +101,8 @@ def agreement(sheet: Path) -> Agreement:
     """Compare the verdicts of a sheet that came back with those in the records beside it.
 
     Raises:
-        DataError: a row has an unknown item or verdict, or an item comes twice; names file and line.
+        DataError: the sheet can't be read, a row has an unknown item or verdict, or an item comes twice; names file
+            and line.
     """
     machine: dict[str, bool] = {}
     for record in read_jsonl(sheet.with_name(RECORDS)):
@@ -154,18 +155,15 @@ def _kappa(counts: Counter[tuple[bool, bool]]) -> float | None:
 def _verdicts(sheet: Path, known: dict[str, bool]) -> dict[str, str]:
     """Return item → the person's word, in lower case."""
     said: dict[str, str] = {}
-    with sheet.open(encoding="utf-8-sig", newline="") as stream:
-        rows = csv.DictReader(stream)
-        for row in rows:
-            where, item = f"{sheet}:{rows.line_num}", row.get("item")
-            verdict = (row.get("verdict") or "").strip().lower()
-            if item is None or item not in known:
-                raise DataError(f"{where}: item {item!r} is none of the round's; the sheet lies beside {RECORDS}")
-            if item in said:
-                raise DataError(f"{where}: item {item!r} comes twice")
-            if verdict not in ("", UNSURE, *_JUDGED):
-                raise DataError(f"{where}: verdict {verdict!r}; expected {NEGATIVE}, {POSITIVE}, {UNSURE} or nothing")
-            said[item] = verdict
+    for row in read_csv(sheet):
+        item, verdict = row.values.get("item"), row.values.get("verdict", "").strip().lower()
+        if item is None or item not in known:
+            raise DataError(f"{row.where}: item {item!r} is none of the round's; the sheet lies beside {RECORDS}")
+        if item in said:
+            raise DataError(f"{row.where}: item {item!r} comes twice")
+        if verdict not in ("", UNSURE, *_JUDGED):
+            raise DataError(f"{row.where}: verdict {verdict!r}; expected {NEGATIVE}, {POSITIVE}, {UNSURE} or nothing")
+        said[item] = verdict
     return said
 
 

@@ -9,6 +9,7 @@ The rules are those of `mine_hard_negatives` of sentence-transformers with a cro
 query's `range_max` leaves out depends on how many positives other queries have.
 """
 
+import logging
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,8 @@ from r2med_ray.ranking import best, require_finite
 from r2med_ray.retrieval.approximate_search import checked
 from r2med_ray.types import DocId, Document, Query, Reranking, Run, ScoredDoc, Task, positives_of
 from r2med_ray.workbench.bench import Workbench
+
+logger = logging.getLogger(__name__)
 
 CHOSEN = "chosen"
 
@@ -117,6 +120,8 @@ def mine(bench: Workbench, config: MiningConfig) -> Mined:
     [source] = resolve_tasks([config.task])
     resources = config.resources
     task = load_task(source, bench.store, documents_per_shard=resources.documents_per_shard, shards=resources.shards)
+    for warning in task.warnings:
+        logger.warning("%s: %s", task.name, warning)
     judged = {query: positives_of(task.qrels.get(query.query_id, {})) for query in task.queries}
     wanted = set[DocId]().union(*judged.values())
     there = held_ids(bench.store, task.corpus, wanted)

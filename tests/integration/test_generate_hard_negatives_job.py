@@ -118,7 +118,8 @@ def test_every_text_of_the_small_real_model_is_accounted_for(tmp_path: Path) -> 
     # Small reservations leave the engine its CPU while something is encoded, searched or scored.
     beside = " ".join(f"--set resources.{stage}.cpus=0.1" for stage in ("encode", "search", "rerank"))
     small = f"--set queries=1 --set attempts=1 --set calibration=1 --set resources.encode.actors=1 {beside}"
-    subprocess.run(["bash", "-c", f"{GENERATE} {small} --address local"], cwd=tmp_path, env=environment(), check=True, timeout=1700)
+    command = f"{GENERATE} {small} --address local"
+    subprocess.run(["bash", "-c", command], cwd=tmp_path, env=environment(), check=True, timeout=1700)
 
     [pack] = (tmp_path / "hard_negatives" / "demo_negatives" / "Demo-Evidence").iterdir()
     manifest = json.loads((pack / "manifest.json").read_text())

@@ -82,6 +82,17 @@ def test_wilsons_interval() -> None:
     assert wilson(0, 0) == (None, None)
 
 
+def test_a_sheet_that_is_missing_or_in_another_encoding_is_refused_by_name(tmp_path: Path) -> None:
+    sheet = come_back(tmp_path, [("released", "negative")])
+    sheet.write_bytes(sheet.read_bytes() + "é".encode("latin-1"))
+    with pytest.raises(DataError, match=r"audit\.csv: can't be read as CSV: .*utf-8"):
+        agreement(sheet)
+
+    sheet.unlink()
+    with pytest.raises(DataError, match=r"audit\.csv: can't be read as CSV: .*No such file"):
+        agreement(sheet)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
