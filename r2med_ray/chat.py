@@ -79,6 +79,9 @@ class ToolCall(NamedTuple):
     """As the model wrote them: JSON if the model did well."""
 
 
+_LEFT_OUT = ("top_tokens", "tool_calls", "computer")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
     """What a language model wrote."""
@@ -100,15 +103,18 @@ class Completion:
     seconds: float = field(default=0.0, compare=False)
     """Seconds from the request that was answered to the last word of its answer."""
 
+    computer: str = field(default="", compare=False)
+    """What a model of the job's own was computed on, e.g. `H100`; empty for a service, and where nobody knows."""
+
     top_tokens: tuple[tuple[str, float], ...] = ()
     """The likeliest next tokens with their natural log-probabilities, the likeliest first; empty for a text."""
 
     tool_calls: tuple[ToolCall, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values, for an artefact; without what is empty of `top_tokens` and `tool_calls`."""
+        """Return plain values, for an artefact; without what is empty of `_LEFT_OUT`."""
         values = asdict(self) | {"tool_calls": [list(call) for call in self.tool_calls]}
-        return {key: value for key, value in values.items() if value or key not in ("top_tokens", "tool_calls")}
+        return {key: value for key, value in values.items() if value or key not in _LEFT_OUT}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from ray._common.constants import HEAD_NODE_RESOURCE_NAME
 from ray._private.state import state
 
-from r2med_ray.distributed.nodes import alive_nodes
+from r2med_ray.distributed.nodes import alive_nodes, gpus_named
 from r2med_ray.errors import ConfigError
 from r2med_ray.settings.pools import ClusterCapacity, Node
 from r2med_ray.settings.resources import WAIT_S, ClusterConfig
@@ -25,9 +25,6 @@ BENCHMARK_FILE = "`cluster:` of the benchmark file"
 REPORTED = "the cluster's configuration, as Ray reports it"
 LAUNCHER = Path("~/ray_bootstrap_config.yaml")
 """The file that `ray up` puts on the head (ray/autoscaler/_private/commands.py)."""
-
-ACCELERATOR = "accelerator_type:"
-"""What Ray puts before the kind of a node's GPUs, as the name of a resource."""
 
 NO_LIMIT = 1000
 """Nodes that a group without a limit counts as. No stage takes more actors than it has shards."""
@@ -121,7 +118,7 @@ def with_nodes_there(named: ClusterCapacity, there: ClusterCapacity) -> ClusterC
 def node_of(resources: Mapping[str, float]) -> Node:
     """Return what Ray's resources say of a node. Ray splits memory into that of workers and that of objects."""
     memory = resources.get("memory", 0.0) + resources.get("object_store_memory", 0.0)
-    kinds = [name.removeprefix(ACCELERATOR) for name in resources if name.startswith(ACCELERATOR)]
+    kinds = gpus_named(resources)
     return Node(
         cpus=resources.get("CPU", 0.0),
         gpus=resources.get("GPU", 0.0),

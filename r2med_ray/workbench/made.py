@@ -28,7 +28,7 @@ from r2med_ray.workbench.worklog import Price, no_price
 ENCODE_QUERIES = "encode queries"
 SERVICE = "a service"
 NOT_NOTED = ""
-"""The device of texts: a language model's replica doesn't say what it computes on."""
+"""The device of texts whose model's computer is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ def text_made(key: ArtifactKey, model: LanguageModel, text: Completion) -> Made:
         name=key.name,
         arrow="write",
         part=model.name,
-        speeds=[Speed(documents=1, seconds=text.seconds, device=NOT_NOTED, threads=0)],
+        speeds=[Speed(documents=1, seconds=text.seconds, device=text.computer or NOT_NOTED, threads=0)],
         engine=SERVICE,
     )
     if not isinstance(model, LanguageModelRow):  # a model of the user's

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from r2med_ray.chat import LanguageModel
 from r2med_ray.distributed.asking_nodes import largest_gpu_gb
 from r2med_ray.distributed.growing import wait_for_nodes
+from r2med_ray.distributed.nodes import computer_of
 from r2med_ray.distributed.preparing import pool_for, prepare
 from r2med_ray.distributed.searching import ShardedRetriever, open_index
 from r2med_ray.distributed.session import capacity_now
@@ -227,7 +228,7 @@ class ClusterRunner:
         assert proxy is not None
         served = served_engine(self._name, row, engine, proxy, start_within_s=self._timeout_s)
         address = stack.enter_context(served)
-        return AnsweringModel(address, stack, self.stop)
+        return AnsweringModel(address, stack, self.stop, computer_of(engine.gpus, engine.accelerator))
 
     def _wait_for_nodes(self, what: str, pool: Pool, beside: float = 0.0) -> None:
         wait_s = self._cluster.wait_s

@@ -39,12 +39,14 @@ class AnsweringModel:
 
     stack: ExitStack
     stop: threading.Event
+    computer: str = ""
+    """What the job's own engine computes on."""
 
     def generator(self, model: LanguageModel) -> TextGenerator:
         """Return what asks it with the sampling of a row."""
         row = language_model_row(model)
         asked = row if self.address is None else row.for_replicas()
-        return CountedTexts(ChatModel(asked, base_url=self.address, stop=self.stop), row.name)
+        return CountedTexts(ChatModel(asked, base_url=self.address, computer=self.computer, stop=self.stop), row.name)
 
     def close(self) -> None:
         """End the engine."""

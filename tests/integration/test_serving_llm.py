@@ -17,6 +17,7 @@ from r2med_ray.chat import ChatPrompt, Completion, TextGenerator
 from r2med_ray.corpus.catalog import fetch_published
 from r2med_ray.demands import Ask, Steps
 from r2med_ray.errors import DataError
+from r2med_ray.models.catalog.devices import processor_name
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.models.services.chat import ChatModel
@@ -238,6 +239,7 @@ def test_a_real_model_answers_and_what_it_held_is_free_when_it_is_released(
     running_model.close()
 
     assert "Paris" in answer.text
+    assert answer.computer == processor_name()
     [application] = running
     assert application == f"r2med-{ray.get_runtime_context().get_job_id()}-test-smollm2-135m-{application[-8:]}"
     # The engine's worker has 1 CPU, and the ingress has a quarter.

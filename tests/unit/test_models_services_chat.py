@@ -75,6 +75,15 @@ def test_a_completion_has_its_text_its_end_and_its_tokens(streamed: bool) -> Non
     )
 
 
+@pytest.mark.parametrize("streamed", [True, False])
+def test_what_a_model_is_computed_on_is_noted_with_its_answers_and_stored_with_them(streamed: bool) -> None:
+    with Service(shout) as service:
+        chat = ChatModel(row(stream=streamed), base_url=service.url, computer="H100")
+        (completion,) = chat.generate([prompt("hello")])
+
+    assert Completion.from_json(completion.to_json()).computer == "H100"
+
+
 def test_a_request_says_what_the_row_says_and_nothing_else() -> None:
     asked = prompt("hello", seed=7, stop=("</search>",))
     sampling = {"temperature": 0.6, "top_p": 0.95, "max_tokens": 9}

@@ -19,6 +19,9 @@ class AnswerParts:
     shortened: int
     """Which version of the conversation is answered; see `Completion.shortened`."""
 
+    computer: str = ""
+    """See `Completion.computer`."""
+
     text: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
     calls: dict[int, list[str]] = field(default_factory=dict)
@@ -101,6 +104,7 @@ class AnswerParts:
             completion_tokens=_count(self.usage, "completion_tokens"),
             shortened=self.shortened,
             seconds=time.monotonic() - self.asked,
+            computer=self.computer,
             top_tokens=self.top_tokens,
             tool_calls=tuple(ToolCall(*self.calls[place]) for place in sorted(self.calls)),
         )

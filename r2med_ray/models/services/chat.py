@@ -56,6 +56,7 @@ class ChatModel:
     Args:
         row: the model.
         base_url: address of the service, up to `/v1`; None for the row's address.
+        computer: what the model is computed on, where that is known; noted with every answer.
         stop: an event that ends the work when another thread sets it.
         heard: is told the unit of a prompt and the parts of its answer, after each part. An answer that is begun
             again has new parts.
@@ -72,6 +73,7 @@ class ChatModel:
         row: LanguageModelRow,
         *,
         base_url: str | None = None,
+        computer: str = "",
         stop: threading.Event | None = None,
         heard: Callable[[str, AnswerParts], None] | None = None,
     ) -> None:
@@ -81,6 +83,7 @@ class ChatModel:
         self.row = row
         self.base_url = address
         self.requests = 0
+        self._computer = computer
         self._stop = stop
         self._heard = heard or (lambda unit, parts: None)
         self._stage = f"generate with {row.name}"
@@ -167,13 +170,13 @@ class ChatModel:
 
     async def _ask_raw(self, body: dict[str, Any], shortened: int, client: "AsyncOpenAI") -> Completion:
         """Have a text continued. It isn't streamed, as not every server streams log-probabilities."""
-        parts = AnswerParts(shortened)
+        parts = AnswerParts(shortened, self._computer)
         create: Any = client.completions.create  # Any: the overloads depend on keys of the row
         parts.add(await create(**body), "text", top_tokens=body.get("logprobs", 0))
         return parts.completion()
 
     async def _ask(self, body: dict[str, Any], unit: str, shortened: int, client: "AsyncOpenAI") -> Completion:
-        parts = AnswerParts(shortened)
+        parts = AnswerParts(shortened, self._computer)
         create: Any = client.chat.completions.create  # Any: the overloads depend on keys of the row
         if not self.row.stream:
             parts.add(await create(**body), "message")
