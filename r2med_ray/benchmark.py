@@ -79,6 +79,7 @@ def run_job(
         only_to_plan=dry_run,
         cluster=config.cluster,
     ) as bench:
+        benchmark = bench.dtypes.of_benchmark(benchmark)
         print(scrubbed(make_plan(benchmark, bench.store, bench.runner).text()))  # noqa: T201
         if dry_run:
             return

@@ -1,7 +1,7 @@
 """The names of a benchmark file turned into rows, before anything starts; and what names the results they lead to."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal, Self
@@ -45,7 +45,7 @@ class Defaults:
 
     compat: Compat = "none"
     ignore_identical_ids: bool | None = None
-    dtype: Dtype | None = None
+    dtype: Dtype | Literal["fastest"] | None = None
     """The dtype of all encoders; a retriever's own takes its place."""
 
     depth: int = 100
@@ -76,6 +76,11 @@ class ResolvedSystem:
 
     tool: FirstStage | None = None
     """The retriever that the rewriter's language model searches with, or is shown the finds of."""
+
+    def with_first_stages(self, change: Callable[[FirstStage], FirstStage]) -> Self:
+        """Return the system with every first stage that searches for it changed."""
+        stages = tuple(change(first_stage) for first_stage in self.first_stages)
+        return replace(self, first_stages=stages, tool=change(self.tool) if self.tool else None)
 
     @property
     def scorers(self) -> tuple[RerankerRow, ...]:

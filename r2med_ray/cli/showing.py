@@ -32,6 +32,9 @@ def show(
     from r2med_ray.workbench.showing.text import shown_text
 
     benchmark = load_with(resolve, config, overrides or [])
-    with open_workbench(store or "store", names=benchmark.names, resources=benchmark.config.resources) as bench:
-        shown = shown_by(bench, benchmark, task=task, system=system, query=query, document=document)
+    resources = benchmark.config.resources
+    with open_workbench(store or "store", names=benchmark.names, resources=resources, only_to_plan=True) as bench:
+        shown = shown_by(
+            bench, bench.dtypes.of_benchmark(benchmark), task=task, system=system, query=query, document=document
+        )
     typer.echo(json.dumps(asdict(shown), ensure_ascii=False) if format == "json" else shown_text(shown))

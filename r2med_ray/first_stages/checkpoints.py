@@ -56,6 +56,7 @@ class CheckpointFirstStage(CommonFirstStage, Generic[CheckpointRow]):
     def settings(self) -> Mapping[str, Json]:
         return {
             **self.row.model_dump(mode="json", exclude_defaults=True),
+            **self.row.chosen,
             "vectors": self.artifact_label,
             "drop_identical_ids": self.drop_identical_ids,
             **self.skipping,

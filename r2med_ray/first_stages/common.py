@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from r2med_ray.corpora import Corpus, CorpusShard
 from r2med_ray.first_stage import ModelFacts, ShardedFirstStage, Ties, ToExplain
@@ -22,7 +22,7 @@ class WantedRetriever:
 
     retriever: RetrieverConfig
     rules: Rules
-    dtype: Dtype | None = None
+    dtype: Dtype | Literal["fastest"] | None = None
     """The dtype for all encoders; a dtype of the retriever itself takes its place."""
 
     on_bad_document: OnBadDocument = "error"

@@ -74,6 +74,7 @@ class VectorFirstStage(CommonFirstStage, Generic[VectorRow]):
     def settings(self) -> Mapping[str, Json]:
         return {
             **self.row.model_dump(mode="json", exclude_defaults=True),
+            **self.row.chosen,
             "index": self.index,
             "drop_identical_ids": self.drop_identical_ids,
             **self.skipping,

@@ -47,7 +47,7 @@ def run_mteb(
     found = [mteb_task(name) for name in tasks]
     resources = benchmark.config.resources
     with open_workbench(store, address=address, names=benchmark.names, resources=resources) as bench:
-        search, cache = MtebSearch(bench, chosen.first_stages[0]), mteb.ResultCache(output)
+        search, cache = MtebSearch(bench, bench.dtypes.known(chosen.first_stages[0])), mteb.ResultCache(output)
         results: list[Any] = []
         for task in found:
             load_data(task)

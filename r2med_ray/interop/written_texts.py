@@ -43,7 +43,7 @@ def export_texts(
     benchmark = load_with(resolve, config, overrides)
     chosen = Registry("system", [(each.name, each) for each in benchmark.systems])[system]
     resources = benchmark.config.resources
-    with open_workbench(store, names=benchmark.names, resources=resources) as bench:
+    with open_workbench(store, names=benchmark.names, resources=resources, only_to_plan=True) as bench:
         tasks = [
             load_task(
                 find_task(entry, download=False),
@@ -55,6 +55,7 @@ def export_texts(
             for entry in benchmark.tasks
         ]
         asked = [with_choice(task, benchmark.choices.get(task.name)) for task in tasks]
+        chosen = bench.dtypes.of_system(chosen)
         return [_export(bench, task, chosen, folder / task.name, sample) for task in asked]
 
 

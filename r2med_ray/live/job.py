@@ -66,7 +66,7 @@ def serve_job(
         ask_for_models=True,
         cluster=benchmark.config.cluster,
     ) as bench:
-        prepared = prepare(benchmark, bench)
+        prepared = prepare(bench.dtypes.of_benchmark(benchmark), bench)
         with served(benchmark, bench, prepared) as url:
             say(f"{benchmark.config.name}: {url} answers until Ctrl-C; {url}openapi.json describes it for programs")
             _wait_for_interrupt()

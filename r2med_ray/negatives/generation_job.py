@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from r2med_ray.corpus.catalog import resolve_tasks
@@ -50,6 +51,8 @@ def run_generation(
         only_to_plan=dry_run,
         cluster=config.cluster,
     ) as bench:
+        known = bench.dtypes.known
+        tools = replace(tools, anchors=known(tools.anchors), embedder=known(tools.embedder))
         materials = [load_material(bench, source, config, tools) for source in sources]
         for material in materials:
             print(plan_text(material))  # noqa: T201

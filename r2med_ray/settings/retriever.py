@@ -39,8 +39,8 @@ class RetrieverConfig(Frozen):
     max_length: int | None = Field(default=None, ge=1)
     """Tokens that the encoder reads of a text. If left out, it is the row's."""
 
-    dtype: Literal["float32", "bfloat16", "float16"] | None = None
-    """The numbers that the encoder computes with. If left out, it is the row's."""
+    dtype: Literal["float32", "bfloat16", "float16", "fastest"] | None = None
+    """The numbers that the encoder computes with; see `resources.encode.dtype`. If left out, it is the row's."""
 
     index: str | None = None
     """A FAISS factory string. If left out, it is `Flat`, which is exact. Search parameters may follow a semicolon:

@@ -34,6 +34,7 @@ from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import Defaults, Names, ResolvedSystem
 from r2med_ray.types import Document, Qrels, Query, Run, Task
 from r2med_ray.workbench.driver import Driver
+from r2med_ray.workbench.fastest import Dtypes, measured_by, stored_by
 from r2med_ray.workbench.measuring import EvaluationWithTies, measure_with_ties
 from r2med_ray.workbench.own_data import Texts, own_documents, own_qrels, own_queries, own_task
 from r2med_ray.workbench.parts import Ended, Part
@@ -52,10 +53,18 @@ class Workbench:
         names: what models and methods are called.
         worklog: the record of what the runner does.
         resources: how corpora are cut.
+        only_to_plan: whether nothing is done; the dtype `fastest` is then as it was found earlier.
     """
 
     def __init__(
-        self, store: ArtifactStore, runner: Runner, names: Names, worklog: Worklog, resources: ResourcesConfig
+        self,
+        store: ArtifactStore,
+        runner: Runner,
+        names: Names,
+        worklog: Worklog,
+        resources: ResourcesConfig,
+        *,
+        only_to_plan: bool = False,
     ) -> None:
         self.store = store
         self.runner = runner
@@ -63,6 +72,7 @@ class Workbench:
         self._names = names
         self._resources = resources
         self._driver = Driver(store, runner, worklog, fetch_published)
+        self.dtypes = Dtypes(runner, stored_by(store, runner) if only_to_plan else measured_by(runner))
 
     def run(self, parts: Mapping[str, Steps[T]]) -> Iterator[tuple[str, Ended[T] | NotAtHand]]:
         """Lead parts of one's own, see `demands` and `driver.Driver.run`: all of them together, in large batches."""
@@ -139,7 +149,7 @@ class Workbench:
             raise ConfigError(f"a system is keys and values, such as {{'retriever': 'bm25'}}, got {system!r:.80}")
         values = {"name": "workbench", "tasks": ["any"], "systems": [{"name": "system", **system}], "depth": depth}
         [config] = parse_config(values, source="system").systems
-        return self._names.system(config, Defaults(depth=depth))
+        return self.dtypes.of_system(self._names.system(config, Defaults(depth=depth)))
 
     def find(
         self,
@@ -253,7 +263,7 @@ def open_workbench(
         name: is part of the names of the applications that it serves.
         ask_for_models: whether each model is checked before it has to work, so that a part that can't have it ends
             alone. Without that, a worker finds out what a model lacks, which ends all parts.
-        only_to_plan: whether nothing will have to work; then no cluster is started.
+        only_to_plan: whether nothing will have to work; then no cluster is started, and nothing is measured.
         cluster: what a cluster that grows can become. If left out, the cluster may say so itself
             (`distributed.ceilings`); if it doesn't, work is sized by the nodes that are there.
 
@@ -270,15 +280,18 @@ def open_workbench(
         from r2med_ray.workbench.local_runner import LocalRunner
 
         with told():
-            yield Workbench(kept, LocalRunner(names.catalog, kept, resources, worklog), names, worklog, resources)
+            runner = LocalRunner(names.catalog, kept, resources, worklog)
+            yield Workbench(kept, runner, names, worklog, resources, only_to_plan=only_to_plan)
         return
     from r2med_ray.distributed.growing import given_back
     from r2med_ray.distributed.session import connect
     from r2med_ray.workbench.on_cluster import ClusterRunner
 
     with connect(address, only_to_plan=only_to_plan, cluster=cluster) as capacity, given_back(capacity), told():
-        runner = ClusterRunner(name, names.catalog, kept, resources, capacity, worklog, ask_for_models=ask_for_models)
-        yield Workbench(kept, runner, names, worklog, resources)
+        cluster_runner = ClusterRunner(
+            name, names.catalog, kept, resources, capacity, worklog, ask_for_models=ask_for_models
+        )
+        yield Workbench(kept, cluster_runner, names, worklog, resources, only_to_plan=only_to_plan)
 
 
 def _answer(demand: Demand) -> Steps[Any]:

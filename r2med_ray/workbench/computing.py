@@ -49,10 +49,14 @@ def _of_model(row: LanguageModelRow) -> str:
     return f"{row.name}: {most}, by " + (f"vLLM, dtype {row.dtype}" if row.is_served else "a service")
 
 
+def _why(row: Row) -> str:
+    return f": {row.found_dtype.describe()}" if row.found_dtype else ""
+
+
 def _line(name: str, row: Row, pool: Pool, runner: Runner, lengths: Sequence[int | None]) -> str:
     """Return how a checkpoint computes. Tokenizer or positions may allow fewer tokens than `lengths`."""
     dtype = row.resolved_dtype("cuda" if pool.gpus else runner.device)
-    chosen = " (by `auto`)" if row.dtype == "auto" else ""
+    chosen = f" (by `{row.dtype}`{_why(row)})" if row.dtype in ("auto", "fastest") else ""
     most = sorted({length for length in lengths if length})
     read = f", at most {' or '.join(map(str, most))} tokens" if most else ""
     device = f"a GPU {runner.gpu or 'of an unknown kind'}" if pool.gpus else f"a CPU, {pool.threads} thread(s)"

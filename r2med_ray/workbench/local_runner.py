@@ -12,9 +12,12 @@ from r2med_ray.blame import made_or_blamed
 from r2med_ray.chat import LanguageModel, TextGenerator
 from r2med_ray.errors import NotAtHand
 from r2med_ray.first_stage import Computing, FirstStage, ShardedFirstStage
+from r2med_ray.first_stages.making import failing_as
+from r2med_ray.first_stages.measuring_dtypes import fastest_here, measuring
 from r2med_ray.first_stages.preparation import STAGES, Corpora, Questions, maker_label
 from r2med_ray.first_stages.stored_speed import score_timed
 from r2med_ray.models.catalog.devices import best_device
+from r2med_ray.models.catalog.fastest import FastestDtype
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.catalog.load import Catalog
 from r2med_ray.models.networks.pair_scorers import build_pair_scorer, scoring_inputs
@@ -130,6 +133,10 @@ class LocalRunner:
             asked = self._apart(partial(self._work.prepare_queries, sets))
             if asked is not None:
                 self._worklog.note("encode queries", maker_label(first_stage), asked, first_stage.cost)
+
+    def fastest(self, first_stage: ShardedFirstStage) -> FastestDtype:
+        with failing_as("encode", measuring(first_stage)):
+            return fastest_here(self._store, first_stage, self._computing)
 
     def open_index(self, task: Task, first_stage: ShardedFirstStage) -> PlainIndex:
         return self._work.open_index(task, first_stage)

@@ -11,15 +11,18 @@ from r2med_ray.chat import LanguageModel
 from r2med_ray.distributed.asking_nodes import largest_gpu_gb
 from r2med_ray.distributed.growing import wait_for_nodes
 from r2med_ray.distributed.nodes import computer_of
+from r2med_ray.distributed.on_a_worker import on_a_worker
 from r2med_ray.distributed.preparing import pool_for, prepare
 from r2med_ray.distributed.searching import ShardedRetriever, open_index
 from r2med_ray.distributed.session import capacity_now
 from r2med_ray.errors import CapacityError, NotAtHand
 from r2med_ray.first_stage import Computing, FirstStage, ShardedFirstStage
+from r2med_ray.first_stages.measuring_dtypes import fastest_here, measuring, stored_fastest
 from r2med_ray.first_stages.preparation import STAGES, Corpora, Questions, maker_label
 from r2med_ray.models.at_hand import ModelsAtHand
 from r2med_ray.models.catalog.devices import prepare_worker
 from r2med_ray.models.catalog.engine_limits import require_fit
+from r2med_ray.models.catalog.fastest import FastestDtype
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.catalog.load import Catalog
 from r2med_ray.models.catalog.rerankers import RerankerRow
@@ -181,6 +184,18 @@ class ClusterRunner:
         for stage, report in ((STAGES[first_stage.work], prepared.corpora), ("encode queries", prepared.queries)):
             if report is not None:
                 self._worklog.note(stage, maker_label(first_stage), report, first_stage.cost)
+
+    def fastest(self, first_stage: ShardedFirstStage) -> FastestDtype:
+        """See `runner.Runner`. One worker answers for all: on a cluster of several kinds of CPUs, another could have
+        found another dtype."""
+        computing, pool, what = self._computing(first_stage), self._pool(first_stage), measuring(first_stage)
+        if self._cluster.num_nodes == 1 and not self._cluster.grows:  # this machine is the one that works
+            found = stored_fastest(self._store, first_stage, computing.threads)
+            if found:
+                return found
+        self._wait_for_nodes(what, replace(pool, actors=1))
+        work = partial(fastest_here, self._store, first_stage, computing)
+        return on_a_worker("encode", what, work, pool, timeout_s=self._timeout_s)
 
     def open_index(self, task: Task, first_stage: ShardedFirstStage) -> ShardedRetriever[Any]:
         pool = self._search_pool(task)

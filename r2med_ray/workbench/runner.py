@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol
 from r2med_ray.chat import LanguageModel, TextGenerator
 from r2med_ray.first_stage import FirstStage, ShardedFirstStage
 from r2med_ray.first_stages.preparation import Corpora, Questions
+from r2med_ray.models.catalog.fastest import FastestDtype
 from r2med_ray.protocols import Retriever, Scorer
 from r2med_ray.reranking.pair_requests import PairRequest
 from r2med_ray.reranking.pair_reranking import Scored
@@ -130,6 +131,14 @@ class Runner(Protocol):
         Raises:
             StageError: a shard or a set of queries failed; what was finished stays.
             StoppedError: `stop` was called meanwhile.
+        """
+        ...
+
+    def fastest(self, first_stage: ShardedFirstStage) -> FastestDtype:
+        """Return in which dtype a first stage's model is fastest on the CPUs that encode; measure it at need.
+
+        Raises:
+            StageError: the model can't compute in one of the dtypes.
         """
         ...
 

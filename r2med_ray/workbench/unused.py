@@ -6,20 +6,26 @@ surveys that go with what was found. What a language model wrote and what a serv
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
+from itertools import product
 
 from r2med_ray.corpus.convert import names_of
 from r2med_ray.corpus.text_survey import KIND as SURVEYS
 from r2med_ray.errors import ConfigError
+from r2med_ray.first_stage import ShardedFirstStage
+from r2med_ray.first_stages.measuring_dtypes import KIND as FINDINGS
+from r2med_ray.models.catalog.fastest import MEASURED_DTYPES, FastestDtype
 from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.systems import ResolvedBenchmark
+from r2med_ray.workbench.fastest import Dtypes
 from r2med_ray.workbench.local_runner import LocalRunner
 from r2med_ray.workbench.plan import make_plan
 from r2med_ray.workbench.task_sources import find_task
 from r2med_ray.workbench.worklog import Worklog
 
-ALWAYS_KEPT = ("generation", "generations", "transcript", "api-vectors")
-"""Kinds of artefacts that were written by a language model, or paid for."""
+ALWAYS_KEPT = ("generation", "generations", "transcript", "api-vectors", FINDINGS)
+"""Kinds of artefacts that were written by a language model, or paid for, or that keys of other artefacts follow."""
 
 DEVICES = ("cpu", "cuda")
 """What artefacts may have been made on. The keys of vectors depend on it, and this machine may not have it."""
@@ -64,12 +70,18 @@ def unused(store: ArtifactStore, benchmarks: Iterable[ResolvedBenchmark], *, bef
             )
         for entry in benchmark.tasks:
             find_task(entry, download=False)
-        for device in DEVICES:
+        for device, dtype in product(DEVICES, MEASURED_DTYPES):
             catalog, resources = benchmark.names.catalog, benchmark.config.resources
-            make_plan(benchmark, noting, LocalRunner(catalog, noting, resources, Worklog(), device=device))
+            runner = LocalRunner(catalog, noting, resources, Worklog(), device=device)
+            dtypes = Dtypes(runner, partial(_always, FastestDtype(dtype=dtype)))
+            make_plan(dtypes.of_benchmark(benchmark), noting, runner)
     dated = list(store.dated())
     used = {*noting.found, *_beside(list(noting.found.values()), [artifact for artifact, _ in dated])}
     return [each.name for each, written in dated if each.name not in used and written and written < before]
+
+
+def _always(found: FastestDtype, first_stage: ShardedFirstStage) -> FastestDtype:
+    return found
 
 
 def _beside(found: Sequence[Artifact], every: Sequence[Artifact]) -> Iterator[str]:

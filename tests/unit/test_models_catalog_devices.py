@@ -1,33 +1,9 @@
-from pathlib import Path
-
-import pytest
-
-from r2med_ray.models.catalog.devices import batch_limits, best_dtype, cpu_has_bfloat16, pass_inputs
+from r2med_ray.models.catalog.devices import batch_limits, best_dtype, pass_inputs
 from r2med_ray.models.networks.token_budget import plan_batches
 
 
-@pytest.mark.parametrize(
-    ("flags", "expected"),
-    [
-        ("fpu avx2 avx512f amx_bf16 amx_int8", True),
-        ("fpu avx2 avx512_bf16", True),
-        ("fpu avx2 avx512f avx512_vnni", False),
-        ("fpu avx2 avx512_bf16x", False),
-    ],
-)
-def test_a_cpu_is_asked_for_its_bfloat16_unit(tmp_path: Path, flags: str, expected: bool):
-    cpu_info = tmp_path / "cpuinfo"
-    cpu_info.write_text(f"processor\t: 0\nflags\t\t: {flags}\nbugs\t\t: spectre_v1\n")
-
-    assert cpu_has_bfloat16(cpu_info) is expected
-
-
-def test_a_cpu_that_cannot_be_asked_has_none(tmp_path: Path):
-    assert not cpu_has_bfloat16(tmp_path / "missing")
-
-
 def test_half_precision_only_where_it_is_known_to_gain():
-    assert best_dtype("cpu") == ("bfloat16" if cpu_has_bfloat16() else "float32")
+    assert best_dtype("cpu") == "float32"
     assert best_dtype("cuda") in ("bfloat16", "float16")
     assert best_dtype("mps") == "float32"
 

@@ -4,7 +4,7 @@ sentence-transformers loads both kinds (`SparseEncoder`, `MultiVectorEncoder`). 
 vectors: prompts, query expansion and masks come with the checkpoint. A row says only what differs.
 """
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -19,6 +19,8 @@ SIDES: tuple[Side, ...] = ("query", "document")
 
 class CheckpointRow(Row):
     """A model whose checkpoint is loaded by sentence-transformers: the base of the two kinds below."""
+
+    can_measure: ClassVar[bool] = True
 
     model: str
     """`org/name` on the Hub, a folder (`./x`, `/x`, `~/x`; relative to the YAML file), or `package:NAME`."""

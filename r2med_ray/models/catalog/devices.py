@@ -54,26 +54,18 @@ def processor_name(cpu_info: Path = Path("/proc/cpuinfo")) -> str:
 
 
 def best_dtype(device: str) -> Dtype:
-    """Return the fastest dtype that keeps the ranking.
+    """Return the dtype `auto` of a device.
 
     On a GPU the dtype is bfloat16, or float16 if the chip computes no bfloat16 (before Ampere). A machine without a
-    GPU answers bfloat16 for `cuda`. On a CPU the dtype is bfloat16 if the CPU has instructions for it (`amx_bf16` or
-    `avx512_bf16`), else float32, because bfloat16 is 8 times slower without them. On all other devices it is float32.
+    GPU answers bfloat16 for `cuda`. On a CPU and on all other devices it is float32: whether a CPU gains from
+    bfloat16 has to be measured, see `fastest`.
     """
     if device.startswith("cuda"):
         import torch
 
         native = not torch.cuda.is_available() or torch.cuda.is_bf16_supported(including_emulation=False)
         return "bfloat16" if native else "float16"
-    return "bfloat16" if device == "cpu" and cpu_has_bfloat16() else "float32"
-
-
-def cpu_has_bfloat16(cpu_info: Path = Path("/proc/cpuinfo")) -> bool:
-    """Return whether Linux names a bfloat16 unit of an x86 CPU; False if Linux can't be asked."""
-    if not cpu_info.is_file():
-        return False
-    flags = next((line for line in cpu_info.read_text().splitlines() if line.startswith("flags")), "").split()
-    return "amx_bf16" in flags or "avx512_bf16" in flags
+    return "float32"
 
 
 def batch_limits(device: str, token_budget: int) -> BatchLimits:

@@ -1,7 +1,7 @@
 """The rows of encoders: a checkpoint that makes one vector of a text, and how the checkpoint is used."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
@@ -33,6 +33,8 @@ _VECTOR_KEYS = {
 
 class EncoderRow(OwnClassRow):
     """A model that gives one vector per text. A row with a `class` may leave out `model` and `pooling`."""
+
+    can_measure: ClassVar[bool] = True
 
     model: str = ""
     """`org/name` on the Hub, a folder (`./x`, `/x`, `~/x`; relative to the YAML file), or `package:NAME`."""

@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import metadata
-from typing import Any, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
+from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.devices import Dtype, best_device, best_dtype
+from r2med_ray.models.catalog.fastest import FastestDtype
 from r2med_ray.models.catalog.needs import Needs
 from r2med_ray.models.catalog.sources import is_on_hub
 from r2med_ray.types import Compat
@@ -35,8 +37,9 @@ class Row(BaseModel):
     revision: str | None = Field(default=None, pattern=r"^[0-9a-f]{40}$")
     """Commit of the weights on the Hub. A Hub model without one is refused when it is loaded."""
 
-    dtype: Dtype | Literal["auto"] = "auto"
-    """`auto` is `devices.best_dtype` for the device that the model runs on."""
+    dtype: Dtype | Literal["auto", "fastest"] = "auto"
+    """`auto` is bfloat16 on a GPU (float16 before Ampere) and float32 on a CPU. `fastest`, for encoders alone, is the
+    same on a GPU; on a CPU it is float32 or bfloat16, as a job measures once per kind of CPU."""
 
     trust_remote_code: bool = False
     """Whether code that comes with the checkpoint may run."""
@@ -60,6 +63,18 @@ class Row(BaseModel):
     r2med: Mapping[str, Any] = Field(default_factory=dict)
     """Keys of this row for which R2MED's evaluation code had other values, with the values under `compat: r2med`."""
 
+    can_measure: ClassVar[bool] = False
+    """Whether rows of this kind take the dtype `fastest`."""
+
+    _fastest: FastestDtype | None = PrivateAttr(default=None)
+    """What `fastest` is where the model works. It is no setting, and keys have the dtype alone."""
+
+    @model_validator(mode="after")
+    def _measures_what_it_can(self) -> Self:
+        if self.dtype == "fastest" and not self.can_measure:
+            raise ValueError("`dtype: fastest` is for encoders; give auto, float32, bfloat16 or float16")
+        return self
+
     @model_validator(mode="after")
     def _also_fits_under_r2med(self) -> Self:
         if self.r2med:
@@ -73,10 +88,33 @@ class Row(BaseModel):
         return self.model_validate(kept | dict(changes) | {"r2med": {}})
 
     def resolved_dtype(self, device: str = "auto") -> Dtype:
-        """Return the row's dtype. For `auto`, return the dtype that suits the device."""
-        if self.dtype != "auto":
-            return self.dtype
-        return best_dtype(best_device() if device == "auto" else device)
+        """Return the row's dtype. For `auto`, return the dtype that suits the device.
+
+        Raises:
+            ConfigError: the dtype is `fastest`, the device a CPU, and `with_fastest` did not say what was measured.
+        """
+        device = best_device() if device == "auto" else device
+        if self.dtype == "fastest" and device == "cpu":
+            if self._fastest is None:
+                raise ConfigError(f"{self.name}: `dtype: fastest` must be measured before its vectors have a key")
+            return self._fastest.dtype
+        return best_dtype(device) if self.dtype == "auto" or self.dtype == "fastest" else self.dtype
+
+    def with_fastest(self, found: FastestDtype) -> Self:
+        """Return the row with what the dtype `fastest` is on CPUs."""
+        row = self.model_copy()
+        row._fastest = found
+        return row
+
+    @property
+    def found_dtype(self) -> FastestDtype | None:
+        """What the dtype `fastest` is on CPUs; None if that isn't known, or wasn't asked for."""
+        return self._fastest
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        """What a report adds to the settings where the dtype was measured."""
+        return {"fastest": f"{self._fastest.dtype}: {self._fastest.describe()}"} if self._fastest else {}
 
     def loading_inputs(self) -> dict[str, str]:
         """Return what a key says about the loading of a checkpoint with code of its own; nothing for other rows."""
