@@ -20,6 +20,9 @@ class CorpusShard:
     ids_digest: str = ""
     """Digest of the shard's ids, for those who read no more; empty if the shard was stored without it."""
 
+    text_bytes: int = 0
+    """Bytes of titles and texts in UTF-8; 0 if the shard was stored without it."""
+
     def its(self, rows: Iterable[int]) -> tuple[int, ...]:
         """Return those of the corpus' rows that lie in this shard."""
         return tuple(row for row in rows if self.start_row <= row < self.start_row + self.num_rows)

@@ -194,6 +194,13 @@ class ShardedFirstStage(FirstStageFacts, Protocol):
         """Return the rows of a shard that the first stage doesn't read."""
         ...
 
+    def pieces(self, shard: CorpusShard) -> int:
+        """Return how many pieces a shard is made in, each of which is a call of `Maker.make_shard`.
+
+        If there are several, the tables of a shard are those of its pieces, one behind the other.
+        """
+        ...
+
     def shard_key(self, task: str, corpus: Corpus, shard: CorpusShard, device: str) -> ArtifactKey:
         """Return the key of the artefact that is made of a shard before the first search."""
         ...

@@ -18,6 +18,7 @@ from r2med_ray.corpora import Corpus, CorpusShard
 from r2med_ray.corpus import shard_bounds
 from r2med_ray.corpus.duplicates import OnConflict, Rows, find_duplicates
 from r2med_ray.corpus.layouts import LAYOUTS
+from r2med_ray.corpus.pieces import text_bytes
 from r2med_ray.corpus.readers import read_documents
 from r2med_ray.corpus.records import count_records, file_digest, read_texts
 from r2med_ray.corpus.shards import from_table, ids_digest, table_digest, to_table
@@ -206,7 +207,7 @@ def _write_shards(
         table = to_table(batch, start_row=start_row + len(id_hashes))
         writer.write_table(_shard_file(len(shards)), table)
         digests = {"digest": table_digest(table), "ids_digest": ids_digest(table["doc_id"])}
-        shards.append({"num_rows": table.num_rows, **digests})
+        shards.append({"num_rows": table.num_rows, **digests, "text_bytes": text_bytes(table)})
         id_hashes.extend(hash(document.doc_id) for document in batch)
     return shards, id_hashes
 

@@ -1,7 +1,7 @@
 """Loads corpus, queries and qrels of a task, and the documents of a shard or of a few ids."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from r2med_ray.corpus.convert import convert_corpus, load_corpus
 from r2med_ray.corpus.duplicates import OnConflict
 from r2med_ray.corpus.layouts import LAYOUTS, find_ranked_lists
 from r2med_ray.corpus.nano import count_safeguards, safeguard_sentences
+from r2med_ray.corpus.pieces import piece_starts
 from r2med_ray.corpus.readers import read_qrels, read_queries
 from r2med_ray.corpus.records import file_digest
 from r2med_ray.corpus.shards import from_table, held_ids, locate, read_table, require_digest
@@ -34,6 +35,9 @@ class ShardRows:
     """Row numbers in the corpus, int64, shape (N,); `rows[i]` is the row of `documents[i]`."""
 
     documents: list[Document]
+
+    piece_rows: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    """Row numbers at which the shard's second and further pieces begin; empty if it is not cut, or a piece itself."""
 
 
 def load_task(
@@ -124,13 +128,21 @@ def read_shard(store: ArtifactStore, shard: CorpusShard, *, skip_rows: Collectio
     return _rows(read_table(store, shard), skip_rows)
 
 
-def rows_of_table(table: pa.Table, shard: CorpusShard, *, skip_rows: Collection[int] = ()) -> ShardRows:
+def rows_of_table(
+    table: pa.Table, shard: CorpusShard, *, skip_rows: Collection[int] = (), pieces: int = 1
+) -> ShardRows:
     """Return the rows and documents of a whole shard that is in memory already; see `read_shard`.
 
     Raises:
         ArtifactError: the table is not what the shard's digest says.
     """
     require_digest(table, shard)
+    starts = piece_starts(table, pieces)
+    return replace(_rows(table, skip_rows), piece_rows=table["row"].to_numpy()[starts])
+
+
+def rows_of_piece(table: pa.Table, *, skip_rows: Collection[int] = ()) -> ShardRows:
+    """Return the rows and documents of one piece of a shard that was checked when it was read."""
     return _rows(table, skip_rows)
 
 

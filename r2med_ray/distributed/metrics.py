@@ -11,7 +11,7 @@ TAGS = ("stage", "model")
 
 documents = cache(partial(Counter, "r2med_documents", "Documents that were tokenised or encoded", TAGS))
 tokens = cache(partial(Counter, "r2med_tokens", "Tokens of documents that models have read", TAGS))
-shards_waiting = cache(partial(Gauge, "r2med_shards_waiting", "Shards that a stage has not finished", TAGS))
+shards_waiting = cache(partial(Gauge, "r2med_shards_waiting", "Shards, or pieces, that are not finished", TAGS))
 waited_for_nodes = cache(
     partial(Counter, "r2med_waited_for_nodes_seconds", "Seconds that a stage waited for nodes", ("stage",))
 )

@@ -25,8 +25,7 @@ def on_a_worker(stage: str, unit: str, work: Callable[[], T], pool: Pool, *, tim
     Raises:
         StageError: the function raised, its process ended twice, or nothing came back in time.
     """
-    task = ray.remote(num_cpus=pool.cpus, num_gpus=pool.gpus, max_retries=1)(work)
-    reference = task.remote()
+    reference = ray.remote(num_cpus=pool.cpus, num_gpus=pool.gpus, max_retries=1)(_called).remote(work)
     try:
         done: T = ray.get(reference, timeout=timeout_s)
     except ray.exceptions.GetTimeoutError as error:
@@ -36,3 +35,7 @@ def on_a_worker(stage: str, unit: str, work: Callable[[], T], pool: Pool, *, tim
     except ray.exceptions.RayError as error:
         raise stage_error(stage, unit, error) from error
     return done
+
+
+def _called(work: Callable[[], T]) -> T:
+    return work()

@@ -1,7 +1,7 @@
 """ENCODE and INDEX: what first stages need of corpora and queries, made by workers, one artefact per shard.
 
-A shard whose artefact is stored is left alone, so running the same job again resumes it. A killed driver loses only
-the pieces that its actors were working on.
+Encoders make the artefact of a large shard in pieces. What is stored, a shard or a piece, is left alone, so running
+the same job again resumes it. A killed driver loses only the pieces that its actors were working on.
 """
 
 import threading
@@ -9,18 +9,20 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+import ray
 
 from r2med_ray.activity import GAUGES_EVERY_S, every
-from r2med_ray.corpus.loading import rows_of_table
 from r2med_ray.distributed import metrics
 from r2med_ray.distributed.attempts import Attempts
+from r2med_ray.distributed.failures import stage_error
 from r2med_ray.distributed.progress import StageReport, follow
-from r2med_ray.distributed.shard_stream import stream_work
+from r2med_ray.distributed.shard_stream import READ_CPUS, stream_work
 from r2med_ray.first_stage import Computing, ShardedFirstStage
-from r2med_ray.first_stages.making import READ_TOKENS, make_queries, make_shard
+from r2med_ray.first_stages.assembling import Gathered, put_together
+from r2med_ray.first_stages.making import READ_TOKENS, make_queries, make_shard, rows_of_work
 from r2med_ray.first_stages.preparation import (
     STAGES,
     Corpora,
@@ -46,11 +48,10 @@ class ArtifactWorker:
         self._computing = computing
 
     def __call__(self, work: Piece, table: pa.Table) -> Mapping[str, float]:
-        """Store what is made of a shard that was read whole, or of queries; return the numbers of `make_shard`."""
+        """Store what is made of a shard or a piece of it, or of queries; return the numbers of `make_shard`."""
         if isinstance(work, QueryWork):
             return make_queries(self._store, self._maker, work, self._computing)
-        shard = rows_of_table(table, work.shard, skip_rows=work.skip_rows)
-        return make_shard(self._store, self._maker, work, shard, self._computing)
+        return make_shard(self._store, self._maker, work, rows_of_work(table, work), self._computing)
 
 
 class Prepared(NamedTuple):
@@ -97,11 +98,13 @@ def prepare(
         return Prepared()
     first_stage = corpora[0][1] if corpora else questions[0][1]
     shards = shards_left(store, corpora, computing.device, from_the_end=from_the_end)
+    shards = shards._replace(work=[piece for work in shards.work for piece in work.in_pieces()])
     asked = queries_left(store, questions, computing.device)
     pool = pool_for(first_stage, pool)
     attempts: list[Attempts] = []
+    arrow = STAGES[first_stage.work]
     finished = stream_work(
-        STAGES[first_stage.work],
+        arrow,
         store,
         [*shards.work, *(asked.work if asked else [])],
         partial(ArtifactWorker, store, first_stage, computing),
@@ -110,7 +113,33 @@ def prepare(
         stop=stop,
         told=attempts.append,
     )
+    finished = _put_together(arrow, store, finished)
     return _followed(first_stage, shards if corpora else None, asked, finished, attempts)
+
+
+def _put_together(
+    arrow: str, store: ArtifactStore, finished: Iterator[tuple[Piece, Mapping[str, float]]]
+) -> Iterator[tuple[Piece, Mapping[str, float]]]:
+    """Yield what is finished, and have each shard put together once all of its pieces are there.
+
+    Tasks on the cluster do that while workers go on. The last of them ended when this does.
+
+    Raises:
+        StageError: a shard can't be put together.
+    """
+    gathered = Gathered()
+    started: list[tuple[ShardWork, Any]] = []
+    task = ray.remote(num_cpus=READ_CPUS)(put_together)
+    for work, numbers in finished:
+        whole, numbers = gathered.finished(work, numbers)
+        if whole:
+            started.append((whole, task.remote(store, whole)))
+        yield work, numbers
+    for whole, reference in started:
+        try:
+            ray.get(reference)
+        except ray.exceptions.RayError as error:
+            raise stage_error(arrow, whole.unit, error) from error
 
 
 def _followed(
@@ -143,6 +172,7 @@ def _inside(attempts: list[Attempts], left: Left[W]) -> Callable[[], tuple[int, 
         left: the pieces. Those of queries are named by another kind of key than those of shards.
     """
     kinds = {item.key.kind for item in left.work}
+    kinds |= {item.whole.key.kind for item in left.work if isinstance(item, ShardWork) and item.whole}
 
     def inside() -> tuple[int, int]:
         return attempts[-1].inside(kinds) if attempts else (0, 0)
@@ -156,25 +186,26 @@ def _told(
     finished: Iterator[tuple[Piece, Mapping[str, float]]],
     early: list[Mapping[str, float]],
 ) -> Iterator[Mapping[str, float]]:
-    """Yield the numbers of each shard that is finished, up to the last, and keep the metrics.
+    """Yield the numbers of each shard or piece that is finished, up to the last, and keep the metrics.
 
     The driver keeps them: a worker may end before its node has asked for its metrics.
 
     Args:
         first_stage: the shards are prepared for it.
-        left: the shards.
-        finished: shards and queries.
-        early: gets the numbers of queries that are finished before the last shard.
+        left: the shards, or their pieces.
+        finished: these and queries.
+        early: gets the numbers of queries that are finished before the last of them.
     """
     tags = {"stage": STAGES[first_stage.work], "model": first_stage.label}
     waiting = len(left.work)
+    if not waiting:
+        return
 
     def tell() -> None:
         metrics.shards_waiting().set(waiting, tags)
 
     with every(GAUGES_EVERY_S, tell):
-        while waiting:
-            work, numbers = next(finished)
+        for work, numbers in finished:
             if isinstance(work, QueryWork):
                 early.append(numbers)
                 continue
@@ -183,7 +214,10 @@ def _told(
                 if number := numbers.get(name, 0):
                     counter().inc(number, tags)
             yield numbers
-    tell()
+            if not waiting:
+                break
+        waiting = 0  # a shard that was made whole after a piece failed leaves other pieces unmade
+        tell()
 
 
 def pool_for(first_stage: ShardedFirstStage, pool: Pool) -> Pool:

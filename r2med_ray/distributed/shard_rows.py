@@ -6,13 +6,13 @@ words around it.
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 import ray
 
 from r2med_ray.blame import note_first_failure
+from r2med_ray.corpus.pieces import piece_of
 from r2med_ray.corpus.shards import SCHEMA, read_table
 from r2med_ray.distributed.attempts import ENDED, Attempts
 from r2med_ray.errors import DataError, StageError
@@ -26,9 +26,12 @@ ATTEMPTS = 2
 READ_ATTEMPTS = 4
 """So many processes may end while they read one shard. Where a node's memory runs out, Ray ends such tasks first."""
 
+WHOLE = (0, 1)
+"""The piece that a whole shard is, and the number of its pieces."""
+
 WorkOnPiece: TypeAlias = Callable[[Piece, pa.Table], Mapping[str, float]]
-"""Stores what is made of one shard, a table with columns row, doc_id, title, text; or of queries, with no rows in the
-table. Returns numbers about it."""
+"""Stores what is made of one shard or one piece of it, a table with columns row, doc_id, title, text; or of queries,
+with no rows in the table. Returns numbers about it."""
 
 
 class Outcome(NamedTuple):
@@ -69,7 +72,8 @@ class Trying:
                 if ended + item.is_last_attempt >= most:
                     return Outcome(failure=cause, is_final=True)
                 note_first_failure(StageError(self._stage, item.unit, cause))
-                item = replace(item, is_last_attempt=True)
+                last = item.last_attempt()
+                item = last if last.key == item.key else item  # the whole shard isn't in this process
             try:
                 with failing_as(self._stage, item.unit):
                     return Outcome(json.dumps(dict(make(item))))
@@ -78,14 +82,17 @@ class Trying:
 
 
 class ReadShard:
-    """Reads one whole shard into one row; Arrow's nested lists keep the columns as they are. Queries go by."""
+    """Reads one whole shard into a row for each of its pieces. Arrow's nested lists keep the columns as they are.
+
+    Queries, and what is made of a whole shard, have one row.
+    """
 
     def __init__(self, store: ArtifactStore, work: Sequence[Piece], trying: Trying) -> None:
         self._store = store
         self._work = work
         self._trying = trying
 
-    def __call__(self, batch: pa.Table) -> pa.Table:
+    def __call__(self, batch: pa.Table) -> Iterator[pa.Table]:
         positions = batch.column("positions")[0].as_py()
         table = SCHEMA.empty_table()
 
@@ -96,12 +103,23 @@ class ReadShard:
             return {}
 
         outcome = self._trying.at(self._work[positions[0]], "that read the shard", read, READ_ATTEMPTS)
-        columns = {name: pa.array([value]) for name, value in outcome._asdict().items()}
-        columns["positions"] = pa.array([positions], pa.list_(pa.int64()))
-        for name in SCHEMA.names:
-            values = table.column(name).combine_chunks()
-            columns[name] = pa.LargeListArray.from_arrays(pa.array([0, len(values)], pa.int64()), values)
-        return pa.table(columns)
+        pieces: dict[tuple[int, int], list[int]] = {}
+        for position in positions:
+            item = self._work[position]
+            piece = (item.piece, item.pieces) if isinstance(item, ShardWork) and item.whole else WHOLE
+            pieces.setdefault(piece, []).append(position)
+        for piece, of_piece in pieces.items():
+            rows = table if piece == WHOLE or outcome.failure else piece_of(table, *piece)
+            yield _row(outcome, of_piece, rows)
+
+
+def _row(outcome: Outcome, positions: Sequence[int], table: pa.Table) -> pa.Table:
+    columns = {name: pa.array([value]) for name, value in outcome._asdict().items()}
+    columns["positions"] = pa.array([positions], pa.list_(pa.int64()))
+    for name in SCHEMA.names:
+        values = table.column(name).combine_chunks()
+        columns[name] = pa.LargeListArray.from_arrays(pa.array([0, len(values)], pa.int64()), values)
+    return pa.table(columns)
 
 
 class WorkOnRow:

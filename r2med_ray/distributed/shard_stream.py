@@ -1,10 +1,10 @@
 """Shards and queries through Ray Data: read, handed whole to a worker, and counted when they come back.
 
-Each Parquet file is one shard and becomes one row of the dataset, so a worker sees exactly one shard at a time,
-whatever the size of the cluster. That is why the batches of an encoder, and the last bits of a vector, depend on the
-corpus alone. Reading runs ahead of the workers. The shards of all tasks go through one stream, so a model is loaded
-once per actor and not once per task. A shard that two artefacts are made of is read once. Queries follow the shards
-through the same actors, each set of them as one row.
+Each Parquet file is one shard. Each of its pieces becomes one row of the dataset, so a worker sees exactly one piece
+at a time, whatever the size of the cluster. That is why the batches of an encoder, and the last bits of a vector,
+depend on the corpus alone. Reading runs ahead of the workers. The shards of all tasks go through one stream, so a
+model is loaded once per actor and not once per task. A shard that two artefacts are made of is read once. Queries
+follow the shards through the same actors, each set of them as one row.
 
 Shards are read by tasks of our own and not by `ray.data.read_parquet`, so that the shard has a name where reading
 it fails, or ends the process.
@@ -13,7 +13,6 @@ it fails, or ends the process.
 import json
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import ray
@@ -80,7 +79,7 @@ def stream_work(
         StoppedError: `stop` was set.
     """
     context = DataContext.get_current().copy()
-    context.target_max_block_size = None  # a shard is never split
+    context.target_max_block_size = 1  # each row is a block: a piece is never split, and pieces never go together
     context.execution_no_progress_timeout_s = no_progress_timeout_s
     context.enable_progress_bars = False  # progress is told in shards and documents
     context.raise_original_map_exception = True  # a worker's own words, not that some code of ours failed
@@ -156,9 +155,11 @@ class _Pass:
             raise StageError(self._stage, self._work[missing[0]].unit, cause)
 
     def left(self) -> list[Piece]:
-        """Return the pieces for the next pass: first those that failed."""
-        failed = [replace(self._work[position], is_last_attempt=True) for position in self._failed]
-        return failed + [item for position, item in enumerate(self._work) if position not in self._returned]
+        """Return the pieces for the next pass: first those that failed. Pieces of a shard that is made whole go."""
+        last = [self._work[position].last_attempt() for position in self._failed]
+        failed: dict[str, Piece] = {item.key.name: item for item in last}
+        waiting = [item for position, item in enumerate(self._work) if position not in self._returned]
+        return [*failed.values(), *(item for item in waiting if _shard_of(item) not in failed)]
 
     def _unit(self) -> str:
         """Return what a failure of the workers may be about."""
@@ -166,7 +167,14 @@ class _Pass:
         shards = sum(isinstance(item, ShardWork) for item in left)
         if len(left) == 1:
             return left[0].unit
-        return f"one of {shards} shards" if shards == len(left) else f"one of {len(left)} shards and sets of queries"
+        if shards < len(left):
+            return f"one of {len(left)} shards and sets of queries"
+        return f"one of {len({_shard_of(item) for item in left})} shards"
+
+
+def _shard_of(item: Piece) -> str:
+    """Return the name of the artefact that an item is a piece of; its own if it is none."""
+    return (item.whole.key if isinstance(item, ShardWork) and item.whole else item.key).name
 
 
 def _rows(
@@ -190,9 +198,7 @@ def _rows(
         fn_constructor_args=(work, build_worker, trying),
         batch_size=1,
         batch_format="pyarrow",
-        compute=ActorPoolStrategy(
-            min_size=1, max_size=min(pool.actors, len(shards)), max_tasks_in_flight_per_actor=2
-        ),
+        compute=ActorPoolStrategy(min_size=1, max_size=min(pool.actors, len(work)), max_tasks_in_flight_per_actor=2),
         num_cpus=pool.cpus,
         num_gpus=pool.gpus or None,
     )

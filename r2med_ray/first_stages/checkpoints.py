@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from r2med_ray.corpora import Corpus, CorpusShard
+from r2med_ray.corpus.pieces import num_pieces
 from r2med_ray.first_stage import Computing, MadeBy, Maker, ModelFacts
 from r2med_ray.first_stages.bad_documents import key_of_stored
 from r2med_ray.first_stages.checkpoint_making import SPARSE_VECTORS, TOKEN_VECTORS, CheckpointMaker, VectorFormat
@@ -84,7 +85,11 @@ class CheckpointFirstStage(CommonFirstStage, Generic[CheckpointRow]):
     def shard_key(self, task: str, corpus: Corpus, shard: CorpusShard, device: str) -> ArtifactKey:
         inputs = self.row.encoding_inputs(device=device, side="document")
         alone = self.rows_alone(corpus, shard, inputs)
-        return vectors_key(shard, self.skip_rows(corpus, shard), inputs, self.artifact_kind, alone)
+        pieces = self.pieces_in_key(shard, inputs)
+        return vectors_key(shard, self.skip_rows(corpus, shard), inputs, self.artifact_kind, alone, pieces)
+
+    def pieces(self, shard: CorpusShard) -> int:
+        return num_pieces(shard)
 
     def queries_key(self, task: str, queries: Sequence[Query], device: str) -> ArtifactKey:
         """Return the key of the vectors of queries, which are the same for every task and under all rules."""

@@ -84,6 +84,14 @@ class CommonFirstStage:
         """
         return () if ONE_PASS.items() <= inputs.items() else shard.its(corpus.copied_rows)
 
+    def pieces(self, shard: CorpusShard) -> int:
+        """Return how many pieces a shard is made in; 1 where a table is of a whole shard."""
+        return 1
+
+    def pieces_in_key(self, shard: CorpusShard, inputs: Mapping[str, Json]) -> int:
+        """Return the pieces that the key of a shard has to tell; 1 if no vector depends on others of its piece."""
+        return 1 if ONE_PASS.items() <= inputs.items() else self.pieces(shard)
+
     def queries_key(self, task: str, queries: Sequence[Query], device: str) -> ArtifactKey | None:
         return None
 

@@ -23,11 +23,12 @@ from r2med_ray.blame import (
     tried,
     with_names,
 )
-from r2med_ray.corpus.loading import ShardRows
+from r2med_ray.corpus.loading import ShardRows, rows_of_piece, rows_of_table
 from r2med_ray.cuts import to_json
 from r2med_ray.errors import CapacityError, ConfigError, DataError, NotAtHand, StageError
 from r2med_ray.first_stage import Computing, Maker
 from r2med_ray.first_stages.bad_documents import attributes_of, key_of_stored, key_without_bad, most_left_out
+from r2med_ray.first_stages.piece_files import remove_pieces, write_piece
 from r2med_ray.first_stages.preparation import QueryWork, ShardWork
 from r2med_ray.first_stages.stored_cuts import CUTS, SAME, cuts_made, same_vectors
 from r2med_ray.first_stages.stored_examples import EXAMPLE
@@ -50,7 +51,7 @@ Tables: TypeAlias = Mapping[str, pa.Table]
 def make_shard(
     store: ArtifactStore, maker: Maker, work: ShardWork, shard: ShardRows, computing: Computing
 ) -> dict[str, int]:
-    """Make and store the artefact of one shard.
+    """Make and store the artefact of one shard, or of one piece of it.
 
     At the last attempt, documents that can't be encoded are left out if the work says so; the artefact then has the
     key of `bad_documents` and lists them.
@@ -59,7 +60,7 @@ def make_shard(
         store: gets the artefact.
         maker: makes it.
         work: names it.
-        shard: the documents.
+        shard: the documents of the shard or the piece.
         computing: what the maker was loaded with.
 
     Returns:
@@ -71,7 +72,7 @@ def make_shard(
         Exception: whatever the maker raises, at the attempts before.
     """
     documents = shard.documents
-    if store.find(key_of_stored(store, work.on_bad_document, work.key)) is not None:
+    if any(store.find(key_of_stored(store, work.on_bad_document, each.key)) for each in (work, work.whole) if each):
         return {FOUND: len(documents)}
 
     def make(positions: Sequence[int]) -> Tables:
@@ -88,6 +89,17 @@ def make_shard(
     noted = attributes_of(left_out) | rest.speed(len(kept), computing)
     _store(store, work, key_without_bad(work.key), rest, noted)
     return {"documents": len(kept), **rest.tokens, **rest.usage}
+
+
+def rows_of_work(table: pa.Table, work: ShardWork) -> ShardRows:
+    """Return the documents that work is about, out of the table of its shard or of its piece.
+
+    Raises:
+        ArtifactError: the work is about a whole shard, and the table is not what the shard's digest says.
+    """
+    if work.whole:
+        return rows_of_piece(table, skip_rows=work.skip_rows)
+    return rows_of_table(table, work.shard, skip_rows=work.skip_rows, pieces=work.pieces)
 
 
 def make_queries(store: ArtifactStore, maker: Maker, work: QueryWork, computing: Computing) -> dict[str, int]:
@@ -140,22 +152,39 @@ def failing_as(arrow: str, unit: str) -> Iterator[None]:
 
 
 def _tables(maker: Maker, work: ShardWork, shard: ShardRows, positions: Sequence[int]) -> Tables:
-    """Return the tables of some documents of a shard; those of `work.alone` are made each in a call of its own.
+    """Return the tables of some documents of a shard.
 
-    Only what encoders make is ever made alone. Their tables have one row per document.
+    Each piece of the shard is a call of its own, and so is each document of `work.alone`. Only what encoders make is
+    ever made in several calls. Their tables have one row per document.
     """
     alone = work.alone
-    together = [position for position in positions if shard.rows[position] not in alone]
+    pieces: dict[int, list[int]] = {}
+    for position, piece in zip(positions, _pieces_of(shard, positions), strict=True):
+        if shard.rows[position] not in alone:
+            pieces.setdefault(piece, []).append(position)
     apart = [[position] for position in positions if shard.rows[position] in alone]
-    calls = ([together] if together or not apart else []) + apart
+    calls = [*pieces.values(), *apart] or [[]]
     made = [
         maker.make_shard(work.task, [shard.documents[at] for at in call], shard.rows[np.asarray(call, np.int64)])
         for call in calls
     ]
-    if not apart:
+    if len(made) == 1:
         return made[0]
+    tables = joined(made)
     order = np.argsort(np.concatenate(calls))
-    return {name: pa.concat_tables([tables[name] for tables in made]).take(order) for name in made[0]}
+    return {name: table.take(order) for name, table in tables.items()} if apart else tables
+
+
+def _pieces_of(shard: ShardRows, positions: Sequence[int]) -> list[int]:
+    """Return the piece of the shard that each document lies in."""
+    rows = shard.rows[np.asarray(positions, np.int64)]
+    pieces: list[int] = np.searchsorted(shard.piece_rows, rows, side="right").tolist()
+    return pieces
+
+
+def joined(made: Sequence[Tables]) -> Tables:
+    """Return tables one behind the other, in memory as if they had been made at once."""
+    return {name: pa.concat_tables([tables[name] for tables in made]).combine_chunks() for name in made[0]}
 
 
 class _Heard(NamedTuple):
@@ -244,4 +273,9 @@ def _store(
     with store.create(key) as writer:
         writer.attributes |= {name: value for name, value in attributes.items() if value is not None}
         for name, table in made.tables.items():
-            writer.write_table(name, table)
+            if isinstance(work, ShardWork) and work.whole:
+                write_piece(writer, name, table)
+            else:
+                writer.write_table(name, table)
+    if isinstance(work, ShardWork) and not work.whole:
+        remove_pieces(store, work)

@@ -4,10 +4,11 @@ What two tasks or two first stages share is listed, and made, once.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from r2med_ray.corpora import CorpusShard
+from r2med_ray.corpus.pieces import PIECE_BYTES
 from r2med_ray.first_stage import MadeBy, ShardedFirstStage
 from r2med_ray.first_stages.bad_documents import key_of_stored
 from r2med_ray.first_stages.query_blocks import blocks
@@ -86,21 +87,58 @@ class ShardWork:
     skip_rows: tuple[int, ...] = ()
     """Rows of the shard that are not read."""
 
+    pieces: int = 1
+    """How many pieces the shard is made in."""
+
+    piece: int = 0
+    """The piece that is to be made, counted from 0. It has no meaning for a whole shard."""
+
+    whole: "ShardWork | None" = None
+    """The work on the shard that this is a piece of; None if it is the whole shard."""
+
     on_bad_document: OnBadDocument = "error"
     is_last_attempt: bool = False
 
     @property
     def alone(self) -> frozenset[int]:
         """Rows of the shard that are encoded each in a call of its own."""
-        return frozenset(self.key.inputs.get(ALONE, ()))
+        return frozenset((self.whole or self).key.inputs.get(ALONE, ()))
 
     @property
     def unit(self) -> str:
-        return f"{self.task}, shard {self.shard.index}"
+        whole = f"{self.task}, shard {self.shard.index}"
+        return whole if self.whole is None else f"{whole}, piece {self.piece + 1} of {self.pieces}"
 
     @property
     def num_documents(self) -> int:
-        return self.shard.num_rows - len(self.skip_rows)
+        """How many documents it is; of a piece, the mean of the shard's pieces, since only its reader knows more."""
+        documents = self.shard.num_rows - len(self.skip_rows)
+        if self.whole is None:
+            return documents
+        return documents * (self.piece + 1) // self.pieces - documents * self.piece // self.pieces
+
+    @property
+    def weight(self) -> int:
+        """How heavy a piece of it is, in tenths of the heaviest."""
+        return 10 * self.shard.text_bytes // (self.pieces * PIECE_BYTES)
+
+    def in_pieces(self) -> "list[ShardWork]":
+        """Return the work on each piece, or the whole if there is one."""
+        if self.pieces == 1:
+            return [self]
+        return [replace(self, piece=piece, whole=self, key=self._key_of(piece)) for piece in range(self.pieces)]
+
+    def _key_of(self, piece: int) -> ArtifactKey:
+        inputs = {"of": self.key.name, "piece": piece, "pieces": self.pieces}
+        return ArtifactKey(f"{self.key.kind}-piece", inputs)
+
+    def last_attempt(self) -> "ShardWork":
+        """Return the work of the last attempt at it.
+
+        How many documents may be left out depends on the whole shard, so one worker then makes all of it.
+        """
+        is_left_to_whole = self.whole is not None and self.on_bad_document == "skip"
+        return replace(self.whole if self.whole and is_left_to_whole else self, is_last_attempt=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +153,10 @@ class QueryWork:
     key: ArtifactKey
     label: str = ""
     is_last_attempt: bool = False
+
+    def last_attempt(self) -> "QueryWork":
+        """Return the work of the last attempt at it."""
+        return replace(self, is_last_attempt=True)
 
     @property
     def unit(self) -> str:
@@ -132,7 +174,8 @@ Piece: TypeAlias = ShardWork | QueryWork
 def shards_left(
     store: ArtifactStore, corpora: Corpora, device: str, *, from_the_end: bool = False
 ) -> Left[ShardWork]:
-    """Return the shards whose artefact isn't stored, each artefact once, in the order of the tasks."""
+    """Return the shards whose artefact isn't stored, each artefact once: the heaviest pieces first, else in the order
+    of the tasks."""
 
     def work_on(item: tuple[Task, ShardedFirstStage, CorpusShard]) -> ShardWork:
         task, first_stage, shard = item
@@ -143,11 +186,13 @@ def shards_left(
             key=key_of_stored(store, first_stage.on_bad_document, key),
             label=first_stage.label,
             skip_rows=first_stage.skip_rows(task.corpus, shard),
+            pieces=first_stage.pieces(shard),
             on_bad_document=first_stage.on_bad_document,
         )
 
     shards = [(task, first_stage, shard) for task, first_stage in corpora for shard in task.corpus.prepared]
     left = _left(store, at_once(work_on, shards))
+    left.work.sort(key=lambda work: -work.weight)
     return left._replace(work=left.work[::-1]) if from_the_end else left
 
 

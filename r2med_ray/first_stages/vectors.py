@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
 
 from r2med_ray.corpora import Corpus, CorpusShard
+from r2med_ray.corpus.pieces import num_pieces
 from r2med_ray.first_stage import Computing, MadeBy, Maker, ModelFacts
 from r2med_ray.first_stages.bad_documents import key_of_stored
 from r2med_ray.first_stages.common import CommonFirstStage, WantedRetriever
@@ -95,7 +96,8 @@ class VectorFirstStage(CommonFirstStage, Generic[VectorRow]):
     def shard_key(self, task: str, corpus: Corpus, shard: CorpusShard, device: str) -> ArtifactKey:
         inputs = self.row.encoding_inputs(task, device=device, side="document")
         alone = self.rows_alone(corpus, shard, inputs)
-        return vectors_key(shard, self.skip_rows(corpus, shard), inputs, alone=alone)
+        pieces = self.pieces_in_key(shard, inputs)
+        return vectors_key(shard, self.skip_rows(corpus, shard), inputs, alone=alone, pieces=pieces)
 
     def queries_key(self, task: str, queries: Sequence[Query], device: str) -> ArtifactKey:
         inputs = self.row.encoding_inputs(task, device=device)
@@ -124,6 +126,9 @@ class DenseFirstStage(VectorFirstStage[EncoderRow]):
 
     __slots__ = ()
     work: ClassVar[MadeBy] = "encode"
+
+    def pieces(self, shard: CorpusShard) -> int:
+        return num_pieces(shard)
 
     def model_facts(self) -> ModelFacts:
         row = self.row

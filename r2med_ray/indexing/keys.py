@@ -26,14 +26,16 @@ def vectors_key(
     encoding: Mapping[str, Json],
     kind: str = "vectors",
     alone: Sequence[int] = (),
+    pieces: int = 1,
 ) -> ArtifactKey:
     """Return the key of a shard's vectors of one kind.
 
-    The key is made of the digest of the shard's text, the rows that are left out, the encoder's inputs, and the rows
-    that are encoded alone.
+    The key is made of the digest of the shard's text, the rows that are left out, the encoder's inputs, and, where
+    vectors of one call may depend on each other, the rows that are encoded alone and the number of pieces.
     """
     inputs = {"shard": shard.digest, "skip_rows": list(skip_rows), "encoding": dict(encoding)}
-    return ArtifactKey(kind, inputs | ({ALONE: list(alone)} if alone else {}))
+    together = ({ALONE: list(alone)} if alone else {}) | ({"pieces": pieces} if pieces > 1 else {})
+    return ArtifactKey(kind, inputs | together)
 
 
 def query_vectors_key(queries: Sequence[Query], encoding: Mapping[str, Json], kind: str = "vectors") -> ArtifactKey:

@@ -49,6 +49,11 @@ class ClusterCapacity:
         return self.wait_s is not None
 
     @property
+    def is_one_machine(self) -> bool:
+        """Whether this machine is all that there is, now and later."""
+        return self.num_nodes == 1 and not self.grows
+
+    @property
     def num_nodes(self) -> int:
         return len(self.nodes)
 

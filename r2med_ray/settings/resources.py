@@ -177,8 +177,9 @@ class ResourcesConfig(Frozen):
     """Shards per corpus. If left out, `documents_per_shard` decides."""
 
     documents_per_shard: int = Field(default=25_000, ge=1)
-    """Documents of a shard, which is the unit of encoding, indexing and resuming. Shards depend on the corpus, never
-    on the cluster. A shard whose texts are huge ends earlier, at 1 GiB."""
+    """Documents of a shard, which is the unit of indexing. Encoders make a shard in pieces (`corpus.pieces`), the
+    units of encoding and resuming. Both depend on the corpus, never on the cluster. A shard whose texts are huge ends
+    earlier, at 1 GiB."""
 
     encode: EncodeResources = EncodeResources()
     """What encoding reserves."""

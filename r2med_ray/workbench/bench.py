@@ -10,6 +10,7 @@ The jobs, the command line and the adapter to mteb use nothing else. What was ma
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,7 +35,7 @@ from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import Defaults, Names, ResolvedSystem
 from r2med_ray.types import Document, Qrels, Query, Run, Task
 from r2med_ray.workbench.driver import Driver
-from r2med_ray.workbench.fastest import Dtypes, measured_by, stored_by
+from r2med_ray.workbench.fastest import Dtypes, find_fastest
 from r2med_ray.workbench.measuring import EvaluationWithTies, measure_with_ties
 from r2med_ray.workbench.own_data import Texts, own_documents, own_qrels, own_queries, own_task
 from r2med_ray.workbench.parts import Ended, Part
@@ -53,18 +54,10 @@ class Workbench:
         names: what models and methods are called.
         worklog: the record of what the runner does.
         resources: how corpora are cut.
-        only_to_plan: whether nothing is done; the dtype `fastest` is then as it was found earlier.
     """
 
     def __init__(
-        self,
-        store: ArtifactStore,
-        runner: Runner,
-        names: Names,
-        worklog: Worklog,
-        resources: ResourcesConfig,
-        *,
-        only_to_plan: bool = False,
+        self, store: ArtifactStore, runner: Runner, names: Names, worklog: Worklog, resources: ResourcesConfig
     ) -> None:
         self.store = store
         self.runner = runner
@@ -72,7 +65,7 @@ class Workbench:
         self._names = names
         self._resources = resources
         self._driver = Driver(store, runner, worklog, fetch_published)
-        self.dtypes = Dtypes(runner, stored_by(store, runner) if only_to_plan else measured_by(runner))
+        self.dtypes = Dtypes(runner, partial(find_fastest, store, runner))
 
     def run(self, parts: Mapping[str, Steps[T]]) -> Iterator[tuple[str, Ended[T] | NotAtHand]]:
         """Lead parts of one's own, see `demands` and `driver.Driver.run`: all of them together, in large batches."""
@@ -280,18 +273,18 @@ def open_workbench(
         from r2med_ray.workbench.local_runner import LocalRunner
 
         with told():
-            runner = LocalRunner(names.catalog, kept, resources, worklog)
-            yield Workbench(kept, runner, names, worklog, resources, only_to_plan=only_to_plan)
+            local = LocalRunner(names.catalog, kept, resources, worklog)
+            local.measures = not only_to_plan
+            yield Workbench(kept, local, names, worklog, resources)
         return
     from r2med_ray.distributed.growing import given_back
     from r2med_ray.distributed.session import connect
     from r2med_ray.workbench.on_cluster import ClusterRunner
 
     with connect(address, only_to_plan=only_to_plan, cluster=cluster) as capacity, given_back(capacity), told():
-        cluster_runner = ClusterRunner(
-            name, names.catalog, kept, resources, capacity, worklog, ask_for_models=ask_for_models
-        )
-        yield Workbench(kept, cluster_runner, names, worklog, resources, only_to_plan=only_to_plan)
+        runner = ClusterRunner(name, names.catalog, kept, resources, capacity, worklog, ask_for_models=ask_for_models)
+        runner.measures = not only_to_plan
+        yield Workbench(kept, runner, names, worklog, resources)
 
 
 def _answer(demand: Demand) -> Steps[Any]:

@@ -20,22 +20,18 @@ UNMEASURED = FastestDtype(dtype="float32")
 FindFastest: TypeAlias = Callable[[ShardedFirstStage], FastestDtype]
 
 
-def measured_by(runner: Runner) -> FindFastest:
-    """Return what has a runner measure what the store doesn't know."""
+def find_fastest(store: ArtifactStore, runner: Runner, first_stage: ShardedFirstStage) -> FastestDtype:
+    """Return what was found for a first stage, by earlier jobs or, if the runner measures, now.
 
-    def find(first_stage: ShardedFirstStage) -> FastestDtype:
-        try:
-            runner.require(first_stage.row)
-            return runner.fastest(first_stage)
-        except NotAtHand:  # whoever asks the model for vectors is told so
-            return UNMEASURED
-
-    return find
-
-
-def stored_by(store: ArtifactStore, runner: Runner) -> FindFastest:
-    """Return what knows what was found earlier, for a plan: what wasn't is said to be float32, unmeasured."""
-    return lambda first_stage: stored_fastest(store, first_stage, runner.workers("encode").threads) or UNMEASURED
+    Of a plan, what wasn't found earlier is said to be float32, unmeasured.
+    """
+    if not runner.measures:
+        return stored_fastest(store, first_stage, runner.workers("encode").threads) or UNMEASURED
+    try:
+        runner.require(first_stage.row)
+        return runner.fastest(first_stage)
+    except NotAtHand:  # whoever asks the model for vectors is told so
+        return UNMEASURED
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,23 +5,28 @@ One shard after the other, the same artefacts in the same store, the same rankin
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
+
 from r2med_ray.blame import note_first_failure
-from r2med_ray.corpus.loading import read_shard
+from r2med_ray.corpora import CorpusShard
+from r2med_ray.corpus.pieces import piece_of
+from r2med_ray.corpus.shards import SCHEMA, read_table
 from r2med_ray.distributed.progress import StageReport, follow
 from r2med_ray.distributed.stopping import until_stopped
 from r2med_ray.errors import StageError
 from r2med_ray.first_stage import Computing, Maker, ShardedFirstStage
-from r2med_ray.first_stages.making import failing_as, is_final, make_queries, make_shard
+from r2med_ray.first_stages.assembling import Gathered, put_together
+from r2med_ray.first_stages.making import failing_as, is_final, make_queries, make_shard, rows_of_work
 from r2med_ray.first_stages.preparation import (
     STAGES,
     Corpora,
     Piece,
     QueryWork,
     Questions,
+    ShardWork,
     queries_left,
     shards_left,
 )
@@ -67,6 +72,7 @@ class InProcess:
         first_stage = corpora[0][1]
         arrow = STAGES[first_stage.work]
         left = shards_left(self._store, corpora, self._computing.device, from_the_end=from_the_end)
+        left = left._replace(work=[piece for work in left.work for piece in work.in_pieces()])
         finished = until_stopped(stop or threading.Event(), self._made(first_stage, left.work))
         return follow(f"{arrow} for {first_stage.label}", left, finished, first_stage.cost)
 
@@ -112,26 +118,52 @@ class InProcess:
             ties=first_stage.ties,
         )
 
-    def _made(self, first_stage: ShardedFirstStage, pieces: Sequence[Piece]) -> Iterator[Mapping[str, int]]:
+    def _made(self, first_stage: ShardedFirstStage, pieces: Sequence[Piece]) -> Iterator[Mapping[str, float]]:
         """Make pieces one after another, and yield the numbers of each. A piece that fails is tried again once."""
         if not pieces:
             return
         maker = first_stage.load(self._store, self._computing)
+        table = _Table(self._store)
+        gathered, wholes = Gathered(), set[str]()
         for work in pieces:
+            if isinstance(work, ShardWork) and work.whole and work.whole.key.name in wholes:
+                continue  # a piece of a shard that was made whole
             try:
-                numbers = self._make(first_stage, maker, work)
+                numbers = self._make(first_stage, maker, work, table)
             except StageError as failure:
                 if is_final(failure):
                     raise
                 note_first_failure(failure)
                 del maker  # two may not fit into memory
                 maker = first_stage.load(self._store, self._computing)
-                numbers = self._make(first_stage, maker, replace(work, is_last_attempt=True))
+                work = work.last_attempt()
+                numbers = self._make(first_stage, maker, work, table)
+                wholes.add(work.key.name)
+            whole, numbers = gathered.finished(work, numbers)
+            if whole:
+                with failing_as(STAGES[first_stage.work], whole.unit):
+                    put_together(self._store, whole)
             yield numbers
 
-    def _make(self, first_stage: ShardedFirstStage, maker: Maker, work: Piece) -> Mapping[str, int]:
+    def _make(
+        self, first_stage: ShardedFirstStage, maker: Maker, work: Piece, table: "_Table"
+    ) -> Mapping[str, float]:
         with failing_as(STAGES[first_stage.work], work.unit):
             if isinstance(work, QueryWork):
                 return make_queries(self._store, maker, work, self._computing)
-            shard = read_shard(self._store, work.shard, skip_rows=work.skip_rows)
-            return make_shard(self._store, maker, work, shard, self._computing)
+            return make_shard(self._store, maker, work, rows_of_work(table.of(work), work), self._computing)
+
+
+class _Table:
+    """The table of the shard that was read last: pieces follow each other."""
+
+    def __init__(self, store: ArtifactStore) -> None:
+        self._store = store
+        self._shard: CorpusShard | None = None
+        self._table = SCHEMA.empty_table()
+
+    def of(self, work: ShardWork) -> pa.Table:
+        """Return the table of a shard, or of a piece of it."""
+        if work.shard != self._shard:
+            self._shard, self._table = work.shard, read_table(self._store, work.shard)
+        return piece_of(self._table, work.piece, work.pieces) if work.whole else self._table

@@ -63,6 +63,7 @@ class LocalRunner:
     ) -> None:
         self.stop = threading.Event()
         self.begins_at_the_end = False
+        self.measures = True
         self.capacity = ONE
         self.searches_at_once = 1
         self._catalog = catalog

@@ -78,6 +78,7 @@ class ClusterRunner:
     ) -> None:
         self.stop = threading.Event()
         self.begins_at_the_end = False
+        self.measures = True
         self.searches_at_once = SEARCHES_AT_ONCE
         self._asking_for_nodes = threading.Lock()
         """Whoever asks for nodes takes the place of whoever asked before, so one at a time waits for them."""
@@ -87,6 +88,7 @@ class ClusterRunner:
         self._catalog = catalog
         self._store = store
         self._resources = resources
+        self._host, self._port = resources.language_model.host, resources.language_model.port
         self._cluster = capacity
         self._worklog = worklog
         self._models = self._models_at_hand() if ask_for_models else None
@@ -186,13 +188,10 @@ class ClusterRunner:
                 self._worklog.note(stage, maker_label(first_stage), report, first_stage.cost)
 
     def fastest(self, first_stage: ShardedFirstStage) -> FastestDtype:
-        """See `runner.Runner`. One worker answers for all: on a cluster of several kinds of CPUs, another could have
-        found another dtype."""
+        """Have one worker answer for all; others may have other CPUs."""
         computing, pool, what = self._computing(first_stage), self._pool(first_stage), measuring(first_stage)
-        if self._cluster.num_nodes == 1 and not self._cluster.grows:  # this machine is the one that works
-            found = stored_fastest(self._store, first_stage, computing.threads)
-            if found:
-                return found
+        if self._cluster.is_one_machine and (found := stored_fastest(self._store, first_stage, computing.threads)):
+            return found
         self._wait_for_nodes(what, replace(pool, actors=1))
         work = partial(fastest_here, self._store, first_stage, computing)
         return on_a_worker("encode", what, work, pool, timeout_s=self._timeout_s)
@@ -268,14 +267,6 @@ class ClusterRunner:
     @cached_property
     def _gpu_memory_gb(self) -> float | None:
         return largest_gpu_gb(self._cluster)
-
-    @property
-    def _host(self) -> str:
-        return self._resources.language_model.host
-
-    @property
-    def _port(self) -> int | None:
-        return self._resources.language_model.port
 
     def _require_room(self, row: LanguageModelRow) -> None:
         engine = self._engine(row)

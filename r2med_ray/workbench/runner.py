@@ -51,6 +51,9 @@ class Runner(Protocol):
     """Whether shards are made from the last to the first: another job makes the same ones from the first on. Each
     looks whether a shard is stored before it makes it, so the two meet in the middle."""
 
+    measures: bool
+    """Whether the dtype `fastest` is measured where the store doesn't know it. For a plan, it isn't."""
+
     @property
     def stop(self) -> threading.Event:
         """Once it is set, all that is being prepared or written ends soon, with a StoppedError."""

@@ -11,6 +11,7 @@ import pytest
 import ray
 
 from r2med_ray.corpora import CorpusShard
+from r2med_ray.corpus import pieces
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.loading import load_task, read_shard
 from r2med_ray.distributed.preparing import prepare
@@ -183,6 +184,25 @@ def test_an_encoder_killed_in_the_middle_leaves_the_same_vectors_byte_for_byte(
     assert len(finished) == 3
     for work in left.work:
         assert other.get(work.key).files[VECTORS_FILE].sha256 == store.get(work.key).files[VECTORS_FILE].sha256
+
+
+def test_pieces_of_two_actors_are_put_together_to_the_same_vectors_byte_for_byte(
+    encoded: Task, store: ArtifactStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pieces, "PIECE_ROWS", 5)  # 6 pieces of each of the three shards of 27, 27 and 26 documents
+    other = ArtifactStore(str(tmp_path / "store"))
+    task = demo_task(other, 27)
+    asked = [QuerySet(task, MINILM, task.queries)]
+    prepared = prepare(other, [(task, MINILM)], asked, COMPUTING, SMALL, no_progress_timeout_s=60)
+
+    assert prepared.corpora is not None
+    assert prepared.corpora.documents == 80
+    assert prepared.queries is not None
+    assert prepared.queries.documents == len(task.queries)
+    assert other.names_of("vectors-piece") == []
+    for shard in task.corpus.shards:
+        key = MINILM.shard_key(task.name, task.corpus, shard, "cpu")
+        assert other.get(key).files[VECTORS_FILE].sha256 == store.get(key).files[VECTORS_FILE].sha256
 
 
 def test_a_second_encoding_encodes_nothing(store: ArtifactStore, encoded: Task) -> None:

@@ -14,6 +14,7 @@ import pytest
 import ray
 
 from r2med_ray.corpora import CorpusShard
+from r2med_ray.corpus import pieces
 from r2med_ray.distributed.failures import stage_error
 from r2med_ray.distributed.preparing import ArtifactWorker, prepare
 from r2med_ray.distributed.searching import ShardedRetriever, open_index
@@ -127,8 +128,11 @@ def test_queries_that_no_node_has_room_for_end_at_the_deadline_with_what_there_i
     )
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_cluster_leaves_out_what_one_process_leaves_out(cluster: object, tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize(("kind", "rows_per_piece"), [*((kind, 1000) for kind in KINDS), ("sparse", 1)])
+def test_a_cluster_leaves_out_what_one_process_leaves_out(
+    cluster: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, rows_per_piece: int
+) -> None:
+    monkeypatch.setattr(pieces, "PIECE_ROWS", rows_per_piece)
     there, here = ArtifactStore(str(tmp_path / "cluster")), ArtifactStore(str(tmp_path / "process"))
     texts, first_stage = [*TEXTS[:4], "boom", "", "nan", *TEXTS[4:]], failing_stage(kind, "skip")
     # d4 is in the first of two shards of five documents, and d5 and d6 are in the second.
