@@ -1,6 +1,6 @@
 """What a language model is asked, and what it answers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
 
@@ -69,6 +69,9 @@ class ChatPrompt:
 
     tools: tuple[Tool, ...] = ()
     """What the model may call in place of an answer."""
+
+    part: str = ""
+    """Who asks, e.g. "bm25+hyde on Biology": answers to prompts of one part have like lengths. It changes no key."""
 
 
 class ToolCall(NamedTuple):
@@ -144,7 +147,11 @@ class TextGenerator(Protocol):
     """A language model that answers prompts. A runner of the workbench answers `demands.Ask` with it."""
 
     def generate(
-        self, prompts: Sequence[ChatPrompt], *, keep: Callable[[int, Completion], None] | None = None
+        self,
+        prompts: Sequence[ChatPrompt],
+        *,
+        keep: Callable[[int, Completion], None] | None = None,
+        order: Iterable[int] | None = None,
     ) -> list[Completion]:
         """Return one completion per prompt, in the order of the prompts.
 
@@ -152,6 +159,8 @@ class TextGenerator(Protocol):
             prompts: the conversations.
             keep: is called with the position of a prompt and its completion, as soon as the completion is there. The
                 calls come from any thread, several at once. A kept completion isn't lost when another prompt fails.
+            order: the positions of all prompts in the order in which they are begun. The next is asked for when there
+                is a place for it. By default the first prompt goes first.
 
         Raises:
             StageError: prompts failed after all attempts; names their units.

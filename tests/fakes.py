@@ -4,7 +4,7 @@ Ray workers can import them.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -130,7 +130,11 @@ class ScriptedGenerator:
         self._answers = answers
 
     def generate(
-        self, prompts: Sequence[ChatPrompt], *, keep: Callable[[int, Completion], None] | None = None
+        self,
+        prompts: Sequence[ChatPrompt],
+        *,
+        keep: Callable[[int, Completion], None] | None = None,
+        order: Iterable[int] | None = None,
     ) -> list[Completion]:
         self.calls.append(tuple(prompts))
         answers = [self._answers[prompt.messages[-1]["content"]] for prompt in prompts]

@@ -19,6 +19,7 @@ from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Reranking, Run
 from r2med_ray.workbench.answers import Answer, KnownAnswer
 from r2med_ray.workbench.catalog_rows import language_model_row, reranker_row
+from r2med_ray.workbench.longest_first import Lengths
 from r2med_ray.workbench.texts import Texts, have_written
 
 
@@ -130,7 +131,7 @@ class LiveAnswers:
             for key, prompt in zip(keys, ask.prompts, strict=True)
             if key.digest not in found
         }
-        have_written(row, model, missing, found, lambda key, prompt, completion: None)
+        have_written(row, model, missing, found, lambda key, prompt, completion: None, Lengths())
         return [found[key.digest] for key in keys]
 
     def _scored(self, score: Score) -> Reranking:

@@ -4,7 +4,7 @@ Each is made when it is asked for first, because Ray has to run by then.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 
@@ -43,7 +43,11 @@ class CountedTexts:
         self._tags = {"model": model}
 
     def generate(
-        self, prompts: Sequence[ChatPrompt], *, keep: Callable[[int, Completion], None] | None = None
+        self,
+        prompts: Sequence[ChatPrompt],
+        *,
+        keep: Callable[[int, Completion], None] | None = None,
+        order: Iterable[int] | None = None,
     ) -> list[Completion]:
         """See `chat.TextGenerator`."""
 
@@ -54,7 +58,7 @@ class CountedTexts:
             if completion.completion_tokens:
                 tokens_written().inc(completion.completion_tokens, self._tags)
 
-        return self._generator.generate(prompts, keep=keep_counted)
+        return self._generator.generate(prompts, keep=keep_counted, order=order)
 
 
 class Told:

@@ -149,6 +149,14 @@ class TextsAnswer(Answer):
             if key.digest not in self._texts
         }
 
+    @property
+    def there(self) -> list[tuple[ChatPrompt, Completion]]:
+        """The prompts that are answered, with their texts."""
+        texts = (
+            (prompt, self._texts.get(key.digest)) for key, prompt in zip(self._keys, self.ask.prompts, strict=True)
+        )
+        return [(prompt, text) for prompt, text in texts if text is not None]
+
     def receive(self, written: Mapping[str, Completion | None]) -> None:
         """Take the texts that were missing. A text is None if the model has no room for the prompt."""
         self._texts.update({digest: written[digest] for digest in self.missing if digest in written})

@@ -101,7 +101,7 @@ def write_texts(store: ArtifactStore, runner: Runner, holders: Holders, worklog:
         model = answer.ask.model
         by_model.setdefault(fingerprint(dict(model.generation_inputs())), (model, []))[1].append(answer)
     texts = Texts(store)
-    for model, asking in by_model.values():
+    for name, (model, asking) in by_model.items():
         missing = {digest: item for answer in asking for digest, item in answer.missing.items()}
         # A model at another address may have written some of them since the parts asked.
         found = texts.find([key for key, _ in missing.values()])
@@ -110,7 +110,9 @@ def write_texts(store: ArtifactStore, runner: Runner, holders: Holders, worklog:
         written: dict[str, Completion | None] = dict(found)
         if missing:
             running = holders.hold(batch.place, partial(runner.start_model, model))
-            written |= texts.write(model, running.generator(model), missing)
+            for prompt, text in (pair for answer in asking for pair in answer.there):
+                worklog.lengths[name].note(prompt, text)
+            written |= texts.write(model, running.generator(model), missing, worklog.lengths[name])
             seconds = time.monotonic() - began
             worklog.note("write", model.name, StageReport(documents=len(missing), seconds=seconds, stored_before=0))
         for answer in asking:

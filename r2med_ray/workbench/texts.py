@@ -19,6 +19,7 @@ from r2med_ray.errors import named as named_units
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json, fingerprint
 from r2med_ray.storage.places import READERS, at_once
+from r2med_ray.workbench.longest_first import Lengths, LongestFirst
 from r2med_ray.workbench.packed_texts import PackedTexts
 
 logger = logging.getLogger(__name__)
@@ -79,7 +80,11 @@ class Texts:
         return found | alone
 
     def write(
-        self, model: LanguageModel, generator: TextGenerator, asked: Mapping[str, tuple[ArtifactKey, ChatPrompt]]
+        self,
+        model: LanguageModel,
+        generator: TextGenerator,
+        asked: Mapping[str, tuple[ArtifactKey, ChatPrompt]],
+        lengths: Lengths | None = None,
     ) -> dict[str, Completion | None]:
         """Have texts written, and keep each as soon as it is there.
 
@@ -87,6 +92,7 @@ class Texts:
             model: the language model; its name is stored with each text.
             generator: writes them.
             asked: digest of a text's key → the key, and the prompt; no two prompts have one unit.
+            lengths: has what is known of the model's answers, and gets those that are written.
 
         Returns:
             The text by the digest of its key; None for a prompt that is too long in its shortest version.
@@ -97,7 +103,8 @@ class Texts:
         written: dict[str, Completion | None] = {}
         try:
             with doing(f"write with {model.name}", len(asked), "texts") as activity:
-                have_written(model, generator, asked, written, partial(self._keep, model, activity))
+                keep = partial(self._keep, model, activity)
+                have_written(model, generator, asked, written, keep, lengths or Lengths())
         finally:
             self._packed.keep({digest: text for digest in asked if (text := written.get(digest)) is not None})
         return written
@@ -124,8 +131,9 @@ def have_written(
     asked: Mapping[str, tuple[ArtifactKey, ChatPrompt]],
     written: dict[str, Completion | None],
     keep: Callable[[ArtifactKey, ChatPrompt, Completion], None],
+    lengths: Lengths,
 ) -> None:
-    """Have texts written.
+    """Have texts written, those first that should become the longest.
 
     Args:
         model: the language model.
@@ -133,6 +141,7 @@ def have_written(
         asked: digest of a text's key → the key, and the prompt; no two prompts have one unit.
         written: gets each text as soon as it is there; None for a prompt that is too long in its shortest version.
         keep: keeps a text; called from any thread.
+        lengths: has what is known of the model's answers, and gets those that are written.
 
     Raises:
         StageError: prompts failed for good; names their units.
@@ -140,7 +149,9 @@ def have_written(
     while waiting := {digest: item for digest, item in asked.items() if digest not in written}:
         items = list(waiting.values())
         try:
-            generator.generate([prompt for _, prompt in items], keep=partial(_receive, items, written, keep))
+            prompts = [prompt for _, prompt in items]
+            order = LongestFirst(prompts, lengths)
+            generator.generate(prompts, keep=partial(_receive, items, written, keep, order), order=order)
         except ContextError as error:
             too_long = {key.digest: None for key, prompt in items if prompt.unit in error.units}
             if not too_long:
@@ -157,17 +168,19 @@ def _receive(
     items: Sequence[tuple[ArtifactKey, ChatPrompt]],
     written: dict[str, Completion | None],
     keep: Callable[[ArtifactKey, ChatPrompt, Completion], None],
+    order: LongestFirst,
     place: int,
     completion: Completion,
 ) -> None:
     key, prompt = items[place]
     keep(key, prompt, completion)
     written[key.digest] = completion
+    order.note(place, completion)
 
 
 def named(part: str, prompts: Sequence[ChatPrompt]) -> list[ChatPrompt]:
-    """Return prompts whose units begin with the name of the part that asks, so that no two of a batch are alike."""
-    return [replace(prompt, unit=f"{part}, {prompt.unit}") for prompt in prompts]
+    """Return prompts that say which part asks, and whose units begin with it, so that no two of a batch are alike."""
+    return [replace(prompt, part=part, unit=f"{part}, {prompt.unit}") for prompt in prompts]
 
 
 def _plain(messages: Sequence[Message]) -> list[Json]:

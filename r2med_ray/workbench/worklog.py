@@ -2,13 +2,15 @@
 
 import logging
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias
 
 from r2med_ray.distributed.progress import StageReport
+from r2med_ray.workbench.longest_first import Lengths
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +45,9 @@ class Worklog:
     """Name of a holder → how often it was started."""
 
     ended: Counter[str] = field(default_factory=Counter)
+    lengths: defaultdict[str, Lengths] = field(default_factory=partial(defaultdict, Lengths))
+    """Fingerprint of a language model → how long its answers were."""
+
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def note(self, stage: str, unit: str, report: StageReport, price: Price = no_price) -> None:

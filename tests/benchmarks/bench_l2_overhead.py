@@ -18,7 +18,7 @@ import logging
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import ray
@@ -49,12 +49,16 @@ class Instant:
     """An engine that takes no time."""
 
     def generate(
-        self, prompts: Sequence[ChatPrompt], *, keep: Callable[[int, Completion], None] | None = None
+        self,
+        prompts: Sequence[ChatPrompt],
+        *,
+        keep: Callable[[int, Completion], None] | None = None,
+        order: Iterable[int] | None = None,
     ) -> list[Completion]:
         answers = [Completion(text=TEXT, reasoning="", finish_reason="stop") for _ in prompts]
-        for position, completion in enumerate(answers):
+        for position in order or range(len(prompts)):
             if keep:
-                keep(position, completion)
+                keep(position, answers[position])
         return answers
 
 

@@ -228,7 +228,7 @@ def test_one_text_of_a_model_at_two_addresses_is_asked_for_once(store: ArtifactS
 class NoRoomForY(Echo):
     """A model that has no room for the prompt `y`."""
 
-    def generate(self, prompts, *, keep=None):  # type: ignore[no-untyped-def]
+    def generate(self, prompts, *, keep=None, order=None):  # type: ignore[no-untyped-def]
         long = [item.unit for item in prompts if item.messages[-1]["content"] == "y"]
         if long:
             super().generate(prompts[:1], keep=keep)
@@ -297,7 +297,7 @@ def test_an_error_is_raised_where_the_demand_was_yielded(store: ArtifactStore, t
 class Fails(ScriptedGenerator):
     """A model that fails for good."""
 
-    def generate(self, prompts, *, keep=None):  # type: ignore[no-untyped-def]
+    def generate(self, prompts, *, keep=None, order=None):  # type: ignore[no-untyped-def]
         raise StageError("generate", prompts[0].unit, "HTTP 500")
 
 
@@ -352,7 +352,7 @@ def test_a_run_within_a_run_ends_nothing_of_the_outer_one(store: ArtifactStore) 
 
 def test_after_a_failure_the_same_driver_works_again(store: ArtifactStore, task: Task) -> None:
     class FailsOnce(Echo):
-        def generate(self, prompts, *, keep=None):  # type: ignore[no-untyped-def]
+        def generate(self, prompts, *, keep=None, order=None):  # type: ignore[no-untyped-def]
             if not self.calls:
                 self.calls.append(())
                 raise StageError("generate", prompts[0].unit, "HTTP 500")
@@ -474,7 +474,7 @@ class WatchesCorpora(Echo):
         self._patience_s = patience_s
         self.saw_it = False
 
-    def generate(self, prompts, *, keep=None):  # type: ignore[no-untyped-def]
+    def generate(self, prompts, *, keep=None, order=None):  # type: ignore[no-untyped-def]
         self.saw_it = self._preparing.wait(self._patience_s)
         return super().generate(prompts, keep=keep)
 

@@ -50,7 +50,7 @@ def said(completions: Sequence[Completion | None]) -> list[str | None]:
 class FailsAtB(ScriptedGenerator):
     """A model that answers the prompts before `b`, and then fails."""
 
-    def generate(self, prompts, *, keep=None):  # type: ignore[no-untyped-def]
+    def generate(self, prompts, *, keep=None, order=None):  # type: ignore[no-untyped-def]
         contents = [prompt.messages[-1]["content"] for prompt in prompts]
         super().generate(prompts[: contents.index("b")], keep=keep)
         raise StageError("generate", prompts[contents.index("b")].unit, "HTTP 500")
@@ -165,7 +165,7 @@ def test_a_text_is_stored_with_the_prompt_that_it_answers_in_whatever_order_text
 
 def test_where_all_prompts_are_too_long_all_are_answered_with_none(store: ArtifactStore) -> None:
     class NoRoom(ScriptedGenerator):
-        def generate(self, prompts, *, keep=None):  # type: ignore[no-untyped-def]
+        def generate(self, prompts, *, keep=None, order=None):  # type: ignore[no-untyped-def]
             units = tuple(item.unit for item in prompts)
             raise ContextError("generate", "; ".join(units), "too long", units)
 
@@ -175,7 +175,7 @@ def test_where_all_prompts_are_too_long_all_are_answered_with_none(store: Artifa
 
 def test_a_context_error_that_names_no_prompt_of_the_batch_is_passed_on(store: ArtifactStore) -> None:
     class Lost(ScriptedGenerator):
-        def generate(self, prompts, *, keep=None):  # type: ignore[no-untyped-def]
+        def generate(self, prompts, *, keep=None, order=None):  # type: ignore[no-untyped-def]
             raise ContextError("generate", "x", "too long", ("nobody's",))
 
     with pytest.raises(ContextError, match="too long"):

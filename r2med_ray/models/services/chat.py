@@ -8,7 +8,7 @@ Such a request is sent again. What a service sends in place of an answer is quot
 import asyncio
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -89,7 +89,11 @@ class ChatModel:
         self._stage = f"generate with {row.name}"
 
     def generate(
-        self, prompts: Sequence[ChatPrompt], *, keep: Callable[[int, Completion], None] | None = None
+        self,
+        prompts: Sequence[ChatPrompt],
+        *,
+        keep: Callable[[int, Completion], None] | None = None,
+        order: Iterable[int] | None = None,
     ) -> list[Completion]:
         """Return one completion per prompt, in the order of the prompts; see `protocols.TextGenerator`.
 
@@ -103,10 +107,13 @@ class ChatModel:
             NotAtHand: the environment variable with the key is not set.
             StoppedError: `stop` was set. Calls in flight were cancelled; finished calls are kept.
         """
-        return asyncio.run(self._generate(prompts, keep))
+        return asyncio.run(self._generate(prompts, keep, range(len(prompts)) if order is None else order))
 
     async def _generate(
-        self, prompts: Sequence[ChatPrompt], keep: Callable[[int, Completion], None] | None
+        self,
+        prompts: Sequence[ChatPrompt],
+        keep: Callable[[int, Completion], None] | None,
+        order: Iterable[int],
     ) -> list[Completion]:
         completions: dict[int, Completion] = {}
         failures: dict[int, StageError] = {}
@@ -125,7 +132,7 @@ class ChatModel:
         service = self._stage, self.base_url, row.key_variable, row.calls
         async with ApiCalls(*service, model=row.served_as, stop=self._stop) as calls:
             try:
-                await calls.each(range(len(prompts)), answer)
+                await calls.each(order, answer)
             except R2MedError as error:
                 if len(failures) < 2 or isinstance(error, RefusedError | StoppedError):
                     raise
