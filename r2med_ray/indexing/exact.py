@@ -1,11 +1,12 @@
 """Exact inner-product search, whose answer depends on no shard, batch or thread, to the last bit.
 
-FAISS finds neighbours in float32. The last bits of a float32 product depend on what else is multiplied in the same
-call. So FAISS is asked for more than k neighbours, and each neighbour is scored again by itself: products of float32
-numbers are exact in float64, and their float64 sum is rounded to float32 once.
+Neighbours are found in float32. The last bits of a float32 product depend on what else is multiplied in the same
+call. So each document whose score may belong to the k best is scored again by itself: products of float32 numbers are
+exact in float64, and their float64 sum is rounded to float32 once.
 
 A document is scored again if its score is below the k-th by no more than twice the largest error of a float32 inner
-product. If that may hold for more documents than FAISS was asked for, all documents are compared.
+product. A GPU is asked for some more than k neighbours. If more documents than that may be within the error, the
+query is searched for without the GPU.
 
 Shape letters: Q queries, N documents, D embedding size, C neighbours of a query.
 """
@@ -17,21 +18,15 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 
+from r2med_ray.indexing.nearest import QUERIES_AT_ONCE, nearest
 from r2med_ray.types import FloatMatrix, FloatVector
 
 SPARE = 16
-"""Neighbours that FAISS is asked for beyond k. Usually fewer documents than that are within the error below the
+"""Neighbours that a GPU is asked for beyond k. Usually fewer documents than that are within the error below the
 k-th."""
-
-QUERIES_PER_WORKER = 32
-"""Fewest queries of a thread. With fewer queries, a matrix product spends more time on reading than multiplying."""
 
 GPU_LIMIT = 2048
 """The most neighbours that FAISS finds on a GPU (issue 932 of FAISS)."""
-
-BLAS_THRESHOLD = 1_000
-"""Queries × dimensions from which FAISS multiplies matrices. FAISS's own 128,000 is above the 100 queries × 768
-dimensions of a task, and FAISS's other way is several times slower there."""
 
 
 class Neighbours(NamedTuple):
@@ -44,9 +39,8 @@ class Neighbours(NamedTuple):
 class ExactSearch:
     """Inner-product search over one shard in memory.
 
-    The search uses the GPUs that FAISS sees, or as many threads as FAISS would use (`OMP_NUM_THREADS`). Each thread
-    gets queries of its own, not a share of every matrix product. So threads don't wait for one another on a busy
-    machine.
+    The search uses the GPUs that FAISS sees. Without one, numpy's BLAS multiplies with its threads, and as many
+    threads as FAISS would use (`OMP_NUM_THREADS`) score again.
 
     Args:
         vectors_ND: contiguous float32, all finite; not copied.
@@ -56,7 +50,6 @@ class ExactSearch:
         self._vectors_ND = vectors_ND
         self._longest = float(_lengths(vectors_ND).max(initial=0.0))
         self._gpu_index = _on_gpus(vectors_ND) if faiss.get_num_gpus() > 0 else None
-        faiss.cvar.distance_compute_blas_threshold = BLAS_THRESHOLD
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -70,38 +63,48 @@ class ExactSearch:
             queries_QD: contiguous float32, all finite.
             k: at least 1.
         """
-        threads = faiss.omp_get_max_threads()
-        workers = min(threads, len(queries_QD) // QUERIES_PER_WORKER)
-        if self._gpu_index is not None or workers < 2:
-            return self._search(queries_QD, k)
-        with ThreadPoolExecutor(
-            workers, initializer=faiss.omp_set_num_threads, initargs=(threads // workers,)
-        ) as pool:
-            parts = pool.map(lambda part_QD: self._search(part_QD, k), np.array_split(queries_QD, workers))
-            return [neighbours for part in parts for neighbours in part]
+        blocks = range(0, len(queries_QD), QUERIES_AT_ONCE)
+        return [neighbours for at in blocks for neighbours in self._search(queries_QD[at : at + QUERIES_AT_ONCE], k)]
 
     def _search(self, queries_QD: FloatMatrix, k: int) -> list[Neighbours]:
-        num_documents, dim = self.shape
-        wanted = min(k + SPARE, num_documents)
-        if self._gpu_index is not None and wanted <= GPU_LIMIT:
-            near_QC, positions_QC = self._gpu_index.search(queries_QD, wanted)
-        else:
-            near_QC, positions_QC = faiss.knn(queries_QD, self._vectors_ND, wanted, faiss.METRIC_INNER_PRODUCT)
-        errors_Q = _relative_error(dim) * self._longest * _lengths(queries_QD)
-        lowest_Q = near_QC[:, min(k, wanted) - 1] - 2 * errors_Q
-        found = []
-        for query_D, near_C, positions_C, lowest in zip(queries_QD, near_QC, positions_QC, lowest_Q, strict=True):
-            if wanted < num_documents and near_C[-1] >= lowest:
-                within_reach = np.flatnonzero(self._vectors_ND @ query_D >= lowest)
-            else:
-                within_reach = positions_C[near_C >= lowest]
-            found.append(self._score(query_D, within_reach))
+        near = self._near(queries_QD, min(k, self.shape[0]))
+
+        def scored(queries: npt.NDArray[np.intp]) -> list[Neighbours]:
+            return [self._score(queries_QD[query], near[query]) for query in queries.tolist()]
+
+        threads = faiss.omp_get_max_threads()
+        with ThreadPoolExecutor(threads) as pool:
+            parts = pool.map(scored, np.array_split(np.arange(len(near)), threads))
+            return [neighbours for part in parts for neighbours in part]
+
+    def _near(self, queries_QD: FloatMatrix, k: int) -> list[npt.NDArray[np.int64]]:
+        """Return the positions of the documents that may be among the k best of each query."""
+        reach_Q = self._reach(queries_QD)
+        wanted = min(k + SPARE, self.shape[0])
+        if self._gpu_index is None or wanted > GPU_LIMIT:
+            return nearest(self._vectors_ND, queries_QD, k, reach_Q)
+        near_QC, positions_QC = self._gpu_index.search(queries_QD, wanted)
+        lowest_Q = near_QC[:, k - 1] - reach_Q
+        found = [
+            positions_C[near_C >= lowest]
+            for positions_C, near_C, lowest in zip(positions_QC, near_QC, lowest_Q, strict=True)
+        ]
+        for query in np.flatnonzero(near_QC[:, -1] >= lowest_Q) if wanted < self.shape[0] else ():
+            [found[query]] = nearest(self._vectors_ND, queries_QD[query : query + 1], k, reach_Q[query : query + 1])
         return found
+
+    def _reach(self, queries_QD: FloatMatrix) -> npt.NDArray[np.float64]:
+        """Return how far below the k-th score a score may be whose document is among the k best: float64, (Q,).
+
+        The reach is twice the largest error. Where a product may be beyond the range of float32, it is infinite.
+        """
+        product_Q = self._longest * _lengths(queries_QD)
+        return np.where(product_Q < np.finfo(np.float32).max, 2 * _relative_error(self.shape[1]) * product_Q, np.inf)
 
     def _score(self, query_D: FloatVector, positions_C: npt.NDArray[np.int64]) -> Neighbours:
         """Score each neighbour by itself, with one float64 dot product per pair."""
-        scores_C = np.vecdot(self._vectors_ND[positions_C].astype(np.float64), query_D.astype(np.float64))
-        return Neighbours(positions_C, scores_C.astype(np.float32))
+        near_CD = np.take(self._vectors_ND, positions_C, axis=0).astype(np.float64)
+        return Neighbours(positions_C, np.vecdot(near_CD, query_D.astype(np.float64)).astype(np.float32))
 
 
 def _lengths(vectors_ND: FloatMatrix) -> npt.NDArray[np.float64]:

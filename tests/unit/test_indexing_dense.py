@@ -105,9 +105,36 @@ def test_near_ties_are_decided_alike_by_any_shards(
     assert [len(ranking) for ranking in found] == [min(k, num_documents)] * 3
 
 
+@pytest.mark.parametrize("k", [1, 100, 1500])
+@pytest.mark.parametrize("order", ["best last", "best first", "equal texts"])
+def test_vs05_shards_of_many_blocks_give_what_float64_gives_in_any_order(order: str, k: int) -> None:
+    # 7 shards of 1,286 documents are two blocks each; one shard of 9,000 is five. With the best documents last, every
+    # block raises the floor of the first query above all documents before it.
+    documents_ND, queries_QD = random_matrix(9000, 16, seed=7), random_matrix(5, 16, seed=8)
+    if order == "equal texts":
+        documents_ND = np.tile(documents_ND[:300], (30, 1))
+    else:
+        by_score = np.argsort(documents_ND @ queries_QD[0])
+        documents_ND = documents_ND[by_score if order == "best last" else by_score[::-1]]
+    expected = brute_force(documents_ND, queries_QD, k)
+
+    assert search_shards(documents_ND, queries_QD, k, 1) == expected
+    assert search_shards(documents_ND, queries_QD, k, 7) == expected
+
+
+def test_a_product_beyond_the_range_of_float32_hides_no_document() -> None:
+    # 1e30·1e30 is infinite in float32, and so is its negative: their sum is no number. In float64 it is 0.
+    # 1·1e30 + 1·1e30 = 2e30, and 1·1e30 − 2·1e30 = −1e30.
+    documents_ND = np.array([[1e30, -1e30], [1, 1], [1, -2]])
+
+    [ranking] = DenseIndex.build(["a", "b", "c"], documents_ND).search(np.array([[1e30, 1e30]]), 2)
+
+    assert ranking == (("b", np.float32(2e30)), ("a", 0))
+
+
 def test_every_tie_at_the_cut_is_looked_at() -> None:
-    # There are far more copies than candidates that FAISS is asked for. Of equal scores, the highest ids by code
-    # point win.
+    # There are far more copies than k, and than a GPU is asked for. Of equal scores, the highest ids by code point
+    # win.
     copies = 10 * SPARE
     documents_ND = np.tile(random_matrix(1, 32, seed=3), (copies, 1))
 
