@@ -28,14 +28,26 @@ class Approximation:
     num_short: int
     """Queries with fewer documents than exact search would find."""
 
+    ndcg_change: float | None = None
+    """The mean nDCG@10 of the sampled queries minus that of exact search; None without positives, and where nobody
+    measures."""
+
+    bytes_per_document: int | None = None
+    """Bytes of a document's vector in the first pass; None if they are not known, and for an index of FAISS."""
+
+    exact_bytes: int | None = None
+    """Bytes of a document's vector in exact search, in float32; None as above."""
+
     @property
     def is_close(self) -> bool:
         """Whether next to nothing was missed. Reports and logs warn of other searches."""
         return self.recall >= CLOSE_TO_EXACT and not self.num_short
 
     def __str__(self) -> str:
+        changes = f"; nDCG@10 changes by {100 * self.ndcg_change:+.2f}" if self.ndcg_change is not None else ""
+        size = f"; {self.bytes_per_document} bytes per document in place of {self.exact_bytes}"
         return (
             f"{self.search} finds {100 * self.recall:.2f} of the first {self.depth} documents of exact search "
             f"(0-100, {self.num_sampled} queries); {self.num_short} of {self.num_queries} rankings are shorter than "
-            "those of exact search"
+            f"those of exact search{changes}{size if self.bytes_per_document else ''}"
         )

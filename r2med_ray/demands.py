@@ -19,7 +19,7 @@ from r2med_ray.errors import ConfigError
 from r2med_ray.first_stage import FirstStage
 from r2med_ray.protocols import Candidates, Scorer
 from r2med_ray.storage.keys import ArtifactKey
-from r2med_ray.types import DocId, Query, Reranking, Rewriting, Task
+from r2med_ray.types import DocId, Query, QueryId, Reranking, Rewriting, Task
 
 T = TypeVar("T")
 
@@ -34,6 +34,10 @@ class Find:
     k: int
     keep: bool = True
     """Whether the run is stored, to be read the next time."""
+
+    among: Mapping[QueryId, tuple[DocId, ...]] | None = None
+    """query_id → the only documents that are ranked for the query; None if all are looked through. The indexes of the
+    first stage must score single documents, see `protocols.ScoresCandidates`."""
 
     is_check: bool = field(default=False, compare=False)
     """Whether it is made to check an approximate search. It reads texts that are counted there, so what is cut off

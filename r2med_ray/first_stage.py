@@ -190,6 +190,11 @@ class ShardedFirstStage(FirstStageFacts, Protocol):
         """The same first stage with exact search, which an approximate search is checked by; None if it is exact."""
         ...
 
+    @property
+    def rescore_multiplier(self) -> int:
+        """How many candidates per document of a ranking the indexes find, and then score again; 0 if they don't."""
+        ...
+
     def skip_rows(self, corpus: Corpus, shard: CorpusShard) -> tuple[int, ...]:
         """Return the rows of a shard that the first stage doesn't read."""
         ...

@@ -15,11 +15,12 @@ from r2med_ray.approximations import Approximation
 from r2med_ray.chat import Completion
 from r2med_ray.corpus.catalog import TASKS, fetcher
 from r2med_ray.cuts import PartCuts
-from r2med_ray.demands import Expect, Find, QueryRewriter, Read, Reranker, Steps
+from r2med_ray.demands import Expect, QueryRewriter, Read, Reranker, Steps
 from r2med_ray.evaluation.evaluate import Evaluation, evaluate
 from r2med_ray.evaluation.invariants import require_possible, require_same_head
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.trec_eval_check import check_with_trec_eval
+from r2med_ray.first_runs import first_run, found_nothing, search
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.catalog.resolved_rerankers import ResolvedReranker
 from r2med_ray.models.services.tokenizers import open_tokenizer
@@ -29,9 +30,6 @@ from r2med_ray.reranking.llm_prompts import LlmReranking
 from r2med_ray.reranking.llm_reranking import build_llm_reranker
 from r2med_ray.reranking.pair_reranking import PairReranker
 from r2med_ray.reranking.readability import require_readable
-from r2med_ray.retrieval.approximate_search import approximation, exact_find, sample_of
-from r2med_ray.retrieval.fusion import fuse, fuse_lists
-from r2med_ray.retrieval.searches import combine_searches, searches_made
 from r2med_ray.rewriting.answers import FORMATS, read_completion
 from r2med_ray.rewriting.build import build_rewriter
 from r2med_ray.rewriting.prompts import PromptTask
@@ -107,9 +105,9 @@ def rank(
         rewriting = yield from rewriter.rewrite(task.queries)
     watcher.rewritten(rewriting)
     yield _reranking_ahead(system)
-    found, approximations = yield from _search(task, system, rewriting, checks)
+    found, approximations = yield from search(task, system, rewriting, checks)
     watcher.found(found)
-    run = _first_run(system, rewriting, found)
+    run = first_run(system, rewriting, found)
     if system.config.fusion or rewriting.ranked:
         watcher.fused(run)
     run, made = yield from _reranked(task, system, rerankers, rewriting.queries, run)
@@ -117,7 +115,7 @@ def rank(
         run=Run(tag=system.name, rankings=run.rankings),
         rewriting=rewriting,
         repairs=reduce(repairs_together, (each.repairs for each in made), Repairs()),
-        found_nothing=_found_nothing(system, found),
+        found_nothing=found_nothing(system, found),
         cuts=_cuts(system, rewriting, made),
         pairs=tuple(each.example or () for each in made),
         approximations=approximations,
@@ -171,57 +169,6 @@ def _prompt_task(name: str) -> PromptTask:
         return PromptTask(names=(name,))
     row = TASKS[name]
     return PromptTask(names=(row.name, *row.aliases), family=row.family)
-
-
-def _search(
-    task: Task, system: ResolvedSystem, rewriting: Rewriting, checks: bool
-) -> Steps[tuple[list[Run], tuple[Approximation, ...]]]:
-    """Return one run per first stage, and what approximate searches missed if they are checked.
-
-    An agent's rankings need no search.
-    """
-    k = system.depth
-    searches = searches_made(rewriting, system.combine)
-    finds = [
-        Find(task=task, first_stage=first_stage, queries=search.queries, k=k)
-        for first_stage in system.first_stages
-        for search in searches
-    ]
-    asked = [*finds, *(_finds_of_tool(task, system) if checks else ())]
-    exact = [exact_find(find) if checks else None for find in asked]
-    found: list[Run] = (yield (*asked, *filter(None, exact))) if asked else []
-    runs, of_exact = found[: len(finds)], iter(found[len(asked) :])
-    per_stage = [runs[start : start + len(searches)] for start in range(0, len(runs), len(searches) or 1)]
-    combined = [combine_searches(searches, of_stage, system.combine, k=k) for of_stage in per_stage]
-    approximate = [(find, run) for find, run, check in zip(asked, found, exact, strict=False) if check]
-    return combined, tuple(approximation(find, near, next(of_exact)) for find, near in approximate)
-
-
-def _first_run(system: ResolvedSystem, rewriting: Rewriting, found: Sequence[Run]) -> Run:
-    """Return one ranking per query: an agent's own, or that of the first stages."""
-    run = Run(tag=system.name, rankings={})
-    if found:
-        run = fuse(found, system.config.fusion, tag=system.name, k=system.depth) if system.config.fusion else found[0]
-    if not rewriting.ranked:
-        return run
-    own = {query_id: fuse_lists(lists, k=system.depth) for query_id, lists in rewriting.ranked.items()}
-    rankings = own | dict(run.rankings)
-    return Run(tag=run.tag, rankings={query.query_id: rankings[query.query_id] for query in rewriting.queries})
-
-
-def _finds_of_tool(task: Task, system: ResolvedSystem) -> list[Find]:
-    """Return a search for the task's own queries with a rewriter's tool, if the tool's index is approximate."""
-    tools = [system.tool] if system.tool else []
-    finds = [Find(task=task, first_stage=each, queries=sample_of(task.queries), k=system.depth) for each in tools]
-    return [find for find in finds if exact_find(find)]
-
-
-def _found_nothing(system: ResolvedSystem, found: Sequence[Run]) -> dict[str, tuple[QueryId, ...]]:
-    empty = {
-        first_stage.label: tuple(query_id for query_id, ranking in run.rankings.items() if not ranking)
-        for first_stage, run in zip(system.first_stages if found else (), found, strict=True)
-    }
-    return {label: query_ids for label, query_ids in empty.items() if query_ids}
 
 
 def _reranked(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from r2med_ray.cuts import SideCuts
-from r2med_ray.types import Document, FloatMatrix, Query, Ranking, Run
+from r2med_ray.types import DocId, Document, FloatMatrix, Query, Ranking, Run
 
 PreparedQueries = TypeVar("PreparedQueries", contravariant=True)
 
@@ -44,6 +44,15 @@ class Index(Protocol[PreparedQueries]):
 
     def search(self, queries: PreparedQueries, k: int) -> list[Ranking]:
         """Return up to k hits for each of the Q queries, in the order of `ranking.best`."""
+        ...
+
+
+@runtime_checkable
+class ScoresCandidates(Protocol[PreparedQueries]):
+    """The index of one shard that scores documents by their ids."""
+
+    def score(self, queries: PreparedQueries, candidates: Sequence[Sequence[DocId]]) -> list[Ranking]:
+        """Return those candidates of each of the Q queries that the shard has, in the order of `ranking.best`."""
         ...
 
 

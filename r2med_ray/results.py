@@ -22,7 +22,7 @@ from r2med_ray.workbench.made import Made, corpus_made
 from r2med_ray.workbench.neighbourhoods import neighbourhood_maps
 from r2med_ray.workbench.parts import Ended
 from r2med_ray.workbench.showing.examples import example
-from r2med_ray.workbench.showing.model_facts import model_records
+from r2med_ray.workbench.showing.model_facts import model_records, sized
 from r2med_ray.workbench.showing.page_texts import page_texts
 
 
@@ -59,6 +59,8 @@ def results_of(benchmark: ResolvedBenchmark, bench: Workbench, tasks: Sequence[T
         with missing.noted(task.name, [system.name]):
             if not isinstance(ended, Ended):
                 raise ended
+            missed = sized(bench.store, bench.runner.device, task, system, ended.result)
+            ended = replace(ended, result=replace(ended.result, approximations=missed))
             left_out = left_out_of(bench.store, system.searched_with, task, bench.runner.device)
             leakage = leaks.of(task, ended.result.rewriting)
             results[name] = result_record(benchmark, task, system, ended, left_out, leakage)

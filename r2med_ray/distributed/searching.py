@@ -18,7 +18,7 @@ from r2med_ray.distributed.shard_actors import Hand, ShardActor, deal
 from r2med_ray.errors import StageError, named
 from r2med_ray.first_stage import ShardedFirstStage, Ties
 from r2med_ray.protocols import Index
-from r2med_ray.retrieval.search import merge_shards, shard_depth
+from r2med_ray.retrieval.search import Among, Merging
 from r2med_ray.settings.pools import Pool
 from r2med_ray.settings.resources import NO_PROGRESS_TIMEOUT_S
 from r2med_ray.storage.artifacts import ArtifactStore
@@ -61,6 +61,7 @@ class ShardedRetriever(Generic[Prepared]):
         pool: how many actors share them, and what each reserves.
         drop_identical_ids: leave out a document whose id is the query's.
         ties: what decides among equal scores at the cut; see `retrieval.file_order`.
+        rescore_multiplier: see `retrieval.search.PlainRetriever`.
         no_progress_timeout_s: loading or a search fails when no actor has answered for this long.
 
     Raises:
@@ -77,12 +78,12 @@ class ShardedRetriever(Generic[Prepared]):
         *,
         drop_identical_ids: bool,
         ties: Ties = "doc id",
+        rescore_multiplier: int = 0,
         no_progress_timeout_s: float = NO_PROGRESS_TIMEOUT_S,
     ) -> None:
         self.tag = tag
         self._prepare = prepare
-        self._drop_identical_ids = drop_identical_ids
-        self._ties: Ties = ties
+        self._merging = Merging(tag, drop_identical_ids, ties, rescore_multiplier)
         self._pool = pool
         self._timeout_s = no_progress_timeout_s
         self._owner = ShardActor.options(num_cpus=pool.cpus, num_gpus=pool.gpus, max_restarts=2, max_task_retries=2)
@@ -90,19 +91,26 @@ class ShardedRetriever(Generic[Prepared]):
         self._parts = [self._part(hand, self._owner.remote()) for hand in deal(shards, pool.actors)]
         self._answers("index", lambda part: part.actor.ready.remote(part.hand))
 
-    def retrieve(self, queries: Sequence[Query], *, k: int) -> Run:
+    def retrieve(self, queries: Sequence[Query], *, k: int, among: Among | None = None) -> Run:
         """Return the k best documents of all shards for every query, without those that it excludes.
+
+        Args:
+            queries: the questions.
+            k: documents per query.
+            among: query_id → the only documents that are ranked; None if all are looked through.
 
         Raises:
             StageError: an actor failed for good.
         """
         prepared = ray.put(self._prepare(queries))
-        depth = shard_depth(k, queries, drop_identical_ids=self._drop_identical_ids)
-        answers: list[list[Ranking]] = self._answers(
-            "search", lambda part: part.actor.search.remote(part.hand, prepared, depth)
-        )
-        return merge_shards(
-            self.tag, queries, answers, k, drop_identical_ids=self._drop_identical_ids, ties=self._ties
+
+        def ask(method: str, wanted: Any) -> list[list[Ranking]]:
+            return self._answers(
+                "search", lambda part: getattr(part.actor, method).remote(part.hand, prepared, wanted)
+            )
+
+        return self._merging.ranked(
+            queries, k, among, search=partial(ask, "search"), score=lambda ids: ask("score", ray.put(ids))
         )
 
     def close(self) -> None:
@@ -222,6 +230,7 @@ def open_index(
         pool,
         drop_identical_ids=first_stage.drop_identical_ids,
         ties=first_stage.ties,
+        rescore_multiplier=first_stage.rescore_multiplier,
         no_progress_timeout_s=no_progress_timeout_s,
     )
 

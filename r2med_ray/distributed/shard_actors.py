@@ -8,7 +8,8 @@ import ray
 from r2med_ray.corpora import CorpusShard
 from r2med_ray.protocols import Index
 from r2med_ray.ranking import merge
-from r2med_ray.types import Ranking
+from r2med_ray.retrieval.search import score_candidates
+from r2med_ray.types import DocId, Ranking
 
 Prepared = TypeVar("Prepared")
 
@@ -34,6 +35,15 @@ class ShardOwner(Generic[Prepared]):
         """Return the best k of the shards of a hand for every query."""
         per_shard = [index.search(queries, k) for index in self._indexes(hand)]
         return [merge(rankings, k) for rankings in zip(*per_shard, strict=True)]
+
+    @ray.method
+    def score(self, hand: Hand, queries: Prepared, candidates: Sequence[Sequence[DocId]]) -> list[Ranking]:
+        """Return the candidates of every query that the shards of a hand have, with their scores."""
+        per_shard = [score_candidates(index, queries, candidates) for index in self._indexes(hand)]
+        return [
+            merge(rankings, len(wanted))
+            for wanted, rankings in zip(candidates, zip(*per_shard, strict=True), strict=True)
+        ]
 
     def _indexes(self, hand: Hand) -> list[Index[Prepared]]:
         _, key = hand

@@ -56,6 +56,10 @@ class CommonFirstStage:
         return None
 
     @property
+    def rescore_multiplier(self) -> int:
+        return 0
+
+    @property
     def published(self) -> str | None:
         return None
 

@@ -51,20 +51,23 @@ class FirstStageKind:
         return self.rows if self.section is None else catalog.section(self.section)
 
 
+VECTOR_SETTINGS = ("index", "embed_dim", "output_dtype", "rescore_multiplier")
+"""The keys that say how stored vectors are searched."""
+
 _SHIPPED = (
     FirstStageKind(noun="BM25", rows=BM25_ROWS, settings=("k1", "b"), resolve=LexicalFirstStage.resolve),
     FirstStageKind(
         noun="a dense encoder",
         section="encoders",
         row_class=EncoderRow,
-        settings=("max_length", "dtype", "index"),
+        settings=("max_length", "dtype", *VECTOR_SETTINGS),
         resolve=DenseFirstStage.resolve,
     ),
     FirstStageKind(
         noun="an embedding service",
         section="api_encoders",
         row_class=ApiEncoderRow,
-        settings=("max_length", "index"),
+        settings=("max_length", *VECTOR_SETTINGS),
         resolve=lambda row, wanted: ApiFirstStage.resolve(row, replace(wanted, dtype=None)),
     ),
     FirstStageKind(

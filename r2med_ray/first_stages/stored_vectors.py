@@ -4,11 +4,10 @@ from collections.abc import Collection, Sequence
 
 from r2med_ray.corpus.shards import locate
 from r2med_ray.errors import DataError
-from r2med_ray.first_stages.bad_documents import key_of_stored
 from r2med_ray.first_stages.query_blocks import blocks
 from r2med_ray.first_stages.vectors import VectorFirstStage
 from r2med_ray.indexing.embedding import read_vectors
-from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, VECTORS_FILE
+from r2med_ray.indexing.keys import QUERY_VECTORS_FILE
 from r2med_ray.models.catalog.encoders import EncoderRow
 from r2med_ray.models.catalog.services import ApiEncoderRow
 from r2med_ray.storage.artifacts import ArtifactStore
@@ -26,11 +25,9 @@ def document_vectors(
     """
     found: dict[DocId, FloatVector] = {}
     for shard, ids in locate(store, task.corpus, doc_ids):
-        key = first_stage.shard_key(task.name, task.corpus, shard, device)
-        stored = store.get(key_of_stored(store, first_stage.on_bad_document, key))
-        vectors = read_vectors(stored.table(VECTORS_FILE))
+        of_shard, vectors_ND = first_stage.read_shard(store, task, shard, device)
         wanted = set(ids)
-        found |= {doc_id: vectors.vectors[place] for place, doc_id in enumerate(vectors.doc_ids) if doc_id in wanted}
+        found |= {doc_id: vectors_ND[place] for place, doc_id in enumerate(of_shard) if doc_id in wanted}
     return found
 
 
@@ -44,9 +41,10 @@ def query_vector(
     """
     for block in blocks(queries):
         if any(query.query_id == query_id for query in block):
-            key = first_stage.queries_key(task.name, block, device)
-            vectors = read_vectors(store.get(key).table(QUERY_VECTORS_FILE))
-            if query_id in vectors.doc_ids:
-                found: FloatVector = vectors.vectors[vectors.doc_ids.index(query_id)]
+            stored = read_vectors(
+                store.get(first_stage.queries_key(task.name, block, device)).table(QUERY_VECTORS_FILE)
+            )
+            if query_id in stored.doc_ids:
+                found: FloatVector = first_stage.as_compared(stored.vectors, "query")[stored.doc_ids.index(query_id)]
                 return found
     raise DataError(f"{task.name}: {first_stage.label} has no vector of query {query_id!r}")

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from r2med_ray.cuts import SideCuts
 from r2med_ray.first_stage import Maker
+from r2med_ray.indexing.compression import require_dimensions
 from r2med_ray.indexing.embedding import embed_documents, vectors_table
 from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, VECTORS_FILE
 from r2med_ray.models.catalog.encoders import EncoderRow
@@ -25,11 +26,18 @@ class VectorMaker(Maker):
     Args:
         row: says what a generated text is embedded as, and what the vectors are compared by.
         encoder_for: gives the encoder with the prompts of a task.
+        embed_dim: how many components of a vector are going to be compared; all if None.
     """
 
-    def __init__(self, row: EncoderRow | ApiEncoderRow, encoder_for: Callable[[str], Encoder]) -> None:
+    def __init__(
+        self,
+        row: EncoderRow | ApiEncoderRow,
+        encoder_for: Callable[[str], Encoder],
+        embed_dim: int | None = None,
+    ) -> None:
         self._row = row
         self._encoder_for = encoder_for
+        self._embed_dim = embed_dim
         self._used: Encoder | None = None
 
     def make_shard(
@@ -59,6 +67,7 @@ class VectorMaker(Maker):
 
     def _encoder(self, task: str) -> Encoder:
         self._used = self._encoder_for(task)
+        require_dimensions(self._row.name, self._embed_dim, self._used.dim)
         return self._used
 
 

@@ -2,17 +2,31 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
 
 from r2med_ray.corpora import Corpus, CorpusShard
 from r2med_ray.corpus.pieces import num_pieces
+from r2med_ray.cuts import Side
 from r2med_ray.first_stage import Computing, MadeBy, Maker, ModelFacts
 from r2med_ray.first_stages.bad_documents import key_of_stored
 from r2med_ray.first_stages.common import CommonFirstStage, WantedRetriever
 from r2med_ray.first_stages.vector_making import ServiceMaker, VectorMaker
+from r2med_ray.indexing.compression import (
+    RESCORE_MULTIPLIER,
+    WHOLE,
+    BinaryCodes,
+    CompressedIndex,
+    Compression,
+    Int8Codes,
+    StoredVectors,
+    cut_vectors,
+    ranges_of,
+    require_dimensions,
+)
 from r2med_ray.indexing.embedding import read_vectors
 from r2med_ray.indexing.factory import EXACT, with_search_parameters
-from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, query_vectors_key, vectors_key
+from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, VECTORS_FILE, query_vectors_key, vectors_key
 from r2med_ray.models.catalog.devices import prepare_worker
 from r2med_ray.models.catalog.encoders import EncoderRow
 from r2med_ray.models.catalog.services import ApiEncoderRow, cost_line
@@ -20,7 +34,7 @@ from r2med_ray.models.networks.task_encoders import TaskEncoders
 from r2med_ray.models.services.embeddings import ApiEncoder
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
-from r2med_ray.types import FloatMatrix, Query, Task
+from r2med_ray.types import DocId, FloatMatrix, Query, Task
 
 if TYPE_CHECKING:
     from r2med_ray.indexing.dense import DenseIndex
@@ -36,6 +50,7 @@ class VectorFirstStage(CommonFirstStage, Generic[VectorRow]):
     index: str = EXACT
     """FAISS factory string with its search parameters; `Flat` is exact."""
 
+    compression: Compression = WHOLE
     artifact_label: ClassVar[str] = "vectors"
 
     @classmethod
@@ -43,26 +58,43 @@ class VectorFirstStage(CommonFirstStage, Generic[VectorRow]):
         """Return the first stage that a benchmark file asks for.
 
         Raises:
-            ConfigError: the index is approximate, and nothing says how much of it is searched.
+            ConfigError: the index is approximate, and nothing says how much of it is searched; or more components are
+                to be kept than the vectors have.
         """
+        asked = wanted.retriever
+        if asked.embed_dim:
+            require_dimensions(row.name, asked.embed_dim, row.known_dimension())
+        multiplier = RESCORE_MULTIPLIER if asked.rescore_multiplier is None else asked.rescore_multiplier
         return cls(
             row=row.under(wanted.rules.compat).model_copy(update=wanted.row_changes()),
-            index=with_search_parameters(wanted.retriever.index or EXACT),
+            index=with_search_parameters(asked.index or EXACT),
+            compression=Compression(
+                asked.embed_dim, asked.output_dtype or "float32", multiplier if asked.output_dtype else 0
+            ),
             rules=wanted.rules,
             on_bad_document=wanted.on_bad_document,
         )
 
     @property
     def label(self) -> str:
-        return self.row.name if self.index == EXACT else f"{self.row.name}[{self.index}]"
+        told = [*self.compression.words, *([] if self.index == EXACT else [self.index])]
+        return f"{self.row.name}[{','.join(told)}]" if told else self.row.name
 
     @property
     def exact(self) -> Self | None:
-        return None if self.index == EXACT else replace(self, index=EXACT)
+        return None if self._is_exact else replace(self, index=EXACT, compression=WHOLE)
+
+    @property
+    def _is_exact(self) -> bool:
+        return self.index == EXACT and self.compression == WHOLE
+
+    @property
+    def rescore_multiplier(self) -> int:
+        return self.compression.rescore_multiplier
 
     @property
     def published(self) -> str | None:
-        return self.row.published if self.index == EXACT else None
+        return self.row.published if self._is_exact else None
 
     @property
     def artifact_group(self) -> str:
@@ -77,9 +109,15 @@ class VectorFirstStage(CommonFirstStage, Generic[VectorRow]):
             **self.row.model_dump(mode="json", exclude_defaults=True),
             **self.row.chosen,
             "index": self.index,
+            **self._compressing,
             "drop_identical_ids": self.drop_identical_ids,
             **self.skipping,
         }
+
+    @property
+    def _compressing(self) -> Mapping[str, Json]:
+        """What `settings` and `inputs` say about compressed vectors; nothing if they are searched whole."""
+        return {} if self.compression == WHOLE else self.compression._asdict()
 
     def inputs(self, task: Task, device: str) -> Mapping[str, Json]:
         return {
@@ -88,6 +126,7 @@ class VectorFirstStage(CommonFirstStage, Generic[VectorRow]):
             "encoder": self.row.encoding_inputs(task.name, device=device),
             "expansion_prompt": self.row.expansion_prompt,
             "index": self.index,
+            **self._compressing,
             "compat": self.rules.compat,
             "drop_identical_ids": self.drop_identical_ids,
             **self.skipping,
@@ -105,20 +144,59 @@ class VectorFirstStage(CommonFirstStage, Generic[VectorRow]):
             queries, {**inputs, "expansion": self.row.expansion_prompt, "compat": self.rules.compat}
         )
 
+    def gather(self, store: ArtifactStore, task: Task, device: str) -> FloatMatrix | None:
+        """Return the range of each component over the whole corpus, by which values become bytes; see `ranges_of`."""
+        if self.compression.output_dtype != "int8":
+            return None
+        return ranges_of(self.read_shard(store, task, shard, device)[1] for shard in task.corpus.shards)
+
     def load_index(
-        self, store: ArtifactStore, task: Task, shard: CorpusShard, gathered: None, device: str
-    ) -> "DenseIndex":
-        """Return the index of a shard's vectors, of unit length where R2MED's rules compare all of them by cosine."""
+        self, store: ArtifactStore, task: Task, shard: CorpusShard, gathered: FloatMatrix | None, device: str
+    ) -> "DenseIndex | CompressedIndex":
+        """Return the index of a shard's vectors, in the form in which they are compared."""
+        if self.compression.output_dtype != "float32":
+            doc_ids, vectors_ND = self.read_shard(store, task, shard, device)
+            codes = BinaryCodes(vectors_ND) if gathered is None else Int8Codes(vectors_ND, gathered)
+            return CompressedIndex(
+                doc_ids, codes, StoredVectors(partial(self.read_shard, store, task, shard, device))
+            )
         from r2med_ray.first_stages.vector_index import open_vector_index  # imports faiss
 
         key = key_of_stored(store, self.on_bad_document, self.shard_key(task.name, task.corpus, shard, device))
-        cosine = self.rules.cosine_for_all and self.row.similarity == "dot"
-        return open_vector_index(store, key, self.index, cosine=cosine)
+        cosine = self._lengths_change("document")
+        return open_vector_index(store, key, self.index, cosine=cosine, embed_dim=self.compression.embed_dim)
+
+    def read_shard(
+        self, store: ArtifactStore, task: Task, shard: CorpusShard, device: str
+    ) -> tuple[Sequence[DocId], FloatMatrix]:
+        """Return ids and vectors of a shard's documents, in the form in which they are compared."""
+        key = key_of_stored(store, self.on_bad_document, self.shard_key(task.name, task.corpus, shard, device))
+        stored = read_vectors(store.get(key).table(VECTORS_FILE))
+        return stored.doc_ids, self.as_compared(stored.vectors, "document")
+
+    def as_compared(self, vectors_ND: FloatMatrix, side: Side) -> FloatMatrix:
+        """Return stored vectors of one side as they are compared: cut, and of unit length for cosine.
+
+        Raises:
+            ConfigError: they have fewer components than are to be kept.
+        """
+        return cut_vectors(vectors_ND, self.compression.embed_dim, unit=self._lengths_change(side))
+
+    def _lengths_change(self, side: Side) -> bool:
+        """Say whether stored vectors have another length than those that are compared.
+
+        Vectors that are compared by cosine are stored with unit length, but for those of documents that only R2MED's
+        rules compare so. A vector that is cut has another length.
+        """
+        if self.row.similarity == "cosine" or side == "query":
+            is_cosine = self.row.similarity == "cosine" or self.rules.cosine_for_all
+            return is_cosine and self.compression.embed_dim is not None
+        return self.rules.cosine_for_all
 
     def prepare(self, store: ArtifactStore, task: Task, queries: Sequence[Query], device: str) -> FloatMatrix:
-        """Return the stored vectors of queries: float32, shape (queries, embedding size), in their order."""
+        """Return the vectors of queries: float32, shape (queries, components), in their order."""
         artifact = store.get(self.queries_key(task.name, queries, device))
-        return read_vectors(artifact.table(QUERY_VECTORS_FILE)).vectors
+        return self.as_compared(read_vectors(artifact.table(QUERY_VECTORS_FILE)).vectors, "query")
 
 
 class DenseFirstStage(VectorFirstStage[EncoderRow]):
@@ -145,7 +223,7 @@ class DenseFirstStage(VectorFirstStage[EncoderRow]):
         """Load the model."""
         prepare_worker(computing.threads)
         encoders = TaskEncoders(self.row, device=computing.device, token_budget=computing.token_budget)
-        return VectorMaker(self.row, encoders.for_task)
+        return VectorMaker(self.row, encoders.for_task, self.compression.embed_dim)
 
 
 class ApiFirstStage(VectorFirstStage[ApiEncoderRow]):

@@ -48,10 +48,10 @@ def terms_key(shard: CorpusShard, skip_rows: Sequence[int], analyzer: str = ANAL
     return ArtifactKey("terms", {"shard": shard.digest, "skip_rows": list(skip_rows), "analyzer": analyzer})
 
 
-def ann_key(vectors: ArtifactKey, factory: str, unit_length: bool) -> ArtifactKey:
+def ann_key(vectors: ArtifactKey, factory: str, unit_length: bool, embed_dim: int | None = None) -> ArtifactKey:
     """Return the key of a shard's trained index. An exact index has no key of its own: its vectors are stored."""
     inputs = {"vectors": vectors.digest, "factory": factory, "unit_length": unit_length, "faiss": faiss_version()}
-    return ArtifactKey("ann", inputs)
+    return ArtifactKey("ann", inputs | ({"embed_dim": embed_dim} if embed_dim else {}))
 
 
 @cache

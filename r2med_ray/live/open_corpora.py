@@ -100,7 +100,7 @@ class OpenIndexes:
         index = self._indexes[find.task.name, first_stage]
         key = first_stage.queries_key(find.task.name, find.queries, self._computing.device)
         if key is None:
-            return index.retrieve(find.queries, k=find.k)
+            return index.retrieve(find.queries, k=find.k, among=find.among)
         maker, turn = self._makers[group_of(first_stage)]
         with turn:  # a tokenizer serves one thread at a time, and two visitors may ask the same
             left = queries_left(
@@ -110,7 +110,7 @@ class OpenIndexes:
                 for work in left.work if left else ():
                     with failing_as(STAGES[first_stage.work], work.unit):
                         make_queries(self._scratch, maker, work, self._computing)
-                return index.retrieve(find.queries, k=find.k)
+                return index.retrieve(find.queries, k=find.k, among=find.among)
             finally:
                 if key.name not in self._kept:
                     self._scratch.remove(key.name)

@@ -1,16 +1,22 @@
 """Searches shards in this process. The distributed search has to give the same runs."""
 
-from collections.abc import Callable, Sequence, Set
-from typing import Generic, TypeVar
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.first_stage import Ties
-from r2med_ray.protocols import Index
+from r2med_ray.protocols import Index, ScoresCandidates
 from r2med_ray.ranking import merge, require_finite
 from r2med_ray.retrieval.file_order import id_of, in_run_order
-from r2med_ray.types import DocId, Query, Ranking, Run, Task
+from r2med_ray.types import DocId, Query, QueryId, Ranking, Run, Task
 
 P = TypeVar("P")
+
+Among: TypeAlias = Mapping[QueryId, Sequence[DocId]]
+"""query_id → the only documents that are ranked."""
+
+Answers: TypeAlias = Sequence[Sequence[Ranking]]
+"""Per shard, a ranking for each query."""
 
 
 class PlainRetriever(Generic[P]):
@@ -22,6 +28,8 @@ class PlainRetriever(Generic[P]):
         shards: the indexes of disjoint parts of one corpus.
         drop_identical_ids: whether a document whose id is the query's is left out; the ranking still has k documents.
         ties: what decides among equal scores at the cut.
+        rescore_multiplier: how many candidates per document of a ranking the shards find, and then score; 0 if they
+            find the ranking at once.
 
     Raises:
         ConfigError: there is no shard.
@@ -35,23 +43,81 @@ class PlainRetriever(Generic[P]):
         *,
         drop_identical_ids: bool = False,
         ties: Ties = "doc id",
+        rescore_multiplier: int = 0,
     ) -> None:
         if not shards:
             raise ConfigError(f"retriever {tag!r} has no shard to search")
         self.tag = tag
         self._prepare = prepare
         self._shards = shards
-        self._drop_identical_ids = drop_identical_ids
-        self._ties: Ties = ties
+        self._merging = Merging(tag, drop_identical_ids, ties, rescore_multiplier)
 
-    def retrieve(self, queries: Sequence[Query], *, k: int) -> Run:
-        """Return the k best documents of all shards for every query, without those that the query excludes."""
+    def retrieve(self, queries: Sequence[Query], *, k: int, among: Among | None = None) -> Run:
+        """Return the k best documents of all shards for every query, without those that the query excludes.
+
+        Args:
+            queries: the questions.
+            k: documents per query.
+            among: query_id → the only documents that are ranked; None if all are looked through.
+        """
         prepared = self._prepare(queries)
-        depth = shard_depth(k, queries, drop_identical_ids=self._drop_identical_ids)
-        answers = [shard.search(prepared, depth) for shard in self._shards]
-        return merge_shards(
-            self.tag, queries, answers, k, drop_identical_ids=self._drop_identical_ids, ties=self._ties
+        return self._merging.ranked(
+            queries,
+            k,
+            among,
+            search=lambda depth: [shard.search(prepared, depth) for shard in self._shards],
+            score=lambda candidates: [score_candidates(shard, prepared, candidates) for shard in self._shards],
         )
+
+
+class Merging(NamedTuple):
+    """How the answers of shards become a run, whoever asks the shards."""
+
+    tag: str
+    drop_identical_ids: bool
+    ties: Ties
+    rescore_multiplier: int
+
+    def ranked(
+        self,
+        queries: Sequence[Query],
+        k: int,
+        among: Among | None,
+        *,
+        search: Callable[[int], Answers],
+        score: Callable[[list[Sequence[DocId]]], Answers],
+    ) -> Run:
+        """Return the run of some queries.
+
+        Args:
+            queries: Q queries.
+            k: length of the rankings.
+            among: query_id → the only documents that are ranked.
+            search: asks each shard for so many hits of every query.
+            score: asks each shard for the scores of the candidates of every query.
+        """
+        if among is None:
+            found = k * max(self.rescore_multiplier, 1)
+            depth = shard_depth(found, queries, drop_identical_ids=self.drop_identical_ids)
+            run = self._merged(queries, search(depth), found)
+            if not self.rescore_multiplier:
+                return run
+            among = {query_id: [hit.doc_id for hit in ranking] for query_id, ranking in run.rankings.items()}
+        return self._merged(queries, score([among[query.query_id] for query in queries]), k)
+
+    def _merged(self, queries: Sequence[Query], answers: Answers, k: int) -> Run:
+        return merge_shards(self.tag, queries, answers, k, drop_identical_ids=self.drop_identical_ids, ties=self.ties)
+
+
+def score_candidates(shard: Index[P], prepared: P, candidates: Sequence[Sequence[DocId]]) -> list[Ranking]:
+    """Return those candidates of every query that a shard has, with their scores.
+
+    Raises:
+        ConfigError: the index of the shard can't score single documents.
+    """
+    if not isinstance(shard, ScoresCandidates):
+        raise ConfigError(f"an index of kind {type(shard).__name__} searches, and scores no candidates")
+    return shard.score(prepared, candidates)
 
 
 def shard_depth(k: int, queries: Sequence[Query], *, drop_identical_ids: bool) -> int:

@@ -10,24 +10,32 @@ import pyarrow as pa
 
 from r2med_ray.errors import ArtifactError
 from r2med_ray.storage.keys import ArtifactKey, Json, fingerprint, fingerprint_queries
-from r2med_ray.types import Query, QueryId, Run, ScoredDoc
+from r2med_ray.types import DocId, Query, QueryId, Run, ScoredDoc
 
 KIND = "run"
 RUN_FILE = "run.parquet"
 
 
-def run_key(inputs: Mapping[str, Json], queries: Sequence[Query], k: int) -> ArtifactKey:
+def run_key(
+    inputs: Mapping[str, Json],
+    queries: Sequence[Query],
+    k: int,
+    among: Mapping[QueryId, Sequence[DocId]] | None = None,
+) -> ArtifactKey:
     """Return the key of the run that answers these queries.
 
     Args:
         inputs: everything about corpus and retriever that changes a ranking; a tag changes none.
         queries: what is asked: ids, texts, expansions and excluded documents, in their order.
         k: how many documents are ranked for each query.
+        among: the only documents that are ranked; None if all are looked through.
     """
     key = {**inputs, "queries": fingerprint_queries(queries), "k": k}
     excluded = {query.query_id: sorted(query.excluded) for query in queries if query.excluded}
     if excluded:
         key["excluded"] = fingerprint(excluded)
+    if among is not None:
+        key["among"] = fingerprint({query_id: list(doc_ids) for query_id, doc_ids in among.items()})
     return ArtifactKey(KIND, key)
 
 

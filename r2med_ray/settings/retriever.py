@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from r2med_ray.settings.file_paths import ListsField
 from r2med_ray.settings.resources import Frozen
@@ -45,6 +45,26 @@ class RetrieverConfig(Frozen):
     index: str | None = None
     """A FAISS factory string. If left out, it is `Flat`, which is exact. Search parameters may follow a semicolon:
     `IVF1024,Flat;nprobe=64`. If left out, they are those of `indexing.factory`."""
+
+    embed_dim: int | None = Field(default=None, ge=1)
+    """How many components of each vector are searched, the first ones (Matryoshka); all if left out. For cosine, what
+    is left gets unit length again. Whole vectors are stored, so every number of dimensions uses the same ones."""
+
+    output_dtype: Literal["int8", "binary"] | None = None
+    """Compresses the vectors that are searched: a byte or a bit for each component. The best candidates are then
+    scored exactly. If left out, vectors are searched as they are stored."""
+
+    rescore_multiplier: int | None = Field(default=None, ge=0)
+    """How many candidates per document of a ranking are scored exactly under `output_dtype`. If left out, they are 4;
+    with 0 the order and the scores of the compressed vectors stay."""
+
+    @model_validator(mode="after")
+    def _one_first_pass(self) -> "RetrieverConfig":
+        if self.rescore_multiplier is not None and self.output_dtype is None:
+            raise ValueError("`rescore_multiplier` needs `output_dtype`: vectors that aren't compressed are exact")
+        if self.index is not None and self.output_dtype is not None:
+            raise ValueError("give either `index` or `output_dtype`: both say how candidates are found")
+        return self
 
 
 CANDIDATES = "candidates"

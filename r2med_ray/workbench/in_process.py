@@ -116,6 +116,7 @@ class InProcess:
             [first_stage.load_index(self._store, task, shard, gathered, device) for shard in task.corpus.shards],
             drop_identical_ids=first_stage.drop_identical_ids,
             ties=first_stage.ties,
+            rescore_multiplier=first_stage.rescore_multiplier,
         )
 
     def _made(self, first_stage: ShardedFirstStage, pieces: Sequence[Piece]) -> Iterator[Mapping[str, float]]:

@@ -12,12 +12,18 @@ from r2med_ray.protocols import Retriever, Scorer
 from r2med_ray.reranking.pair_requests import PairRequest
 from r2med_ray.reranking.pair_reranking import Scored
 from r2med_ray.settings.pools import Pool
-from r2med_ray.types import Task
+from r2med_ray.types import DocId, Query, QueryId, Run, Task
 from r2med_ray.workbench.ledger import Need
 
 
 class OpenIndex(Retriever, Protocol):
     """The index of one corpus, ready for searches until it is closed."""
+
+    def retrieve(
+        self, queries: Sequence[Query], *, k: int, among: Mapping[QueryId, Sequence[DocId]] | None = None
+    ) -> Run:
+        """Return a ranking for every query; see `demands.Find` for `among`."""
+        ...
 
     def close(self) -> None:
         """Free what it holds."""

@@ -124,7 +124,7 @@ def _search(runner: Runner, holders: Holders, batch: Batch, answer: RunAnswer) -
     if find.first_stage.work == "nothing":
         return find.first_stage.find(find.task, find.queries, find.k)
     index = holders.hold(batch.place, partial(runner.open_index, find.task, find.first_stage))
-    found = [index.retrieve(block, k=find.k) for block in blocks(find.queries)]
+    found = [index.retrieve(block, k=find.k, among=find.among) for block in blocks(find.queries)]
     return Run(
         tag=found[0].tag, rankings={query_id: ranking for run in found for query_id, ranking in run.rankings.items()}
     )

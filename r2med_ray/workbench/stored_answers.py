@@ -70,7 +70,7 @@ class StoredAnswers:
         raise OwnCodeError(f"{demand!r:.80} is no demand; a part yields what `r2med_ray.demands.Demand` lists")
 
     def _run(self, find: Find) -> RunAnswer:
-        key = run_key(find.first_stage.inputs(find.task, self._runner.device), find.queries, find.k)
+        key = run_key(find.first_stage.inputs(find.task, self._runner.device), find.queries, find.k, find.among)
         artifact = self._store.find(key) if find.keep else None
         if artifact is None:
             return RunAnswer(find, key)

@@ -24,6 +24,7 @@ from r2med_ray.first_stages.lexical import LexicalFirstStage
 from r2med_ray.first_stages.preparation import QuerySet, ShardWork, shards_left
 from r2med_ray.first_stages.vectors import DenseFirstStage
 from r2med_ray.indexing.bm25 import BM25_ROWS, BM25Index
+from r2med_ray.indexing.compression import Compression
 from r2med_ray.indexing.dense import DenseIndex
 from r2med_ray.indexing.embedding import embed_documents, read_vectors
 from r2med_ray.indexing.keys import VECTORS_FILE
@@ -40,6 +41,7 @@ from r2med_ray.settings.pools import ClusterCapacity, Pool
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.types import Document, Query, Ranking, Run, Task
+from r2med_ray.workbench.in_process import InProcess
 from tests.fakes import wait_until
 from tests.integration.tiny_corpus import index_of, shards
 from tests.integration.tiny_corpus import prepare as prepare_tiny
@@ -170,6 +172,22 @@ def test_dense_search_over_shard_actors_equals_one_index(store: ArtifactStore, e
     assert {q: [hit.doc_id for hit in ranking] for q, ranking in ours.rankings.items()} == {
         q: [hit.doc_id for hit in ranking] for q, ranking in plain.rankings.items()
     }
+
+
+def test_compressed_vectors_in_shard_actors_find_what_one_process_finds(store: ArtifactStore, encoded: Task) -> None:
+    compressed = replace(MINILM, compression=Compression(64, "int8", 2))
+    encode_queries(store, compressed, encoded)
+    retriever = open_index(store, encoded, compressed, "cpu", SMALL)
+    plain = InProcess(store, COMPUTING).open_index(encoded, compressed)
+    some = dict.fromkeys(
+        (query.query_id for query in encoded.queries),
+        tuple(vectors_of(store, encoded, encoded.corpus.shards[-1])["doc_id"].to_pylist()[::9]),
+    )
+
+    ours = [retriever.retrieve(encoded.queries, k=7, among=among).rankings for among in (None, some)]
+    retriever.close()
+
+    assert ours == [plain.retrieve(encoded.queries, k=7, among=among).rankings for among in (None, some)]
 
 
 def test_an_encoder_killed_in_the_middle_leaves_the_same_vectors_byte_for_byte(

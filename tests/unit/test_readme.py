@@ -29,7 +29,7 @@ TEXT = "\n".join(PAGES.values())
 """README.md and then every page of docs/, by name."""
 
 MAP = (REPOSITORY / "r2med_ray" / "MAP.md").read_text(encoding="utf-8")
-FLOW = ("demands", "pipeline", "systems", "recording", "results", "benchmark")
+FLOW = ("demands", "pipeline", "first_runs", "systems", "recording", "results", "benchmark")
 ROOMS = (
     "workbench",
     "corpus",

@@ -405,7 +405,7 @@ class SearchesTogether(ScriptedRunner):
         index = super().open_index(task, first_stage)
         search = index.retrieve
 
-        def retrieve(queries: Sequence[Query], *, k: int) -> Run:
+        def retrieve(queries: Sequence[Query], *, k: int, among: object = None) -> Run:
             self._begun[task.name].set()
             other = "two" if task.name == "one" else "one"
             self.together[task.name] = self._begun[other].wait(60)
@@ -450,7 +450,7 @@ def test_of_searches_at_the_same_time_the_first_failure_by_order_is_raised_and_a
             index = super().open_index(task, first_stage)
             search = index.retrieve
 
-            def retrieve(queries: Sequence[Query], *, k: int) -> Run:
+            def retrieve(queries: Sequence[Query], *, k: int, among: object = None) -> Run:
                 search(queries, k=k)
                 raise StageError("search", task.name, "the shard is gone")
 

@@ -154,6 +154,19 @@ class EncoderRow(OwnClassRow):
     def shown_revision(self) -> str:
         return revision_cell(self.model, self.revision)
 
+    def known_dimension(self) -> int | None:
+        """Return the components of a vector, if the row or files on this machine tell it before the model is loaded.
+
+        Raises:
+            ConfigError: a package or a folder has no checkpoint.
+        """
+        folder = sources.cached(self.model, self.revision) if self.model and not self.class_ else None
+        if folder is None:
+            return None
+        if self.pooling == "model":
+            return sources.dimension_of_modules(folder)
+        return sources.read_number(folder / "config.json", "hidden_size")
+
     def of_documents(self) -> "EncoderRow":
         """Return the row whose `model` reads the documents."""
         if not self.document_model:

@@ -93,6 +93,10 @@ class ApiEncoderRow(Row):
             raise ValueError("`max_length` must not exceed `max_input_tokens`, which must not exceed `batch_tokens`")
         return self
 
+    def known_dimension(self) -> int:
+        """Return the components of a vector."""
+        return self.dimension
+
     def needs(self) -> Needs:
         keys = (self.key_variable,) if self.key_variable else ()
         return Needs(key_variables=keys, tokenizers=(Source(self.tokenizer, self.revision),))

@@ -7,6 +7,7 @@ org/name         a model of the Hub, at a commit: first from the local cache, th
 
 import hashlib
 import importlib.util
+import json
 from functools import cache
 from pathlib import Path
 
@@ -123,6 +124,25 @@ def identity(model: str, revision: str | None) -> dict[str, str]:
     if model.startswith(PACKAGE) or is_folder(model):
         return {"weights": weights_digest(locate(model, revision))}
     return {"model": model, "revision": _pinned(model, revision)}
+
+
+def dimension_of_modules(folder: Path) -> int | None:
+    """Return the components of the vectors of a checkpoint of sentence-transformers; None if its files don't tell.
+
+    The last of its modules that tells a size is asked: a layer after pooling, or pooling itself.
+    """
+    if not (folder / "modules.json").is_file():
+        return None
+    modules = json.loads((folder / "modules.json").read_text("utf-8"))
+    keys = ("out_features", "word_embedding_dimension")
+    sizes = [read_number(folder / module["path"] / "config.json", key) for module in modules for key in keys]
+    return next((size for size in reversed(sizes) if size), None)
+
+
+def read_number(file: Path, key: str) -> int | None:
+    """Return a whole number of a JSON file; None if the file or the number isn't there."""
+    value = json.loads(file.read_text("utf-8")).get(key) if file.is_file() else None
+    return value if isinstance(value, int) else None
 
 
 def weights_digest(folder: Path) -> str:

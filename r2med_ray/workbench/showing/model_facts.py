@@ -1,10 +1,13 @@
 """What a report says of the models of a system: size, dimensions and licence, and where they are from."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+from r2med_ray.approximations import Approximation
 from r2med_ray.first_stage import FirstStage
 from r2med_ray.first_stages.query_blocks import blocks
 from r2med_ray.first_stages.vectors import VectorFirstStage
+from r2med_ray.indexing.compression import WHOLE
 from r2med_ray.indexing.embedding import read_vectors
 from r2med_ray.indexing.keys import QUERY_VECTORS_FILE
 from r2med_ray.models.catalog.row import Row
@@ -31,6 +34,28 @@ def model_records(
     """
     searches = searches_made(ranked.rewriting, system.combine)
     return tuple(_models(store, device, task, system, searches[0].queries if searches else task.queries))
+
+
+def sized(
+    store: ArtifactStore, device: str, task: Task, system: ResolvedSystem, ranked: Ranked
+) -> tuple[Approximation, ...]:
+    """Return what a system's approximate searches missed, with the bytes of compressed vectors.
+
+    The arguments are those of `model_records`.
+    """
+    searches = searches_made(ranked.rewriting, system.combine)
+    queries = searches[0].queries if searches else task.queries
+    by_label = {each.label: each for each in system.searched_with}
+
+    def with_bytes(missed: Approximation) -> Approximation:
+        first_stage = by_label[missed.search]
+        dimension = _dimension(store, device, task, first_stage, queries)
+        if not isinstance(first_stage, VectorFirstStage) or not dimension or first_stage.compression == WHOLE:
+            return missed
+        of_first_pass = first_stage.compression.num_bytes(dimension)
+        return replace(missed, bytes_per_document=of_first_pass, exact_bytes=WHOLE.num_bytes(dimension))
+
+    return tuple(map(with_bytes, ranked.approximations))
 
 
 def _models(

@@ -1,0 +1,133 @@
+"""Compressed vectors through the whole flow in this process: one set of stored vectors, and a measured loss."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from r2med_ray.errors import ConfigError
+from r2med_ray.evaluation.evaluate import evaluate
+from r2med_ray.evaluation.measures import Measure
+from r2med_ray.first_stages.stored_vectors import document_vectors, query_vector
+from r2med_ray.first_stages.vectors import DenseFirstStage
+from r2med_ray.pipeline import rank
+from r2med_ray.settings.retriever import RetrieverConfig
+from r2med_ray.types import Task
+from r2med_ray.workbench.bench import Workbench, open_workbench
+from r2med_ray.workbench.parts import Ended
+from r2med_ray.workbench.showing.model_facts import sized
+
+MINILM = "all-MiniLM-L6-v2"
+WORDS = ["fever", "cough", "rash", "heart", "renal", "acute", "chronic", "dose", "trial", "lesion", "nerve"]
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
+    with open_workbench(tmp_path_factory.mktemp("bench") / "store") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def task(bench: Workbench) -> Task:
+    random = np.random.default_rng(5)
+    texts = [" ".join(random.choice(WORDS, 4)) for _ in range(46)]
+    return bench.task(
+        "mine",
+        documents={f"d{number}": text for number, text in enumerate(texts[:40])},
+        queries={f"q{number}": text for number, text in enumerate(texts[40:])},
+        qrels={f"q{number}": {f"d{number}": 1, f"d{number + 10}": 2} for number in range(6)},
+    )
+
+
+def test_the_loss_of_compressed_vectors_is_measured_against_whole_ones(bench: Workbench, task: Task) -> None:
+    exact = bench.rank(task, {"retriever": MINILM}, depth=10)
+    retriever = {"model": MINILM, "embed_dim": 16, "output_dtype": "binary", "rescore_multiplier": 1}
+    near = bench.rank(task, {"retriever": retriever}, depth=10)
+    [missed] = near.approximations
+    shared = sum(
+        len({hit.doc_id for hit in ranking} & {hit.doc_id for hit in near.run.rankings[query_id]})
+        for query_id, ranking in exact.run.rankings.items()
+    )
+    ndcg = [evaluate(ranked.run, task.qrels, [Measure("nDCG", 10)]).means["nDCG@10"] for ranked in (near, exact)]
+
+    assert missed.search == f"{MINILM}[embed_dim=16,binary,rescore=1]"
+    # 6 queries have 10 documents each.
+    assert missed.recall == shared / 60 < 1
+    assert missed.ndcg_change == ndcg[0] - ndcg[1] != 0
+    assert f"nDCG@10 changes by {100 * missed.ndcg_change:+.2f}" in str(missed)
+    assert exact.approximations == ()
+
+
+def test_a_report_is_told_the_bytes_of_a_document(bench: Workbench, task: Task) -> None:
+    system = bench.system({"retriever": {"model": MINILM, "embed_dim": 100, "output_dtype": "binary"}}, depth=10)
+    [ended] = [ended for _, ended in bench.run({"part": rank(task, system)})]
+    assert isinstance(ended, Ended)
+
+    [missed] = sized(bench.store, bench.runner.device, task, system, ended.result)
+
+    # 100 bits are 12.5 bytes, and 384 float32 are 1536.
+    assert (missed.bytes_per_document, missed.exact_bytes) == (13, 1536)
+    assert str(missed).endswith("; 13 bytes per document in place of 1536")
+
+
+def test_every_form_is_searched_with_one_set_of_stored_vectors(bench: Workbench, task: Task) -> None:
+    bench.find(task, MINILM, k=5)
+    kept = set(bench.store.names_of("vectors")), set(bench.store.names_of("query-vectors"))
+
+    for retriever in (
+        {"embed_dim": 64},
+        {"output_dtype": "int8"},
+        {"embed_dim": 64, "output_dtype": "int8", "rescore_multiplier": 2},
+        {"embed_dim": 64, "index": "HNSW8"},
+    ):
+        bench.find(task, {"model": MINILM, **retriever}, k=5)
+
+    assert (set(bench.store.names_of("vectors")), set(bench.store.names_of("query-vectors"))) == kept
+
+
+def test_cut_vectors_are_compared_by_cosine(bench: Workbench, task: Task) -> None:
+    run = bench.find(task, {"model": MINILM, "embed_dim": 8}, k=40)
+    first_stage = bench.first_stage({"model": MINILM, "embed_dim": 8})
+    assert isinstance(first_stage, DenseFirstStage)
+    whole = bench.first_stage(MINILM)
+    assert isinstance(whole, DenseFirstStage)
+    vectors = document_vectors(bench.store, whole, task, {"d3"}, bench.runner.device)
+    query_D = query_vector(bench.store, whole, task, task.queries, "q1", bench.runner.device)
+
+    cut, query_cut = vectors["d3"][:8].astype(np.float64), query_D[:8].astype(np.float64)
+    cosine = cut @ query_cut / (np.linalg.norm(cut) * np.linalg.norm(query_cut))
+
+    assert dict(run.rankings["q1"])["d3"] == pytest.approx(cosine, abs=1e-6)
+
+
+def test_all_documents_as_candidates_give_the_run_of_exact_search(bench: Workbench, task: Task) -> None:
+    exact = bench.find(task, MINILM, k=10)
+
+    for output_dtype in ("int8", "binary"):
+        # 4 candidates per document of a ranking are all 40 documents.
+        near = bench.find(task, {"model": MINILM, "output_dtype": output_dtype}, k=10)
+        assert near.rankings == exact.rankings
+        assert near.approximation is not None
+        assert near.approximation.is_close
+
+
+def test_more_dimensions_than_the_model_has_are_refused_before_anything_runs(
+    bench: Workbench, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=f"{MINILM}: `embed_dim` is 385, and its vectors have 384 dimensions"):
+        bench.first_stage({"model": MINILM, "embed_dim": 385})
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"rescore_multiplier": 2}, "needs `output_dtype`"),
+        ({"output_dtype": "int8", "index": "HNSW32"}, "give either `index` or `output_dtype`"),
+        ({"output_dtype": "int3"}, "'int8' or 'binary'"),
+    ],
+)
+def test_settings_that_don_t_fit_together_are_refused(settings: dict[str, object], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        RetrieverConfig.model_validate({"model": MINILM, **settings})
