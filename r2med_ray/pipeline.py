@@ -21,15 +21,18 @@ from r2med_ray.evaluation.invariants import require_possible, require_same_head
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.trec_eval_check import check_with_trec_eval
 from r2med_ray.first_runs import first_run, found_nothing, search
+from r2med_ray.models.catalog.listwise_encoders import ListwiseEncoderRow
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.catalog.resolved_rerankers import ResolvedReranker
 from r2med_ray.models.services.tokenizers import open_tokenizer
 from r2med_ray.reranking.blending import Blend
 from r2med_ray.reranking.heads import head_ids, repairs_together, rerank
-from r2med_ray.reranking.llm_prompts import LlmReranking
+from r2med_ray.reranking.llm_prompts import LlmReranking, load_llm_prompt
 from r2med_ray.reranking.llm_reranking import build_llm_reranker
 from r2med_ray.reranking.pair_reranking import PairReranker
+from r2med_ray.reranking.passages import PassageLimit
 from r2med_ray.reranking.readability import require_readable
+from r2med_ray.reranking.second_query import SHIPPED, SecondQuery
 from r2med_ray.rewriting.answers import FORMATS, read_completion
 from r2med_ray.rewriting.build import build_rewriter
 from r2med_ray.rewriting.prompts import PromptTask
@@ -97,7 +100,7 @@ def rank(
         NotAtHand: generated texts are to be replayed, and are not here.
         StageError: reranking changed which documents are in the head.
     """
-    rerankers = [_reranker(reranker) for reranker in system.rerankers]  # at once: a prompt file may be wrong
+    rerankers = [_reranker(task, reranker) for reranker in system.rerankers]  # at once: a prompt file may be wrong
     watcher = watcher or Watcher()
     yield _everything_ahead(task, system)
     rewriting = Rewriting(queries=task.queries)
@@ -202,10 +205,20 @@ def _reranked(
     return run, made
 
 
-def _reranker(reranker: ResolvedReranker) -> Reranker:
+def _reranker(task: Task, reranker: ResolvedReranker) -> Reranker:
     row, model = reranker.row, reranker.model
     if isinstance(row, RerankerRow):
         return PairReranker(row)
+    if isinstance(row, ListwiseEncoderRow):
+        assert reranker.second_search is not None
+        return SecondQuery(
+            task,
+            reranker.second_search,
+            load_llm_prompt("listwise", prompt=row.prompt or SHIPPED),
+            PassageLimit(most=row.passage_words),
+            shown=row.shown,
+            around=(row.prefix, row.suffix),
+        )
     assert model is not None
     return build_llm_reranker(
         model,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, Self, cast
 
 from r2med_ray.corpus.catalog import TaskRow, require_folder, select_tasks
 from r2med_ray.corpus.query_subsets import choices_of
@@ -12,20 +12,20 @@ from r2med_ray.errors import ConfigError
 from r2med_ray.evaluation.measure_entries import read_measures
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.published import mteb_models
-from r2med_ray.first_stage import FirstStage
-from r2med_ray.first_stages.common import WantedRetriever
+from r2med_ray.first_stage import FirstStage, ShardedFirstStage
+from r2med_ray.first_stages.common import Defaults
 from r2med_ray.first_stages.kinds import resolve_first_stage
 from r2med_ray.first_stages.own_kinds import load_kinds
-from r2med_ray.models.catalog.devices import Dtype
+from r2med_ray.first_stages.second_search import SecondSearch
 from r2med_ray.models.catalog.language_models import LanguageModelRow
-from r2med_ray.models.catalog.llm_rerankers import LlmRerankerRow
+from r2med_ray.models.catalog.listwise_encoders import ListwiseEncoderRow
 from r2med_ray.models.catalog.load import Catalog, load_catalog
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.catalog.resolved_rerankers import ResolvedReranker, resolve_reranker
 from r2med_ray.rewriting.methods import Method, spelled
 from r2med_ray.rewriting.own_methods import load_methods
 from r2med_ray.settings.compat import Difference, Part, Rules, in_force
-from r2med_ray.settings.config import BenchmarkConfig, SystemConfig, TaskConfig
+from r2med_ray.settings.config import BenchmarkConfig, RerankerConfig, SystemConfig, TaskConfig
 from r2med_ray.settings.faults import Faults
 from r2med_ray.settings.hard_negatives import require_tasks
 from r2med_ray.settings.query_choice import QueryChoice
@@ -33,25 +33,10 @@ from r2med_ray.settings.registry import Registry
 from r2med_ray.settings.retriever import RetrieverConfig
 from r2med_ray.settings.rewriter import RewriterConfig
 from r2med_ray.storage.keys import Json
-from r2med_ray.types import Combine, Compat, OnBadDocument
+from r2med_ray.types import Combine, Compat
 
 _PARTS: Mapping[str, set[Part]] = {"terms": {"bm25"}, "vectors": {"dense"}}
 """What a first stage's artefacts hold → its part in the table of differences; other kinds were never published."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Defaults:
-    """What a benchmark says for all of its systems."""
-
-    compat: Compat = "none"
-    ignore_identical_ids: bool | None = None
-    dtype: Dtype | Literal["fastest"] | None = None
-    """The dtype of all encoders; a retriever's own takes its place."""
-
-    depth: int = 100
-    """Documents kept per query."""
-
-    on_bad_document: OnBadDocument = "error"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +64,17 @@ class ResolvedSystem:
 
     def with_first_stages(self, change: Callable[[FirstStage], FirstStage]) -> Self:
         """Return the system with every first stage that searches for it changed."""
-        stages = tuple(change(first_stage) for first_stage in self.first_stages)
-        return replace(self, first_stages=stages, tool=change(self.tool) if self.tool else None)
+        return replace(
+            self,
+            first_stages=tuple(map(change, self.first_stages)),
+            tool=change(self.tool) if self.tool else None,
+            rerankers=tuple(
+                replace(each, second_search=cast(ShardedFirstStage, change(each.second_search)))
+                if each.second_search
+                else each
+                for each in self.rerankers
+            ),
+        )
 
     @property
     def scorers(self) -> tuple[RerankerRow, ...]:
@@ -94,8 +88,9 @@ class ResolvedSystem:
 
     @property
     def searched_with(self) -> tuple[FirstStage, ...]:
-        """Every first stage that searches for it: its own, and its rewriter's tool."""
-        return (*self.first_stages, self.tool) if self.tool else self.first_stages
+        """Every first stage that searches for it: its own, its rewriter's tool, and those of its rerankers."""
+        others = (self.tool, *(each.second_search for each in self.rerankers))
+        return (*self.first_stages, *(each for each in others if each))
 
     @property
     def combine(self) -> Combine:
@@ -136,7 +131,9 @@ class ResolvedSystem:
         """
         first_stage, config, retriever = self.first_stages[0], self.config, self.config.first_stages[0]
         rewriter, reranker = config.rewriter, self.scorers[0].published if self.scorers else None
-        changed = retriever.model_dump(include={"k1", "b", "max_length"}, exclude_none=True)
+        changed = retriever.model_dump(
+            include={"k1", "b", "max_length", "embed_dim", "output_dtype"}, exclude_none=True
+        )
         if config.fusion or changed or retriever.index not in (None, "Flat"):
             return None
         if len(self.rerankers) > 1 or any(each.config.blend for each in self.rerankers):
@@ -254,19 +251,16 @@ class Names:
 
     def first_stage(self, retriever: RetrieverConfig, rules: Rules, defaults: Defaults) -> FirstStage:
         """Look up a retriever."""
-        wanted = WantedRetriever(
-            retriever=retriever, rules=rules, dtype=defaults.dtype, on_bad_document=defaults.on_bad_document
-        )
-        return resolve_first_stage(wanted, self.catalog)
+        return resolve_first_stage(defaults.wanted(retriever, rules), self.catalog)
 
     def scorer(self, name: str) -> RerankerRow:
         """Look up a reranker that scores pairs.
 
         Raises:
-            ConfigError: there is none of this name, or it is a language model that reranks.
+            ConfigError: there is none of this name, or it scores no pairs.
         """
         row = self.catalog.reranker(name)
-        if isinstance(row, LlmRerankerRow):
+        if not isinstance(row, RerankerRow):
             raise ConfigError(f"reranker {name!r} scores no pairs; rank a system that has it as `reranker`")
         return row
 
@@ -280,11 +274,19 @@ class Names:
             depth=defaults.depth,
             corpus_compat=defaults.compat,
             first_stages=tuple(self.first_stage(first_stage, rules, defaults) for first_stage in system.first_stages),
-            rerankers=tuple(resolve_reranker(each, self.catalog, rules.compat) for each in system.reranking),
+            rerankers=tuple(self._reranker(each, rules, defaults) for each in system.reranking),
             method=self._method(rewriter) if rewriter else None,
             language_model=self._writer(rewriter) if rewriter else None,
             tool=self.first_stage(tool.retriever, rules, defaults) if tool else None,
         )
+
+    def _reranker(self, reranker: RerankerConfig, rules: Rules, defaults: Defaults) -> ResolvedReranker:
+        resolved = resolve_reranker(reranker, self.catalog, rules.compat)
+        if not isinstance(resolved.row, ListwiseEncoderRow):
+            return resolved
+        encoder = self.catalog.encoders[resolved.row.encoder]
+        wanted = defaults.wanted(RetrieverConfig(model=encoder.name), rules)
+        return replace(resolved, second_search=SecondSearch.of(resolved.row, encoder, wanted))
 
     def _method(self, rewriter: RewriterConfig) -> Method:
         method = self.methods[spelled(rewriter.method)]

@@ -1,7 +1,7 @@
 """Has one function run on a worker of a pool, for what depends on the machine that works and not on the driver's."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import ray
 
@@ -25,7 +25,8 @@ def on_a_worker(stage: str, unit: str, work: Callable[[], T], pool: Pool, *, tim
     Raises:
         StageError: the function raised, its process ended twice, or nothing came back in time.
     """
-    reference = ray.remote(num_cpus=pool.cpus, num_gpus=pool.gpus, max_retries=1)(_called).remote(work)
+    task: Any = ray.remote(num_cpus=pool.cpus, num_gpus=pool.gpus, max_retries=1)(_called)
+    reference = task.remote(work)
     try:
         done: T = ray.get(reference, timeout=timeout_s)
     except ray.exceptions.GetTimeoutError as error:

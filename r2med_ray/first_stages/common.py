@@ -13,7 +13,7 @@ from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.retriever import RetrieverConfig
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
-from r2med_ray.types import OnBadDocument, Query, Task
+from r2med_ray.types import Compat, OnBadDocument, Query, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +31,27 @@ class WantedRetriever:
         """Return the settings that override a model's row."""
         changes = {"dtype": self.retriever.dtype or self.dtype, "max_length": self.retriever.max_length}
         return {key: value for key, value in changes.items() if value}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defaults:
+    """What a benchmark says for all of its systems."""
+
+    compat: Compat = "none"
+    ignore_identical_ids: bool | None = None
+    dtype: Dtype | Literal["fastest"] | None = None
+    """The dtype of all encoders; a retriever's own takes its place."""
+
+    depth: int = 100
+    """Documents kept per query."""
+
+    on_bad_document: OnBadDocument = "error"
+
+    def wanted(self, retriever: RetrieverConfig, rules: Rules) -> WantedRetriever:
+        """Return what the benchmark says about a retriever of a system with some rules."""
+        return WantedRetriever(
+            retriever=retriever, rules=rules, dtype=self.dtype, on_bad_document=self.on_bad_document
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

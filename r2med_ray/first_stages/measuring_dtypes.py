@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from r2med_ray.first_stage import Computing, FirstStage, Maker, ShardedFirstStage
+from r2med_ray.first_stages.second_search import SecondSearch
 from r2med_ray.first_stages.stored_speed import Speed
 from r2med_ray.models.catalog.devices import Dtype, processor_name
 from r2med_ray.models.catalog.fastest import MEASURED_DTYPES, FastestDtype
@@ -45,8 +46,16 @@ def is_unmeasured(first_stage: FirstStage) -> bool:
     return isinstance(row, Row) and row.dtype == "fastest" and row.found_dtype is None
 
 
+def measured_as(first_stage: ShardedFirstStage) -> ShardedFirstStage:
+    """Return the first stage that is measured: a second search goes by the retriever whose vectors it uses."""
+    return first_stage.retriever if isinstance(first_stage, SecondSearch) else first_stage
+
+
 def with_fastest(first_stage: FirstStage, found: FastestDtype) -> FirstStage:
-    """Return a first stage whose row knows what `fastest` is."""
+    """Return a first stage whose rows know what `fastest` is."""
+    if isinstance(first_stage, SecondSearch):
+        row, documents = (row.with_fastest(found) for row in (first_stage.row, first_stage.documents))
+        return replace(first_stage, row=row, documents=documents)
     stage = cast(Any, first_stage)  # kinds whose rows are measured are dataclasses with a `row`
     return cast(FirstStage, replace(stage, row=stage.row.with_fastest(found)))
 

@@ -152,7 +152,7 @@ class VectorFirstStage(CommonFirstStage, Generic[VectorRow]):
 
     def load_index(
         self, store: ArtifactStore, task: Task, shard: CorpusShard, gathered: FloatMatrix | None, device: str
-    ) -> "DenseIndex | CompressedIndex":
+    ) -> "DenseIndex | CompressedIndex | StoredVectors":
         """Return the index of a shard's vectors, in the form in which they are compared."""
         if self.compression.output_dtype != "float32":
             doc_ids, vectors_ND = self.read_shard(store, task, shard, device)

@@ -12,6 +12,7 @@ from r2med_ray.corpus.shards import held_ids, ids_at
 from r2med_ray.demands import Ask, Steps
 from r2med_ray.errors import ConfigError
 from r2med_ray.first_stage import FirstStage
+from r2med_ray.first_stages.common import Defaults
 from r2med_ray.negatives.drafts import Draft, seed_of
 from r2med_ray.negatives.generation_settings import GenerationConfig
 from r2med_ray.negatives.prompt_files import load_prompts
@@ -20,7 +21,7 @@ from r2med_ray.rewriting.answers import FORMATS, NO_ROOM, read_completion
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.templates import Template
 from r2med_ray.storage.artifacts import ArtifactStore
-from r2med_ray.systems import Defaults, Names
+from r2med_ray.systems import Names
 from r2med_ray.types import DocId, Document, QueryId, Task, positives_of
 
 

@@ -24,6 +24,7 @@ from r2med_ray.demands import Ask, Demand, Find, Read, Steps
 from r2med_ray.errors import ConfigError, NotAtHand
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.first_stage import FirstStage
+from r2med_ray.first_stages.common import Defaults
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.pipeline import Ranked, rank
 from r2med_ray.reranking.heads import head_ids, rerank
@@ -32,7 +33,7 @@ from r2med_ray.retrieval.approximate_search import checked
 from r2med_ray.settings.config_files import parse_config
 from r2med_ray.settings.resources import ClusterConfig, ResourcesConfig
 from r2med_ray.storage.artifacts import ArtifactStore
-from r2med_ray.systems import Defaults, Names, ResolvedSystem
+from r2med_ray.systems import Names, ResolvedSystem
 from r2med_ray.types import Document, Qrels, Query, Run, Task
 from r2med_ray.workbench.driver import Driver
 from r2med_ray.workbench.fastest import Dtypes, find_fastest

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from r2med_ray.errors import NotAtHand
 from r2med_ray.first_stage import FirstStage, ShardedFirstStage
-from r2med_ray.first_stages.measuring_dtypes import is_unmeasured, stored_fastest, with_fastest
+from r2med_ray.first_stages.measuring_dtypes import is_unmeasured, measured_as, stored_fastest, with_fastest
 from r2med_ray.models.catalog.fastest import FastestDtype
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem
@@ -46,10 +46,11 @@ class Dtypes:
         """Return a first stage that knows what `fastest` is, if it has to."""
         if first_stage.work == "nothing" or not is_unmeasured(first_stage) or self.runner.device != "cpu":
             return first_stage
-        group = first_stage.artifact_group
+        measured = measured_as(first_stage)
+        group = measured.artifact_group
         if group not in self._found:
-            self._found[group] = found = self.find(first_stage)
-            logger.info("%s: dtype `fastest` is %s: %s", first_stage.label, found.dtype, found.describe())
+            self._found[group] = found = self.find(measured)
+            logger.info("%s: dtype `fastest` is %s: %s", measured.label, found.dtype, found.describe())
         return with_fastest(first_stage, self._found[group])
 
     def of_system(self, system: ResolvedSystem) -> ResolvedSystem:

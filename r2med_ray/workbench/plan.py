@@ -18,6 +18,7 @@ from r2med_ray.corpus.sources import data_folder
 from r2med_ray.errors import DataError, NotAtHand
 from r2med_ray.first_stage import FirstStage
 from r2med_ray.first_stages.bad_documents import find_shards
+from r2med_ray.first_stages.second_search import SecondSearch
 from r2med_ray.models.at_hand import ModelsAtHand
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.catalog.row import Row
@@ -153,7 +154,8 @@ def _look_up(
     first_stages: dict[tuple[type[FirstStage], str], FirstStage] = {}
     for system in benchmark.systems:
         for first_stage in system.searched_with:
-            first_stages.setdefault((type(first_stage), first_stage.artifact_group), first_stage)
+            retriever = first_stage.retriever if isinstance(first_stage, SecondSearch) else first_stage
+            first_stages.setdefault((type(retriever), retriever.artifact_group), retriever)
     for item, first_stage in product(found, first_stages.values()):
         corpus, task, key = item.task.corpus, item.task.name, None
         shards: list[tuple[int, Artifact | None]] | None = None if corpus is NOT_CONVERTED else []

@@ -34,7 +34,7 @@ def test_encoders_are_pinned_but_for_those_whose_commit_is_the_users():
     encoders = load_catalog().encoders.values()
 
     unpinned = [row.name for row in encoders if row.revision is None and not row.model.startswith("package:")]
-    assert unpinned == ["rader-gte-qwen2-7b"]
+    assert unpinned == ["rader-gte-qwen2-7b", "e2rank-0.6b", "e2rank-4b", "e2rank-8b"]
     assert all(row.document_revision for row in encoders if row.document_model)
 
 

@@ -209,5 +209,5 @@ def test_a_limit_on_answers_is_refused_for_a_reranker_that_writes_none() -> None
     system = {"name": "x", "retriever": "bm25", "reranker": {"model": "maxsim-minilm", "max_unusable": 0.2}}
     values = {"name": "x", "tasks": ["Demo-Posts"], "systems": [system]}
 
-    with pytest.raises(ConfigError, match=r"'x'.*'maxsim-minilm' scores pairs.*`max_unusable: 0.2`"):
+    with pytest.raises(ConfigError, match=r"'x'.*'maxsim-minilm' writes no texts.*`max_unusable: 0.2`"):
         resolve(parse_config(values))

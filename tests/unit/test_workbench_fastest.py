@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from r2med_ray.first_stages.measuring_dtypes import KIND
+from r2med_ray.first_stages.second_search import SecondSearch
 from r2med_ray.first_stages.vectors import DenseFirstStage
 from r2med_ray.models.catalog.fastest import FastestDtype
 from r2med_ray.settings.config_files import parse_config
@@ -58,3 +59,18 @@ def test_plan_and_report_say_what_was_chosen_and_why(tmp_path: Path, dtype: str)
     assert len(asked) == 1  # two systems have one model
     assert line.startswith(f"all-MiniLM-L6-v2: {dtype} (by `fastest`: 10 texts/s in float32 against 20")
     assert first_stage.settings()["fastest"] == f"{dtype}: {found.describe()}"
+
+
+def test_a_second_search_has_the_dtype_of_the_retriever_whose_vectors_it_uses(tmp_path: Path):
+    found = FastestDtype(dtype="bfloat16", rates={"float32": 10.0, "bfloat16": 20.0}, computer="a CPU")
+    systems = [{"name": "again", "retriever": "bm25", "reranker": {"model": "e2rank-0.6b-listwise"}}]
+    values = {"name": "x", "tasks": ["Demo-Posts"], "resources": {"encode": {"dtype": "fastest"}}, "systems": systems}
+    with open_workbench(tmp_path) as bench:
+        asked: list[object] = []
+        dtypes = Dtypes(bench.runner, lambda first_stage: (asked.append(first_stage), found)[1])
+        [system] = dtypes.of_benchmark(resolve(parse_config(values))).systems
+    second = system.rerankers[0].second_search
+
+    assert isinstance(second, SecondSearch)
+    assert (second.row.resolved_dtype("cpu"), second.documents.resolved_dtype("cpu")) == ("bfloat16", "bfloat16")
+    assert [type(first_stage) for first_stage in asked] == [DenseFirstStage]

@@ -102,6 +102,17 @@ def test_hours_are_estimated_by_arithmetic_and_by_what_the_store_has_measured(tm
     assert re.search(rf"encode {retriever}: 80 documents × \d+ tokens \(as in stored shards\): .* \(measured: ", text)
 
 
+def test_documents_of_a_second_search_are_counted_with_those_of_its_encoder(tmp_path: Path) -> None:
+    (tmp_path / "models.yaml").write_text("listwise_encoders: [{name: again, encoder: all-MiniLM-L6-v2}]")
+    again = {"name": "a", "retriever": "bm25", "reranker": {"model": "again", "depth": 10}}
+    systems = [again, {"name": "m", "retriever": "all-MiniLM-L6-v2"}]
+
+    text = plan(ArtifactStore(str(tmp_path)), "Demo-Posts", systems=systems, models=str(tmp_path / "models.yaml"))
+
+    assert text.count("  encode all-MiniLM-L6-v2: 80 documents") == 1
+    assert "encode again" not in text
+
+
 def test_what_is_not_on_this_machine_is_listed_with_what_waits_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.language_models import LanguageModelRow
+from r2med_ray.models.catalog.listwise_encoders import ListwiseEncoderRow
 from r2med_ray.models.catalog.needs import Needs
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.catalog.row import Row
@@ -260,12 +261,11 @@ class LlmRerankerRow(Row):
         return row.model_copy(update={"body": body, "system_prompt": system})
 
 
-def require_heeded(config: RerankerConfig, row: RerankerRow | LlmRerankerRow) -> None:
+def require_heeded(config: RerankerConfig, row: RerankerRow | LlmRerankerRow | ListwiseEncoderRow) -> None:
     """Check that a reranker uses every setting that a system gives it.
 
     Raises:
-        ConfigError: `max_unusable` for a reranker that scores pairs and writes no answers, or `samples` for one that
-            has none.
+        ConfigError: `max_unusable` for a reranker that writes no answers, or `samples` for one that has none.
     """
     has_samples = isinstance(row, LlmRerankerRow) and row.asks_about_pairs
     if config.samples is not None and not has_samples:
@@ -275,6 +275,6 @@ def require_heeded(config: RerankerConfig, row: RerankerRow | LlmRerankerRow) ->
         )
     if "max_unusable" in config.model_dump(exclude_defaults=True) and not row.writes_answers:
         raise ConfigError(
-            f"reranker {row.name!r} scores pairs, so it has no answers that could be unusable: leave out "
+            f"reranker {row.name!r} writes no texts, so it has no answers that could be unusable: leave out "
             f"`max_unusable: {config.max_unusable:g}`, a setting of `llm_rerankers`"
         )

@@ -13,6 +13,7 @@ from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.checkpoints import LateInteractionRow, SparseRow
 from r2med_ray.models.catalog.encoders import EncoderRow
 from r2med_ray.models.catalog.language_models import LanguageModelRow
+from r2med_ray.models.catalog.listwise_encoders import ListwiseEncoderRow
 from r2med_ray.models.catalog.llm_rerankers import LlmRerankerRow
 from r2med_ray.models.catalog.parsing import parse_row, require_known
 from r2med_ray.models.catalog.rerankers import RerankerRow
@@ -47,6 +48,7 @@ SECTIONS: dict[str, Section] = {
     "rerankers": Section(RerankerRow, "reranker"),
     "language_models": Section(LanguageModelRow, "language model"),
     "llm_rerankers": Section(LlmRerankerRow, "reranker"),
+    "listwise_encoders": Section(ListwiseEncoderRow, "reranker"),
 }
 """Section of a file → class and noun of its rows. `register_section` adds sections."""
 
@@ -118,17 +120,22 @@ class Catalog:
     def llm_rerankers(self) -> Registry[LlmRerankerRow]:
         return self.section("llm_rerankers")
 
-    def reranker(self, name: str) -> RerankerRow | LlmRerankerRow:
-        """Return the row of a reranker, from either of the two sections of rerankers.
+    @property
+    def listwise_encoders(self) -> Registry[ListwiseEncoderRow]:
+        return self.section("listwise_encoders")
+
+    def reranker(self, name: str) -> RerankerRow | LlmRerankerRow | ListwiseEncoderRow:
+        """Return the row of a reranker, from one of the three sections of rerankers.
 
         Raises:
-            ConfigError: neither section has the name; gives the nearest name.
+            ConfigError: no section has the name; gives the nearest name.
         """
-        if name in self.llm_rerankers:
-            return self.llm_rerankers[name]
-        if name in self.rerankers:
-            return self.rerankers[name]
-        known = [*self.rerankers, *self.llm_rerankers]
+        sections: tuple[Registry[Any], ...] = (self.llm_rerankers, self.rerankers, self.listwise_encoders)
+        for rows in sections:
+            if name in rows:
+                found: RerankerRow | LlmRerankerRow | ListwiseEncoderRow = rows[name]
+                return found
+        known = [known for rows in sections for known in rows]
         raise ConfigError(f"unknown reranker {name!r}.{nearest(name, known)} Known: {', '.join(known)}")
 
 

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
+from r2med_ray.first_stage import ShardedFirstStage
 from r2med_ray.models.catalog.language_models import LanguageModelRow
+from r2med_ray.models.catalog.listwise_encoders import ListwiseEncoderRow
 from r2med_ray.models.catalog.llm_rerankers import LlmRerankerRow, require_heeded
 from r2med_ray.models.catalog.load import Catalog
 from r2med_ray.models.catalog.rerankers import RerankerRow
@@ -15,9 +17,12 @@ class ResolvedReranker:
     """A reranker of a system, with its rows."""
 
     config: RerankerConfig
-    row: RerankerRow | LlmRerankerRow
+    row: RerankerRow | LlmRerankerRow | ListwiseEncoderRow
     model: LanguageModelRow | None = None
     """The language model of an `LlmRerankerRow`, as the row asks it."""
+
+    second_search: ShardedFirstStage | None = None
+    """What embeds the prompts of a `ListwiseEncoderRow`, and scores candidates by their vectors."""
 
     @property
     def scorer(self) -> RerankerRow | None:
@@ -26,7 +31,7 @@ class ResolvedReranker:
 
 
 def resolve_reranker(config: RerankerConfig, catalog: Catalog, compat: Compat) -> ResolvedReranker:
-    """Look up a reranker's rows, as a system of that `compat` uses them.
+    """Look up a reranker's rows, as a system of that `compat` uses them. A second search is left to the caller.
 
     Raises:
         ConfigError: there is no such reranker, or it doesn't use a setting that is given.
@@ -35,5 +40,7 @@ def resolve_reranker(config: RerankerConfig, catalog: Catalog, compat: Compat) -
     require_heeded(config, row)
     if isinstance(row, RerankerRow):
         return ResolvedReranker(config=config, row=row.under(compat))
+    if isinstance(row, ListwiseEncoderRow):
+        return ResolvedReranker(config=config, row=row)
     row = row.sampled(config.samples)
     return ResolvedReranker(config=config, row=row, model=row.asked(catalog.language_models[row.language_model]))

@@ -82,6 +82,10 @@ def _sections(bench: Workbench, benchmark: ResolvedBenchmark, found: Chosen, flo
     for reranker in found.system.rerankers:
         if isinstance(reranker.row, RerankerRow):
             yield _scoring(bench, benchmark, found, flow, reranker.row)
+        elif second := reranker.second_search:
+            searches = flow.searches(found.query.query_id, rewriting=False)
+            of_stage = [each for each in searches if each[0].first_stage == second]
+            yield _search(bench, found, computing, second, of_stage, "rerank")
         else:
             yield _asking(bench, found, flow, reranker)
 
