@@ -5,6 +5,9 @@ from dataclasses import dataclass
 CLOSE_TO_EXACT = 0.99
 """Recall from which an approximate search counts as close to exact search."""
 
+NOTICED = 0.01
+"""Loss of the mean nDCG@10 from which it doesn't, whatever its recall."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approximation:
@@ -41,7 +44,8 @@ class Approximation:
     @property
     def is_close(self) -> bool:
         """Whether next to nothing was missed. Reports and logs warn of other searches."""
-        return self.recall >= CLOSE_TO_EXACT and not self.num_short
+        lost = -(self.ndcg_change or 0.0)
+        return self.recall >= CLOSE_TO_EXACT and not self.num_short and lost < NOTICED
 
     def __str__(self) -> str:
         changes = f"; nDCG@10 changes by {100 * self.ndcg_change:+.2f}" if self.ndcg_change is not None else ""

@@ -11,6 +11,10 @@ A document's fused score is the sum, over the runs, of the run's weight × the d
   list's last document; 0 is the list's mean and would put an unseen document above half of the seen ones. If all
   scores of a list are equal, each document gets 0.
 
+- `rsf` and `dbsf` are those of MTEB's `HybridSearch`. `rsf` is `minmax`, but if all scores of a list are equal, each
+  document gets 0.5. `dbsf` maps the range from 3 standard deviations below the list's mean to 3 above it to 0 to 1,
+  and cuts off what lies outside; if all scores are equal (σ < 1e-9), each document gets 0.5. An absent one gets 0.
+
 Sums are exactly rounded (`math.fsum`), so the order of the runs doesn't matter. Ties are ordered by `ranking`. `nano`
 is `rrf` with the cut and the ties of NanoR2MED's hybrid (see `nano_hybrid`); its scores only tell the ranks.
 """
@@ -97,8 +101,14 @@ def _worth(ranking: Ranking, config: FusionConfig) -> _Worth:
     scores_N = np.array([hit.score for hit in ranking], dtype=np.float64)
     lowest, highest = scores_N.min(), scores_N.max()
     constant = lowest == highest
-    if config.method == "minmax":
-        worths_N = np.ones_like(scores_N) if constant else (scores_N - lowest) / (highest - lowest)
+    if config.method in ("minmax", "rsf"):
+        worth = 1.0 if config.method == "minmax" else 0.5
+        worths_N = np.full_like(scores_N, worth) if constant else (scores_N - lowest) / (highest - lowest)
+        return _Worth(dict(zip(doc_ids, worths_N.tolist(), strict=True)), 0.0)
+    if config.method == "dbsf":
+        reach = 3 * scores_N.std()
+        above_N = scores_N - (scores_N.mean() - reach)
+        worths_N = np.full_like(scores_N, 0.5) if reach < 3e-9 else np.clip(above_N / (2 * reach), 0, 1)
         return _Worth(dict(zip(doc_ids, worths_N.tolist(), strict=True)), 0.0)
     worths_N = np.zeros_like(scores_N) if constant else (scores_N - scores_N.mean()) / scores_N.std()
     return _Worth(dict(zip(doc_ids, worths_N.tolist(), strict=True)), float(worths_N.min()))

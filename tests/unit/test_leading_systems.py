@@ -2,6 +2,7 @@
 
 import pytest
 
+from r2med_ray.models.catalog.encoders import EncoderRow
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.settings.config_files import load_config
 from r2med_ray.systems import ResolvedBenchmark, resolve
@@ -49,6 +50,17 @@ def test_models_are_sampled_as_their_authors_sample_them(leading: ResolvedBenchm
     assert (sampling.temperature, sampling.top_p, sampling.max_tokens) == (0.7, 0.8, 500)
     assert tongsearch.body == {"top_k": 20, "repetition_penalty": 1.05}
     assert rows["r1-qwen-14b"].sampling.temperature == 0.7
+
+
+def test_reason_embed_reads_512_tokens_of_queries_and_passages(leading: ResolvedBenchmark) -> None:
+    [row] = [system.first_stages[0].row for system in leading.systems if system.name == "reason-embed"]
+    assert isinstance(row, EncoderRow)
+
+    of_biology = row.encoding_inputs("Biology", device="cpu")
+    assert (of_biology["query"]["max_length"], of_biology["document"]["max_length"]) == (512, 512)
+    assert of_biology["query"]["prompt"] == (
+        "Instruct: Given a Biology post, retrieve relevant passages that help answer the post.\nQuery: "
+    )
 
 
 def test_an_agents_engine_knows_tools_and_sends_whole_answers(leading: ResolvedBenchmark) -> None:

@@ -175,3 +175,15 @@ def test_an_exact_system_asks_for_nothing_more() -> None:
 
 def test_search_parameters_are_part_of_the_name() -> None:
     assert system({"model": MINILM, "index": "IVF64,Flat"}).describe() == f"{MINILM}[IVF64,Flat;nprobe=32]"
+
+
+def test_a_search_that_finds_all_and_orders_it_worse_is_not_close_to_exact() -> None:
+    found = Approximation(search="s", recall=1.0, num_sampled=2, depth=3, num_queries=2, num_short=0)
+
+    # A loss of 1 of 100 is noticed, a gain is none.
+    assert [replace(found, ndcg_change=change).is_close for change in (None, 0.3, -0.009, -0.01)] == [
+        True,
+        True,
+        True,
+        False,
+    ]

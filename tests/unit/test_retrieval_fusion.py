@@ -158,3 +158,36 @@ def test_fusion_holds_each_document_of_the_lists_once_in_the_one_order(runs, met
 @given(run=runs.map(lambda runs: runs[0]))
 def test_fusing_one_run_by_rank_keeps_its_order(run):
     assert [hit.doc_id for hit in fused([run], k=100)["q"]] == [hit.doc_id for hit in run.rankings["q"]]
+
+
+SCORES = st.dictionaries(
+    st.sampled_from("abcdefgh"), st.floats(-50, 50, width=32).map(lambda score: round(score, 1)), min_size=1
+)
+
+
+@given(
+    lists=st.lists(SCORES, min_size=2, max_size=4),
+    weights=st.lists(st.sampled_from([0.1, 0.25, 1.0, 2.0]), min_size=4, max_size=4),
+    method=st.sampled_from(["rrf", "rsf", "dbsf"]),
+)
+def test_fusion_by_mtebs_words_is_that_of_mtebs_hybrid_search(lists, weights, method):
+    theirs = pytest.importorskip("mteb.models.hybrid_wrappers")
+    fuses = {"rrf": theirs.fuse_rrf, "rsf": theirs.fuse_relative_score_fusion, "dbsf": theirs.fuse_dbsf}
+    runs = [run_of(q1=scores) for scores in lists]
+    weights = tuple(weights[: len(runs)])
+
+    ranking = fused(runs, method=method, weights=weights)["q1"]
+
+    # Both sides read the float32 scores that a run holds.
+    stored = [dict(run.rankings["q1"]) for run in runs]
+    assert dict(ranking) == pytest.approx(dict(fuses[method](stored, weights)), rel=1e-6, abs=1e-6)
+
+
+def test_equal_scores_are_half_of_the_best_as_in_mteb():
+    constant = run_of("constant", q1={"a": 3.0, "b": 3.0})
+
+    for method in ("rsf", "dbsf"):
+        # constant: a and b 0.5; VECTORS under rsf: c 1, d 0.5, a 0
+        ranking = dict(fused([constant, VECTORS], method=method, weights=(2.0, 1.0))["q1"])
+        assert ranking["b"] == 1.0
+    assert dict(fused([constant, VECTORS], method="rsf")["q1"]) == {"c": 1.0, "d": 0.5, "a": 0.5, "b": 0.5}
