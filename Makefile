@@ -17,8 +17,10 @@ export HF_HUB_OFFLINE ?= 1
 demo: $(VENV)/ready
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python jobs/full_benchmark.py
 
-# The second run starts even if the first one fails.
-test: check $(LLM_VENV)/ready
+# Both environments are set up at once. The second run of tests starts even if the first one fails.
+test:
+	$(MAKE) --jobs=2 $(VENV)/ready $(LLM_VENV)/ready
+	$(MAKE) check
 	failed=0; $(MAKE) test-llm || failed=1; \
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/$(PYTEST) -m 'not llm' || failed=1; exit $$failed
 

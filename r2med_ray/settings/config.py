@@ -55,8 +55,8 @@ class FusionConfig(Frozen):
 
     method: Literal["rrf", "sum", "minmax", "zscore", "rsf", "dbsf", "nano"] = "rrf"
     """`sum` adds scores as they come. `minmax` and `zscore` bring each list to one scale first, and so do MTEB's
-    `rsf` (relative score fusion) and `dbsf` (distribution-based score fusion). `nano` is `rrf` with the ties and the 100
-    documents of NanoR2MED's hybrid, whose `k` is 100 and `depth` 500."""
+    `rsf` (relative score fusion) and `dbsf` (distribution-based score fusion). `nano` is `rrf` with the ties and the
+    100 documents of NanoR2MED's hybrid, whose `k` is 100 and `depth` 500."""
 
     k: int = Field(default=60, ge=0)
     """The constant of RRF (Cormack et al. 2009 use 60)."""
