@@ -143,6 +143,7 @@ def stage_records(entries: Iterable[Entry], made: Iterable[PartRecord]) -> list[
             reused=entry.report.documents == 0,
             tokens=entry.report.usage.get("tokens", 0),
             cost=entry.report.cost,
+            slow=entry.report.slow,
             made=of_all.pop((entry.stage, entry.unit), None),
         )
         for entry in entries

@@ -18,7 +18,7 @@ from r2med_ray.activity import GAUGES_EVERY_S, every
 from r2med_ray.distributed import metrics
 from r2med_ray.distributed.attempts import Attempts
 from r2med_ray.distributed.failures import stage_error
-from r2med_ray.distributed.progress import StageReport, follow
+from r2med_ray.distributed.progress import Judge, StageReport, follow
 from r2med_ray.distributed.shard_stream import READ_CPUS, stream_work
 from r2med_ray.first_stage import Computing, ShardedFirstStage
 from r2med_ray.first_stages.assembling import Gathered, put_together
@@ -74,6 +74,7 @@ def prepare(
     no_progress_timeout_s: int,
     from_the_end: bool = False,
     stop: threading.Event | None = None,
+    judge: Judge = lambda numbers, left: "",
 ) -> Prepared:
     """Store what is made of every shard of the corpora and of the queries, and isn't stored yet.
 
@@ -89,6 +90,7 @@ def prepare(
         no_progress_timeout_s: the work fails when nothing was finished for this long.
         from_the_end: whether the last shard is made first.
         stop: heeded whenever a piece is finished; no further one is begun.
+        judge: is told the numbers of the first piece.
 
     Raises:
         StageError: a shard or a set of queries failed; what was finished stays.
@@ -114,7 +116,7 @@ def prepare(
         told=attempts.append,
     )
     finished = _put_together(arrow, store, finished)
-    return _followed(first_stage, shards if corpora else None, asked, finished, attempts)
+    return _followed(first_stage, shards if corpora else None, asked, finished, attempts, judge)
 
 
 def _put_together(
@@ -148,6 +150,7 @@ def _followed(
     asked: Left[QueryWork] | None,
     finished: Iterator[tuple[Piece, Mapping[str, float]]],
     attempts: list[Attempts],
+    judge: Judge,
 ) -> Prepared:
     """Have work done and say how far it is, see `prepare`."""
     arrow = STAGES[first_stage.work]
@@ -155,7 +158,7 @@ def _followed(
     of_corpora = of_queries = None
     if shards is not None:
         of_shards, inside = _told(first_stage, shards, finished, early), _inside(attempts, shards)
-        of_corpora = follow(f"{arrow} for {first_stage.label}", shards, of_shards, first_stage.cost, inside)
+        of_corpora = follow(f"{arrow} for {first_stage.label}", shards, of_shards, first_stage.cost, inside, judge)
     if asked is not None:
         rest, inside = chain(early, (numbers for _, numbers in finished)), _inside(attempts, asked)
         of_queries = follow(f"{arrow} queries for {first_stage.label}", asked, rest, first_stage.cost, inside)

@@ -6,14 +6,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
+from typing import TypeAlias
 
 from rich.progress import Progress as RichProgress
 from rich.progress import TextColumn, TimeRemainingColumn
 
 from r2med_ray.activity import Inside, counted, doing, every
-from r2med_ray.first_stages.making import FOUND, READ_TOKENS
+from r2med_ray.first_stages.making import FOUND, READ_TOKENS, WORKED_S
 from r2med_ray.first_stages.preparation import Left, W
 
 logger = logging.getLogger(__name__)
@@ -23,7 +24,7 @@ WAITING = "units waiting"
 BAR_EVERY_S = 2.0
 """Seconds between two looks at what is done inside of units, for a bar on a terminal."""
 
-OWN_NUMBERS = ("documents", READ_TOKENS, FOUND)
+OWN_NUMBERS = ("documents", READ_TOKENS, WORKED_S, FOUND)
 """Numbers of an item that no service counted."""
 
 
@@ -42,6 +43,13 @@ class StageReport:
     cost: str = ""
     """The same in a sentence, with the price; empty where nothing was counted."""
 
+    slow: str = ""
+    """What the first piece said to be far too slow, with the reason; empty if nothing."""
+
+
+Judge: TypeAlias = Callable[[Mapping[str, float], int], str]
+"""Is given the numbers of the first piece and how many documents are left; returns `StageReport.slow`."""
+
 
 def follow(
     label: str,
@@ -49,6 +57,7 @@ def follow(
     done: Iterable[Mapping[str, float]],
     cost: Callable[[Mapping[str, int]], str],
     inside: Callable[[], tuple[int, int]] | None = None,
+    judge: Judge = lambda numbers, left: "",
 ) -> StageReport:
     """Have work done and say how far it is.
 
@@ -60,9 +69,10 @@ def follow(
         cost: puts a price on the sums of what a service counted.
         inside: returns what workers have done inside of the items that they have in hand: documents, and tokens where
             they are known. If it is left out, `done` works in this process.
+        judge: judges the first item.
     """
     usage: Counter[str] = Counter()
-    found, here = 0, Inside()
+    found, here, slow = 0, Inside(), ""
     progress = Progress(label, len(left.work), left.num_documents, inside or here)
     with progress, counted(here.advance):
         for numbers in done:
@@ -71,9 +81,12 @@ def follow(
                 progress.pass_over(int(numbers[FOUND]))
                 found += 1
                 continue
+            if not progress.documents:
+                slow = judge(numbers, progress.left_after(int(numbers["documents"])))
             progress.add(int(numbers["documents"]), int(numbers.get(READ_TOKENS, 0)))
             usage.update({name: int(count) for name, count in numbers.items() if name not in OWN_NUMBERS})
-    return progress.report(stored_before=left.stored + found, usage=usage, cost=cost(usage))
+    report = progress.report(stored_before=left.stored + found, usage=usage, cost=cost(usage))
+    return replace(report, slow=slow)
 
 
 class Progress:
@@ -133,6 +146,10 @@ class Progress:
         self._doing.close()
         if self._bar is not None:
             self._bar.stop()
+
+    def left_after(self, documents: int) -> int:
+        """Return how many documents are left when so many more are done."""
+        return self._num_documents - self.documents - documents
 
     def pass_over(self, documents: int) -> None:
         """Another job has made a unit with this many documents, so there is less to do."""

@@ -42,6 +42,9 @@ from r2med_ray.types import DocId
 READ_TOKENS = "read_tokens"
 """Name of the number of tokens that a model has read of documents."""
 
+WORKED_S = "worked_s"
+"""Name of the seconds that a model worked, without its loading and without reading and writing."""
+
 FOUND = "found"
 """Name of the number of documents or queries whose artefact another job has made meanwhile."""
 
@@ -50,7 +53,7 @@ Tables: TypeAlias = Mapping[str, pa.Table]
 
 def make_shard(
     store: ArtifactStore, maker: Maker, work: ShardWork, shard: ShardRows, computing: Computing
-) -> dict[str, int]:
+) -> dict[str, float]:
     """Make and store the artefact of one shard, or of one piece of it.
 
     At the last attempt, documents that can't be encoded are left out if the work says so; the artefact then has the
@@ -64,8 +67,8 @@ def make_shard(
         computing: what the maker was loaded with.
 
     Returns:
-        `documents`, `READ_TOKENS` where they are known, and what a service counted; or `FOUND` alone, if another job
-        has made it since the work was listed.
+        `documents`, `WORKED_S`, `READ_TOKENS` where they are known, and what a service counted; or `FOUND` alone, if
+        another job has made it since the work was listed.
 
     Raises:
         DataError: at the last attempt; names the documents that it failed on.
@@ -81,14 +84,14 @@ def make_shard(
     whole = _tried(maker, lambda: make(range(len(documents))), work.is_last_attempt)
     if isinstance(whole, _Heard):
         _store(store, work, work.key, whole, whole.speed(len(documents), computing))
-        return {"documents": len(documents), **whole.tokens, **whole.usage}
+        return {"documents": len(documents), WORKED_S: whole.seconds, **whole.tokens, **whole.usage}
     most = most_left_out(len(documents)) if work.on_bad_document == "skip" else 0
     left_out = _left_out([document.doc_id for document in documents], failing(make), whole.cause, most)
     kept = [position for position, document in enumerate(documents) if document.doc_id not in left_out]
     rest = _heard(maker, lambda: make(kept))
     noted = attributes_of(left_out) | rest.speed(len(kept), computing)
     _store(store, work, key_without_bad(work.key), rest, noted)
-    return {"documents": len(kept), **rest.tokens, **rest.usage}
+    return {"documents": len(kept), WORKED_S: rest.seconds, **rest.tokens, **rest.usage}
 
 
 def rows_of_work(table: pa.Table, work: ShardWork) -> ShardRows:

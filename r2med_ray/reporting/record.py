@@ -193,6 +193,9 @@ class StageRecord:
     cost: str = ""
     """The work that a service was paid for, and its price, in words; empty if nothing was paid."""
 
+    slow: str = ""
+    """What was far below the device by the first piece of an encoder's work, and why; empty if nothing was."""
+
     made: PartRecord | None = None
     """How all that the benchmark used of it was made, by whichever job. None if nobody knows."""
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from r2med_ray.reporting.columns import Column
 from r2med_ray.reporting.formats import count, points, tenths
 from r2med_ray.reporting.part_records import PartRecord
-from r2med_ray.reporting.record import BenchmarkRecord, StageRecord
+from r2med_ray.reporting.record import BenchmarkRecord
 
 
 def task_columns(record: BenchmarkRecord) -> list[Column]:
@@ -33,6 +33,7 @@ def stage_columns(record: BenchmarkRecord) -> list[Column]:
     A worker's rate and the computers are those of the time when the artefacts were made.
     """
     stages = record.stages
+    texts = {"Cost": [stage.cost for stage in stages], "Slow": [stage.slow for stage in stages]}
     return [
         Column(title="Stage", values=[stage.stage for stage in stages], is_number=False),
         Column(title="Of", values=[stage.unit for stage in stages], is_number=False),
@@ -41,7 +42,7 @@ def stage_columns(record: BenchmarkRecord) -> list[Column]:
         Column(title="Documents/s", values=[stage.documents_per_second for stage in stages], write=tenths),
         Column(title="Source", values=["kept" if stage.reused else "made" for stage in stages], is_number=False),
         *_made_columns([stage.made for stage in stages]),
-        *([Column(title="Cost", values=[stage.cost for stage in stages], is_number=False)] if _paid(stages) else []),
+        *(Column(title=title, values=values, is_number=False) for title, values in texts.items() if any(values)),
     ]
 
 
@@ -95,7 +96,3 @@ def _made_columns(made: Sequence[PartRecord | None]) -> list[Column]:
         Column(title="Per worker second", values=rates, write=tenths),
         *(Column(title=title, values=values, is_number=False) for title, values in texts.items() if any(values)),
     ]
-
-
-def _paid(stages: Sequence[StageRecord]) -> bool:
-    return any(stage.cost for stage in stages)

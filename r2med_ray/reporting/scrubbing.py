@@ -40,6 +40,7 @@ def without_secrets(record: BenchmarkRecord) -> BenchmarkRecord:
                 stage,
                 unit=scrubbed(stage.unit),
                 cost=scrubbed(stage.cost),
+                slow=scrubbed(stage.slow),
                 made=_scrubbed_part(stage.made) if stage.made else None,
             )
             for stage in record.stages

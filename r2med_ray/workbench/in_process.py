@@ -14,7 +14,7 @@ from r2med_ray.blame import note_first_failure
 from r2med_ray.corpora import CorpusShard
 from r2med_ray.corpus.pieces import piece_of
 from r2med_ray.corpus.shards import SCHEMA, read_table
-from r2med_ray.distributed.progress import StageReport, follow
+from r2med_ray.distributed.progress import Judge, StageReport, follow
 from r2med_ray.distributed.stopping import until_stopped
 from r2med_ray.errors import StageError
 from r2med_ray.first_stage import Computing, Maker, ShardedFirstStage
@@ -56,14 +56,20 @@ class InProcess:
         self._computing = computing
 
     def prepare_shards(
-        self, corpora: Corpora, *, from_the_end: bool = False, stop: threading.Event | None = None
+        self,
+        corpora: Corpora,
+        *,
+        from_the_end: bool = False,
+        stop: threading.Event | None = None,
+        judge: Judge = lambda numbers, left: "",
     ) -> StageReport:
         """Store what is made of every shard of the corpora and isn't stored yet. A model is loaded once.
 
         Args:
             corpora: at least one.
             from_the_end: whether the last shard is made first.
-            stop: heeded whenever a shard is finished; no further one is begun.
+            stop: heeded whenever a piece is finished; no further one is begun.
+            judge: is told the numbers of the first piece.
 
         Raises:
             StageError: a shard failed; the shards that were finished stay.
@@ -74,7 +80,7 @@ class InProcess:
         left = shards_left(self._store, corpora, self._computing.device, from_the_end=from_the_end)
         left = left._replace(work=[piece for work in left.work for piece in work.in_pieces()])
         finished = until_stopped(stop or threading.Event(), self._made(first_stage, left.work))
-        return follow(f"{arrow} for {first_stage.label}", left, finished, first_stage.cost)
+        return follow(f"{arrow} for {first_stage.label}", left, finished, first_stage.cost, judge=judge)
 
     def prepare_queries(self, questions: Questions) -> StageReport | None:
         """Store what is made of queries and isn't stored yet.

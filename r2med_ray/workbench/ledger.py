@@ -17,8 +17,10 @@ goes first. So every wait has a bound: `PATIENCE` decisions, and one more for ea
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from r2med_ray.errors import CapacityError
+from r2med_ray.settings.pools import Pool
 
 PATIENCE = 1000
 """How often a group may be passed over. An agent has some tens of turns, so the number is only a bound."""
@@ -30,6 +32,11 @@ class Need:
 
     cpus: float = 0.0
     gpus: float = 0.0
+
+    @classmethod
+    def of_all(cls, pool: Pool) -> Self:
+        """Return what all actors of a pool reserve."""
+        return cls(cpus=pool.actors * pool.cpus, gpus=pool.actors * pool.gpus)
 
     def __add__(self, other: "Need") -> "Need":
         return Need(cpus=self.cpus + other.cpus, gpus=self.gpus + other.gpus)

@@ -32,6 +32,7 @@ from r2med_ray.types import Task
 from r2med_ray.workbench.catalog_rows import language_model_row, reranker_row
 from r2med_ray.workbench.in_process import InProcess, PlainIndex
 from r2med_ray.workbench.ledger import Need
+from r2med_ray.workbench.probing import Probe
 from r2med_ray.workbench.side_by_side import side_by_side
 from r2med_ray.workbench.worklog import Worklog
 
@@ -126,8 +127,9 @@ class LocalRunner:
     def prepare(self, corpora: Corpora, sets: Questions) -> None:
         if corpora:
             first_stage = corpora[0][1]
+            probe = Probe(first_stage=first_stage, pool=self.workers("encode"), gpu=None, cpus=os.cpu_count() or 1)
             prepare = partial(self._work.prepare_shards, from_the_end=self.begins_at_the_end, stop=self.stop)
-            report = self._apart(partial(prepare, corpora))
+            report = self._apart(partial(prepare, corpora, judge=probe))
             self._worklog.note(STAGES[first_stage.work], maker_label(first_stage), report, first_stage.cost)
         if sets:
             first_stage = sets[0].first_stage

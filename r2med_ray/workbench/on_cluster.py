@@ -41,6 +41,7 @@ from r2med_ray.storage.keys import fingerprint
 from r2med_ray.types import Task
 from r2med_ray.workbench.catalog_rows import language_model_row, reranker_row
 from r2med_ray.workbench.ledger import Need
+from r2med_ray.workbench.probing import Probe
 from r2med_ray.workbench.served import AnsweringModel, ServedScorer
 from r2med_ray.workbench.sizing import require_language_model, require_reranker, size_pools
 from r2med_ray.workbench.worklog import Worklog
@@ -138,10 +139,10 @@ class ClusterRunner:
 
     def searching(self, task: Task, first_stage: ShardedFirstStage) -> Need:
         """Return what the actors reserve that share the shards of a corpus."""
-        return _all_of(self._search_pool(task))
+        return Need.of_all(self._search_pool(task))
 
     def scoring(self, scorer: Scorer) -> Need:
-        return _all_of(self.pools.rerank)
+        return Need.of_all(self.pools.rerank)
 
     def writing(self, model: LanguageModel) -> Need:
         row = language_model_row(model)
@@ -182,6 +183,7 @@ class ClusterRunner:
             no_progress_timeout_s=self._timeout_s,
             from_the_end=self.begins_at_the_end,
             stop=self.stop,
+            judge=Probe(first_stage=first_stage, pool=self._pool(first_stage), gpu=self.gpu, cpus=self._cluster.cpus),
         )
         for stage, report in ((STAGES[first_stage.work], prepared.corpora), ("encode queries", prepared.queries)):
             if report is not None:
@@ -290,10 +292,6 @@ class ClusterRunner:
     def _computing(self, first_stage: ShardedFirstStage) -> Computing:
         pool = self._pool(first_stage)
         return Computing(device=self.device, threads=pool.threads, token_budget=self._resources.encode.token_budget)
-
-
-def _all_of(pool: Pool) -> Need:
-    return Need(cpus=pool.actors * pool.cpus, gpus=pool.actors * pool.gpus)
 
 
 def _build_scorer(row: RerankerRow, catalog: Catalog, device: str, token_budget: int, threads: int) -> PairScorer:

@@ -90,4 +90,5 @@ def _together(first: StageReport, second: StageReport) -> StageReport:
         seconds=first.seconds + second.seconds,
         stored_before=max(first.stored_before, second.stored_before),
         usage=Counter(first.usage) + Counter(second.usage),
+        slow=second.slow or first.slow,
     )
