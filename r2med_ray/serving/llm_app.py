@@ -14,7 +14,7 @@ from ray import serve
 
 from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.language_models import HOW_TO_GET_VLLM, PARSERS
-from r2med_ray.serving.serve_session import HttpAddress
+from r2med_ray.serving.serve_session import HttpAddress, end_application
 from r2med_ray.serving.start_failures import run_application
 from r2med_ray.settings.pools import CPUS_OF_AN_INGRESS
 from r2med_ray.settings.resources import NO_PROGRESS_TIMEOUT_S
@@ -40,6 +40,14 @@ QUIET: dict[str, Json] = {"log_level": "WARNING", "enable_access_log": False}
 HEALTH_CHECK_PERIOD_S = 2.0
 """Seconds between two health checks. A replica whose engine died refuses every request until it has failed three
 checks. Serve's own period is 10 s."""
+
+IDLE_S = 60.0
+"""Seconds after which an engine leaves, once there is too little work. An engine takes minutes to start, and agents
+search for seconds. Serve's own number is 600."""
+
+LEAVES_WITHIN_S = 600.0
+"""Seconds that an engine which is one too many may take for the answers that it has begun. Serve's own number is 20:
+then a long answer would be begun again on another engine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +117,7 @@ def serve_language_model(
         run_application(application, what=what, name=name, within_s=start_within_s, **options)
         yield f"{address.url(route)}/v1"
     finally:
-        serve.delete(name)
+        end_application(name)
 
 
 def _application(engine: Engine) -> serve.Application:
@@ -136,7 +144,9 @@ def _application(engine: Engine) -> serve.Application:
                     "max_replicas": engine.max_replicas,
                     # without this number, an LLM deployment of Ray never grows
                     "target_ongoing_requests": engine.in_flight_per_replica,
+                    "downscale_delay_s": IDLE_S,
                 },
+                "graceful_shutdown_timeout_s": LEAVES_WITHIN_S,
                 "max_constructor_retry_count": 2,
                 "health_check_period_s": HEALTH_CHECK_PERIOD_S,
             },

@@ -21,7 +21,7 @@ from r2med_ray.first_stage import Computing
 from r2med_ray.first_stages.stored_speed import score_timed
 from r2med_ray.protocols import PairScorer
 from r2med_ray.reranking.pair_reranking import Scored
-from r2med_ray.serving.serve_session import start_serve
+from r2med_ray.serving.serve_session import end_application, start_serve
 from r2med_ray.serving.start_failures import run_application
 from r2med_ray.settings.resources import NO_PROGRESS_TIMEOUT_S, RerankResources
 
@@ -30,6 +30,10 @@ Pair: TypeAlias = tuple[str, str]
 IN_FLIGHT_PER_REPLICA = 4
 """Requests that are open for each replica. One is scored and one waits at the replica. Scores are taken in the order
 of the requests, and the other two keep it busy while one elsewhere takes long."""
+
+
+IDLE_S = 10.0
+"""Seconds after which a replica leaves, once there is too little work. Serve's own number is 600."""
 
 
 class PairScorerDeployment:
@@ -102,7 +106,7 @@ def serve_pair_scorer(
     try:
         yield run_application(application, what=what, name=name, within_s=start_within_s, route_prefix=None)
     finally:
-        serve.delete(name)
+        end_application(name)
 
 
 def in_flight(resources: RerankResources, replicas: int) -> int:
@@ -115,4 +119,5 @@ def _number_of(replicas: int, *, is_fixed: bool) -> dict[str, Any]:
     if is_fixed or replicas == 1:
         return {"num_replicas": replicas}
     # The requests that are open ask for twice as many replicas as there may be, so Serve adds all of them at once.
-    return {"autoscaling_config": {"min_replicas": 1, "max_replicas": replicas, "upscale_delay_s": 0}}
+    limits = {"min_replicas": 1, "max_replicas": replicas, "upscale_delay_s": 0}
+    return {"autoscaling_config": {**limits, "downscale_delay_s": IDLE_S}}

@@ -90,6 +90,14 @@ def start_serve(*, http: bool, host: str = LOOPBACK, port: int | None = None) ->
     return HttpAddress(host=options.host, port=options.port)
 
 
+def end_application(name: str) -> None:
+    """End an application. A request that hangs keeps its replica for a while, and then Serve ends it anyway."""
+    try:
+        serve.delete(name)
+    except TimeoutError:
+        logger.warning("%s has not ended yet, and may reserve what it has for some minutes more", name)
+
+
 def require_free_port(host: str, port: int) -> None:
     """Check that something can be served at a port of this machine.
 
@@ -115,7 +123,7 @@ def _end_orphans() -> None:
     for name in serve.status().applications:
         if name.startswith(f"{PREFIX}-") and name.split("-")[1] in dead:
             logger.warning("ending %s, which a killed job left behind", name)
-            serve.delete(name)
+            end_application(name)
 
 
 def _default_port() -> int:

@@ -54,6 +54,10 @@ class Holders:
             self._reserved[name] = Holder(name=name, need=place.need, start_rank=START_RANK[place.kind])
         return cast(H, self._running[name][1])
 
+    def runs(self, name: str) -> bool:
+        """Say whether a holder runs; asked from any thread."""
+        return name in self._running
+
     def end(self, names: Sequence[str]) -> None:
         """End holders; what they reserved is free."""
         for name in names:

@@ -56,7 +56,7 @@ class Leading:
             while self._live:
                 chosen = self._chosen(batches)
                 served = [chosen, *self._searched_beside(chosen, batches)]
-                at_once([partial(self._serve, batch, batches) for batch in served])
+                at_once([partial(self._serve, batch, batches, beside=len(served) > 1) for batch in served])
                 waited = {name for batch in served for name in batch.waiting}
                 yield from self._go_on([name for name in self._live if name in waited])
                 batches = self._sorted()
@@ -121,19 +121,33 @@ class Leading:
             del self._passed_over[group.name]
         return [batches[group.name] for group in joined]
 
-    def _serve(self, batch: Batch, batches: Mapping[str, Batch]) -> None:
+    def _serve(self, batch: Batch, batches: Mapping[str, Batch], *, beside: bool) -> None:
+        """Serve a batch, with others beside it or not."""
         match batch.place.kind:
             case "prepare":
                 self._runner.prepare(list(batch.corpora.values()), batch.query_sets)
                 self._batches.note_prepared(batch.corpora, batch.answers)
             case "lists" | "search":
                 find_runs(self._store, self._runner, self._holders, batch)
+                if beside:
+                    self._give_back(batch)
             case "score":
                 score_pairs(self._store, self._runner, self._holders, self._worklog, batch)
             case "write":
                 # In a second thread in any case: a notebook's own thread already runs an event loop.
-                write = partial(write_texts, self._store, self._runner, self._holders, self._worklog, batch)
-                side_by_side(partial(self._prepare, self._beside(batch, batches)), write, self._runner.stop)
+                prepared = self._beside(batch, batches)
+                write = partial(self._write, batch, beside=bool(prepared))
+                side_by_side(partial(self._prepare, prepared), write, self._runner.stop)
+
+    def _write(self, batch: Batch, *, beside: bool) -> None:
+        write_texts(self._store, self._runner, self._holders, self._worklog, batch)
+        if beside:
+            self._give_back(batch)
+
+    def _give_back(self, served: Batch) -> None:
+        """End what answered a batch if no part will need it: what goes on beside it may take long."""
+        if not served.coming and self._holders.runs(served.place.name):
+            self._holders.end([served.place.name])
 
     def _beside(self, writing: Batch, batches: Mapping[str, Batch]) -> list[Batch]:
         """Return what can be prepared for parts that wait or write, while a language model has its turn."""

@@ -2,18 +2,18 @@
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, Literal
 
 from r2med_ray.chat import LanguageModel
 from r2med_ray.distributed.asking_nodes import largest_gpu_gb
-from r2med_ray.distributed.growing import wait_for_nodes
+from r2med_ray.distributed.growing import NodeRequests
 from r2med_ray.distributed.nodes import computer_of
 from r2med_ray.distributed.on_a_worker import on_a_worker
 from r2med_ray.distributed.preparing import pool_for, prepare
-from r2med_ray.distributed.searching import ShardedRetriever, open_index
+from r2med_ray.distributed.searching import open_index
 from r2med_ray.distributed.session import capacity_now
 from r2med_ray.errors import CapacityError, NotAtHand
 from r2med_ray.first_stage import Computing, FirstStage, ShardedFirstStage
@@ -42,7 +42,7 @@ from r2med_ray.types import Task
 from r2med_ray.workbench.catalog_rows import language_model_row, reranker_row
 from r2med_ray.workbench.ledger import Need
 from r2med_ray.workbench.probing import Probe
-from r2med_ray.workbench.served import AnsweringModel, ServedScorer
+from r2med_ray.workbench.served import AnsweringModel, ServedScorer, SharedIndex
 from r2med_ray.workbench.sizing import require_language_model, require_reranker, size_pools
 from r2med_ray.workbench.worklog import Worklog
 
@@ -81,8 +81,7 @@ class ClusterRunner:
         self.begins_at_the_end = False
         self.measures = True
         self.searches_at_once = SEARCHES_AT_ONCE
-        self._asking_for_nodes = threading.Lock()
-        """Whoever asks for nodes takes the place of whoever asked before, so one at a time waits for them."""
+        self._nodes = NodeRequests()
         self.capacity = Need(cpus=capacity.cpus, gpus=capacity.gpus)
         self.pools = size_pools(resources, capacity)
         self._name = name
@@ -90,6 +89,7 @@ class ClusterRunner:
         self._store = store
         self._resources = resources
         self._host, self._port = resources.language_model.host, resources.language_model.port
+        self._timeout_s = resources.no_progress_timeout_s
         self._cluster = capacity
         self._worklog = worklog
         self._models = self._models_at_hand() if ask_for_models else None
@@ -173,18 +173,19 @@ class ClusterRunner:
             return
         first_stage = corpora[0][1] if corpora else sets[0].first_stage
         what = "preparing a corpus" if corpora else "preparing queries"
-        self._wait_for_nodes(what, replace(self._pool(first_stage), actors=1), CPUS_FOR_READING)
-        prepared = prepare(
-            self._store,
-            corpora,
-            sets,
-            self._computing(first_stage),
-            self._pool(first_stage),
-            no_progress_timeout_s=self._timeout_s,
-            from_the_end=self.begins_at_the_end,
-            stop=self.stop,
-            judge=Probe(first_stage=first_stage, pool=self._pool(first_stage), gpu=self.gpu, cpus=self._cluster.cpus),
-        )
+        pool = self._pool(first_stage)
+        with self._nodes_for(what, replace(pool, actors=1), CPUS_FOR_READING):
+            prepared = prepare(
+                self._store,
+                corpora,
+                sets,
+                self._computing(first_stage),
+                pool,
+                no_progress_timeout_s=self._timeout_s,
+                from_the_end=self.begins_at_the_end,
+                stop=self.stop,
+                judge=Probe(first_stage=first_stage, pool=pool, gpu=self.gpu, cpus=self._cluster.cpus),
+            )
         for stage, report in ((STAGES[first_stage.work], prepared.corpora), ("encode queries", prepared.queries)):
             if report is not None:
                 self._worklog.note(stage, maker_label(first_stage), report, first_stage.cost)
@@ -194,14 +195,17 @@ class ClusterRunner:
         computing, pool, what = self._computing(first_stage), self._pool(first_stage), measuring(first_stage)
         if self._cluster.is_one_machine and (found := stored_fastest(self._store, first_stage, computing.threads)):
             return found
-        self._wait_for_nodes(what, replace(pool, actors=1))
         work = partial(fastest_here, self._store, first_stage, computing)
-        return on_a_worker("encode", what, work, pool, timeout_s=self._timeout_s)
+        with self._nodes_for(what, replace(pool, actors=1)):
+            return on_a_worker("encode", what, work, pool, timeout_s=self._timeout_s)
 
-    def open_index(self, task: Task, first_stage: ShardedFirstStage) -> ShardedRetriever[Any]:
-        pool = self._search_pool(task)
-        self._wait_for_nodes(f"the index of {task.name}", pool)
-        return open_index(self._store, task, first_stage, self.device, pool, no_progress_timeout_s=self._timeout_s)
+    def open_index(self, task: Task, first_stage: ShardedFirstStage) -> SharedIndex:
+        pool, timeout_s = self._search_pool(task), self._timeout_s
+        with ExitStack() as stack:
+            stack.enter_context(self._nodes_for(f"the index of {task.name}", pool))
+            index = open_index(self._store, task, first_stage, self.device, pool, no_progress_timeout_s=timeout_s)
+            stack.callback(index.close)
+            return SharedIndex(index, stack.pop_all())
 
     @property
     def pair_budget(self) -> int:
@@ -212,55 +216,52 @@ class ClusterRunner:
         replicas, first = pool.actors, pool
         if resources.replicas == "auto":
             replicas, first = min(pool.actors, requests), replace(pool, actors=1)
-        self._wait_for_nodes(f"reranker {row.name}", first)
         name = application_name(self._name, row.name, fingerprint(row.model_dump(mode="json")))
         build = partial(_build_scorer, row, self._catalog, pool.device, resources.token_budget, pool.threads)
-        start_serve(http=self._serves_models, host=self._host, port=self._port)
-        stack = ExitStack()
-        served = serve_pair_scorer(
-            name,
-            build,
-            resources,
-            computing=Computing(device=pool.device, threads=pool.threads),
-            cpus=pool.cpus,
-            gpus=pool.gpus,
-            replicas=replicas,
-            start_within_s=self._timeout_s,
-        )
-        client = ServedReranker(stack.enter_context(served), resources, row.name, replicas)
-        return ServedScorer(client, stack)
+        with ExitStack() as stack:
+            stack.enter_context(self._nodes_for(f"reranker {row.name}", first))
+            start_serve(http=self._serves_models, host=self._host, port=self._port)
+            served = serve_pair_scorer(
+                name,
+                build,
+                resources,
+                computing=Computing(device=pool.device, threads=pool.threads),
+                cpus=pool.cpus,
+                gpus=pool.gpus,
+                replicas=replicas,
+                start_within_s=self._timeout_s,
+            )
+            client = ServedReranker(stack.enter_context(served), resources, row.name, replicas)
+            return ServedScorer(client, stack.pop_all())
 
     def start_model(self, model: LanguageModel) -> AnsweringModel:
-        row, stack = language_model_row(model), ExitStack()
+        row = language_model_row(model)
         if not row.is_served:
-            return AnsweringModel(None, stack, self.stop)
+            return AnsweringModel(None, ExitStack(), self.stop)
         self._require_room(row)
         engine = self._engine(row)
         workers = Pool(actors=engine.min_workers, cpus=engine.cpus, gpus=engine.gpus)
-        self._wait_for_nodes(f"language model {row.name}", workers, CPUS_OF_AN_INGRESS)
-        if self._cluster.grows and engine.gpus:
-            require_fit(row, memory_gb=largest_gpu_gb(capacity_now()))
-        proxy = start_serve(http=True, host=self._host, port=self._port)
-        assert proxy is not None
-        served = served_engine(self._name, row, engine, proxy, start_within_s=self._timeout_s)
-        address = stack.enter_context(served)
-        return AnsweringModel(address, stack, self.stop, computer_of(engine.gpus, engine.accelerator))
+        with ExitStack() as stack:
+            stack.enter_context(self._nodes_for(f"language model {row.name}", workers, CPUS_OF_AN_INGRESS))
+            if self._cluster.grows and engine.gpus:
+                require_fit(row, memory_gb=largest_gpu_gb(capacity_now()))
+            proxy = start_serve(http=True, host=self._host, port=self._port)
+            assert proxy is not None
+            served = served_engine(self._name, row, engine, proxy, start_within_s=self._timeout_s)
+            address, computer = stack.enter_context(served), computer_of(engine.gpus, engine.accelerator)
+            return AnsweringModel(address, stack.pop_all(), self.stop, computer)
 
-    def _wait_for_nodes(self, what: str, pool: Pool, beside: float = 0.0) -> None:
+    def _nodes_for(self, what: str, pool: Pool, beside: float = 0.0) -> AbstractContextManager[None]:
+        """Return a block that begins when there are nodes for a stage; a cluster that grows is asked for them."""
         wait_s = self._cluster.wait_s
         if wait_s is None:
-            return
-        with self._asking_for_nodes:
-            wait_for_nodes(what, pool, beside=beside, wait_s=wait_s, stop=self.stop)
+            return nullcontext()
+        return self._nodes.held(what, pool, beside=beside, wait_s=wait_s, stop=self.stop)
 
     def _models_at_hand(self) -> ModelsAtHand:
         """Return what checks models before they have to work, for `when_missing: skip`."""
         memory_gb = self._memory_gb(self.pools.encode)
         return ModelsAtHand(self._catalog, memory_gb=memory_gb, device=self.device, ask_hub=hub_answers())
-
-    @property
-    def _timeout_s(self) -> int:
-        return self._resources.no_progress_timeout_s
 
     def _memory_gb(self, pool: Pool) -> float | None:
         """Return the memory of the largest device that a worker may get, in GB; None if nobody knows it."""

@@ -1,17 +1,38 @@
-"""What answers behind Ray Serve, or at a service elsewhere, until it is closed."""
+"""What answers in actors, behind Ray Serve, or at a service elsewhere, until it is closed."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Any
 
 from r2med_ray.chat import LanguageModel, TextGenerator
+from r2med_ray.distributed.searching import ShardedRetriever
 from r2med_ray.models.services.chat import ChatModel
 from r2med_ray.reranking.pair_requests import PairRequest
 from r2med_ray.reranking.pair_reranking import Scored
 from r2med_ray.serving.clients import ServedReranker
 from r2med_ray.serving.metrics import CountedTexts
+from r2med_ray.types import DocId, Query, QueryId, Run
 from r2med_ray.workbench.catalog_rows import language_model_row
+
+
+@dataclass(frozen=True, slots=True)
+class SharedIndex:
+    """An index whose shards live in actors."""
+
+    retriever: ShardedRetriever[Any]
+    stack: ExitStack
+
+    def retrieve(
+        self, queries: Sequence[Query], *, k: int, among: Mapping[QueryId, Sequence[DocId]] | None = None
+    ) -> Run:
+        """Return the k best documents for every query; see `demands.Find` for `among`."""
+        return self.retriever.retrieve(queries, k=k, among=among)
+
+    def close(self) -> None:
+        """End the actors."""
+        self.stack.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """A job on a cluster that grows: it waits for nodes aloud, uses them, and gives the results of one machine."""
 
 import json
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,11 +21,12 @@ from ray.core.generated.autoscaler_pb2 import (
 )
 from ray.experimental.internal_kv import _internal_kv_get
 
-from r2med_ray.distributed.growing import wait_for_nodes
-from r2med_ray.errors import StoppedError
+from r2med_ray.distributed.growing import NodeRequests
+from r2med_ray.errors import CapacityError, StoppedError
 from r2med_ray.settings.pools import ClusterCapacity, Pool
 from tests.fakes import wait_until
-from tests.integration.jobs import run_files, run_job, running_job, write_config
+from tests.integration import shrinking
+from tests.integration.jobs import REPOSITORY, run_files, run_job, running, running_job, write_config
 from tests.integration.nodes import Nodes, nodes_in
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
@@ -138,8 +140,13 @@ def requested() -> object:
 def test_a_request_for_nodes_stands_again_after_another_took_its_place(cluster: ClusterCapacity) -> None:
     stop = threading.Event()
     more_than_there_is = Pool(actors=int(cluster.cpus) + 1, cpus=1)
+
+    def wait() -> None:
+        with NodeRequests().held("a stage", more_than_there_is, beside=0.5, wait_s=60, stop=stop):
+            pass
+
     with ThreadPoolExecutor() as threads:
-        waits = threads.submit(wait_for_nodes, "a stage", more_than_there_is, beside=0.5, wait_s=60, stop=stop)
+        waits = threads.submit(wait)
         try:
             for _ in range(2):
                 wait_until(lambda: requested() == [{"CPU": 1}] * (int(cluster.cpus) + 1) + [{"CPU": 0.5}], 30)
@@ -148,4 +155,37 @@ def test_a_request_for_nodes_stands_again_after_another_took_its_place(cluster: 
             stop.set()
         with pytest.raises(StoppedError, match="a stage: stopped while it waited for nodes"):
             waits.result(timeout=60)
-    request_resources(bundles=[])
+    assert requested() == []
+
+
+def test_the_nodes_of_a_stage_are_asked_for_until_it_ends_beside_those_of_another(cluster: ClusterCapacity) -> None:
+    requests, stop = NodeRequests(), threading.Event()
+    one, half = Pool(actors=1, cpus=1), Pool(actors=2, cpus=0.25)
+    with requests.held("writing", one, beside=0.25, wait_s=60, stop=stop):
+        with requests.held("encoding", half, beside=0, wait_s=60, stop=stop):
+            assert requested() == [{"CPU": 1}, {"CPU": 0.25}, {"CPU": 0.25}, {"CPU": 0.25}]
+        assert requested() == [{"CPU": 1}, {"CPU": 0.25}]
+    assert requested() == []
+
+
+def test_a_stage_waits_for_nodes_of_its_own_while_another_holds_those_that_there_are(
+    cluster: ClusterCapacity,
+) -> None:
+    requests, stop = NodeRequests(), threading.Event()
+    all_there_is = Pool(actors=int(cluster.cpus), cpus=1)
+    with requests.held("writing", all_there_is, beside=0, wait_s=60, stop=stop):
+        late = requests.held("encoding", Pool(actors=1, cpus=1), beside=0, wait_s=0.1, stop=stop)
+        with pytest.raises(CapacityError, match="encoding needs 1 × 1 CPU, and the cluster has 1 node"), late:
+            raise AssertionError("two stages have the same CPUs")
+    assert requested() == []
+
+
+def test_what_has_nothing_left_to_do_gives_its_cpus_and_nodes_back_while_others_work(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    with nodes_in(tmp_path / "logs") as started:
+        address = started.start_head()
+        for _ in range(2):
+            started.start(f"--address={address}", "--num-cpus=2")
+        command = [sys.executable, "-m", shrinking.__name__, address, tmp_path, "4"]
+        with running(command, cwd=REPOSITORY, log=tmp_path / "driver.log") as driver:
+            assert driver.process.wait(timeout=500) == 0, driver.log.read_text()

@@ -13,7 +13,7 @@ import yaml
 
 from r2med_ray import open_workbench
 from r2med_ray.activity import every
-from r2med_ray.distributed.growing import wait_for_nodes
+from r2med_ray.distributed.growing import NodeRequests
 from r2med_ray.errors import StoppedError
 from r2med_ray.settings.pools import ClusterCapacity, Pool
 from r2med_ray.settings.resources import ResourcesConfig
@@ -59,8 +59,9 @@ def test_documents_tokens_pairs_texts_queues_and_waits_are_exported(
             [*artifacts] = bench.store.all("vectors")
     stop = threading.Event()
     stop.set()  # it ends the wait after the first look, which counts one second
-    with pytest.raises(StoppedError):
-        wait_for_nodes("metered stage", Pool(actors=99, cpus=1), beside=0, wait_s=600, stop=stop)
+    pool, requests = Pool(actors=99, cpus=1), NodeRequests()
+    with pytest.raises(StoppedError), requests.held("metered stage", pool, beside=0, wait_s=600, stop=stop):
+        raise AssertionError("there are nodes for 99 actors")
 
     tokens = sum(each.attributes["cuts"]["tokens"] - each.attributes["cuts"]["lost"] for each in artifacts)
     # 80 documents in 2 shards, of which none waits at the end; 15 queries with 5 candidates each; 2 texts.

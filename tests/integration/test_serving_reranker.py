@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -311,3 +312,40 @@ def test_two_replicas_share_the_requests_and_give_the_same_artefacts_as_one(
 
     assert len(list((tmp_path / "replicas").iterdir())) == 2
     assert reranking_files(shared) == reranking_files(scored(served[0]))
+
+
+class WaitsToGo(WaitsForAnother):
+    """A scorer that answers once two replicas have been asked, and `wait ...` when there is a file `go`."""
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        if "wait" in pairs[0][0]:
+            wait_until((self.calls.parent / "go").exists, deadline_s=150)
+            return SharedWords.score_pairs(self, pairs)
+        return super().score_pairs(pairs)
+
+
+def replicas_running(name: str) -> int:
+    states = serve.status().applications[name].deployments["pair-scorer"].replica_states
+    return states.get("RUNNING", 0)
+
+
+def test_a_replica_that_has_nothing_left_to_do_leaves_while_another_scores(
+    cluster: ClusterCapacity, tmp_path: Path
+) -> None:
+    resources = SMALL.model_copy(update={"replicas": "auto", "timeout_s": 200})
+    build = partial(WaitsToGo, tmp_path / "calls")
+    last = [candidates(Query(query_id="last", text="wait for it"), Document(doc_id="d", text="wait"))]
+    with (
+        serve_pair_scorer("leaves", build, resources, cpus=0.25, gpus=0, replicas=2) as handle,
+        ThreadPoolExecutor() as threads,
+    ):
+        reranker = ServedReranker(handle, resources, replicas=2)
+        scored(reranker)
+        assert len(list((tmp_path / "replicas").iterdir())) == 2
+        scoring = threads.submit(scored, reranker, last)
+        try:
+            wait_until(lambda: replicas_running("leaves") == 1, deadline_s=120)
+            assert not scoring.done()
+        finally:
+            (tmp_path / "go").touch()
+        assert scoring.result(timeout=120).scores == {"last": [1.0]}

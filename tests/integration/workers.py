@@ -47,6 +47,20 @@ class WaitsAtTheGate(CountsRows):
         return super().__call__(work, table)
 
 
+class WaitsAtTheLast(CountsRows):
+    """A worker that leaves a file `last` when it begins a certain shard, which it ends when there is a file `go`."""
+
+    def __init__(self, folder: Path, last: int) -> None:
+        self._folder = folder
+        self._last = last
+
+    def __call__(self, work: ShardWork, table: pa.Table) -> Mapping[str, float]:
+        if work.shard.index == self._last:
+            (self._folder / "last").touch()
+            wait_until((self._folder / "go").exists, deadline_s=200)
+        return super().__call__(work, table)
+
+
 class DiesOnce(CountsRows):
     """A worker that ends its process in the middle of the second shard, but only once."""
 

@@ -13,6 +13,7 @@ from r2med_ray.demands import Ask, Expect, Find, Read, Score, Steps
 from r2med_ray.errors import ContextError, DataError, NotAtHand, StageError
 from r2med_ray.first_stage import FirstStage, ShardedFirstStage
 from r2med_ray.first_stages.lexical import LexicalFirstStage
+from r2med_ray.first_stages.preparation import Corpora, QuerySet
 from r2med_ray.indexing.bm25 import BM25_ROWS
 from r2med_ray.protocols import Candidates
 from r2med_ray.settings.compat import Rules
@@ -22,7 +23,7 @@ from r2med_ray.workbench.driver import Driver
 from r2med_ray.workbench.in_process import PlainIndex
 from r2med_ray.workbench.parts import Ended, Part
 from r2med_ray.workbench.worklog import Worklog
-from tests.fakes import ScriptedGenerator
+from tests.fakes import ScriptedGenerator, wait_until
 from tests.unit.scripted_runner import ScriptedModel, ScriptedRunner, ScriptedScorer, fetch
 
 DOCUMENTS = {"d1": "measles brings fever and a rash", "d2": "asthma narrows the airways", "d3": "fever alone"}
@@ -493,6 +494,60 @@ def test_corpora_are_prepared_beside_the_writing_where_both_fit(
     assert model.saw_it is beside
     assert runner.calls.count("prepare one") == 1
     assert ids(results["a"]) == {"q1": ["d1", "d3"]} or ids(results["a"]) == {"q1": ["d3", "d1"]}
+
+
+class LeavesBeforeTheOther(ScriptedRunner):
+    """Searches several indexes at once. The search in `one` ends when the index of `two` is closed."""
+
+    def open_index(self, task: Task, first_stage: ShardedFirstStage) -> PlainIndex:
+        index = super().open_index(task, first_stage)
+        search = index.retrieve
+
+        def retrieve(queries: Sequence[Query], *, k: int) -> Run:
+            if task.name == "one":
+                wait_until(lambda: "open two" in self.closed)
+            return search(queries, k=k)
+
+        index.retrieve = retrieve  # type: ignore[method-assign]
+        return index
+
+
+def test_an_index_that_nobody_needs_is_given_back_while_another_is_searched(store: ArtifactStore) -> None:
+    worklog = Worklog()
+    runner = LeavesBeforeTheOther(store, worklog)
+    runner.searches_at_once = 8
+    parts = {f"on {task}": finding(task_of(store, task)) for task in ("one", "two")}
+
+    assert [name for name, _ in Driver(store, runner, worklog, fetch).run(parts)] == ["on one", "on two"]
+    assert runner.closed == ["open two", "open one"]
+    assert worklog.started == worklog.ended
+
+
+class PreparesLong(ScriptedRunner):
+    """Prepares a corpus until the language model is closed."""
+
+    def prepare(self, corpora: Corpora, sets: Sequence[QuerySet]) -> None:
+        if corpora:
+            wait_until(lambda: "start script" in self.closed)
+        super().prepare(corpora, sets)
+
+
+def writing_once(task: Task) -> Steps[Run]:
+    """Have all texts written at once and search with them, so that nobody comes back to the model."""
+    yield Expect(searches=((task, BM25),))
+    [written] = yield from asking("fever")
+    yield Expect()
+    return (yield from finding(task, [Query(query_id="q1", text=written or "")]))
+
+
+def test_a_model_that_nobody_needs_is_given_back_while_a_corpus_is_prepared(store: ArtifactStore, task: Task) -> None:
+    worklog = Worklog()
+    runner = PreparesLong(store, worklog, generator=Echo())
+    [(_, ended)] = Driver(store, runner, worklog, fetch).run({"a": writing_once(task)})
+
+    assert isinstance(ended, Ended)
+    assert sorted(runner.calls) == ["open one", "prepare one", "start script"]
+    assert worklog.started == worklog.ended
 
 
 def test_agents_over_more_tasks_than_fit_open_each_index_once(store: ArtifactStore) -> None:

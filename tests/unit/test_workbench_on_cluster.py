@@ -1,6 +1,7 @@
 """The CPUs and GPUs that the parts of a benchmark reserve are worked out before anything is started."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from r2med_ray.corpora import Corpus, CorpusShard
 from r2med_ray.distributed import asking_nodes
 from r2med_ray.distributed.ceilings import named_by
+from r2med_ray.distributed.growing import NodeRequests
 from r2med_ray.errors import ConfigError, NotAtHand
 from r2med_ray.first_stage import ShardedFirstStage
 from r2med_ray.models.at_hand import gpu_memory_gb
@@ -108,7 +110,7 @@ def test_an_engine_is_checked_against_the_gpus_of_nodes_that_are_not_this_machin
 def test_nodes_that_came_for_an_engine_are_asked_before_it_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(on_cluster, "wait_for_nodes", lambda *waiting, **limits: None)
+    monkeypatch.setattr(NodeRequests, "held", lambda *waiting, **limits: nullcontext())
     monkeypatch.setattr(on_cluster, "capacity_now", lambda: TWO_GPUS)
     monkeypatch.setattr(asking_nodes, "most_of_any_node", lambda read, resource: 12.0)
     asked = runner(tmp_path, LAPTOP, ClusterConfig(nodes=(NodeShape(cpus=16, gpus=1, max=2),)))
