@@ -4,6 +4,7 @@
 process of the engine failed, that traceback says "See root cause above", and the cause is in the replica's log.
 """
 
+import logging
 import re
 import time
 from pathlib import Path
@@ -18,8 +19,16 @@ from ray.serve.schema import ApplicationStatus, ApplicationStatusOverview
 from r2med_ray.errors import StageError
 from r2med_ray.waiting import Wait
 
+logger = logging.getLogger(__name__)
+
 LOOKS_EVERY_S = 0.2
 """Seconds between two looks at an application that starts."""
+
+RETRYING = re.compile(r"^A replica failed to start with exception\. Retrying.*?\. Error:\n", re.DOTALL)
+"""What Serve says of a deployment before it starts another replica in place of one that did not start."""
+
+DIED = "ActorDiedError("
+"""All that Serve says of a process that ended."""
 
 MOST_CHARACTERS = 1_000
 """Characters of a cause that an error quotes."""
@@ -38,7 +47,7 @@ _OF_ENGINE = re.compile(r"^\((?:EngineCore|Worker)[^)]*\) ERROR \S+ \S+ \[[^\]]*
 def run_application(
     application: serve.Application, *, what: str, name: str, within_s: float, **options: Any
 ) -> DeploymentHandle[Any]:
-    """Start an application, and wait until its replicas run.
+    """Start an application, and wait until its replicas run. Each replica that does not start is told.
 
     Args:
         application: the application.
@@ -51,12 +60,13 @@ def run_application(
         StageError: a replica failed to start, and the message is the replica's own exception; or the start takes too
             long.
     """
-    begun, wait = time.time(), Wait(within_s)
+    begun, wait, told = time.time(), Wait(within_s), set[str]()
     try:
         serve.run_many([serve.RunTarget(application, name=name, **options)], wait_for_applications_running=False)
         while (said := serve.status().applications[name]).status != ApplicationStatus.RUNNING:
             if said.status == ApplicationStatus.DEPLOY_FAILED:
                 raise RuntimeError(said.message)
+            _tell_failures(what, said, told)
             if not wait.goes_on(f"the start of {what}"):
                 cause = f"it has not started within {within_s:g} s, the limit `resources.no_progress_timeout_s`"
                 raise StageError("serve", what, f"{cause}. {_messages(said)}".strip())
@@ -65,6 +75,16 @@ def run_application(
     except (RayError, RuntimeError) as error:
         cause = _cause_of_failure(name, begun) or str(error)
         raise StageError("serve", what, cause) from None
+
+
+def _tell_failures(what: str, application: ApplicationStatusOverview, told: set[str]) -> None:
+    """Say of each replica that did not start why, and that another one is started; once."""
+    for message in {item.message for item in application.deployments.values()} - told:
+        told.add(message)
+        if RETRYING.match(message):
+            said = RETRYING.sub("", message)
+            cause = "its process ended" if said.startswith(DIED) else cause_in(said)[:MOST_CHARACTERS]
+            logger.warning("%s: a replica did not start, and another one is started: %s", what, cause)
 
 
 def cause_in(traceback: str) -> str:

@@ -1,6 +1,8 @@
 """A pair scorer behind real Ray Serve gives the same scores as a direct call, even if a replica dies meanwhile."""
 
 import os
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 import ray
 import torch
+import yaml
 from ray import serve
 from sentence_transformers import CrossEncoder
 
@@ -29,7 +32,7 @@ from r2med_ray.settings.pools import ClusterCapacity
 from r2med_ray.settings.resources import RerankResources
 from r2med_ray.types import Document, Query, Reranking
 from tests.fakes import scored_by, wait_until
-from tests.integration.jobs import REPOSITORY, environment
+from tests.integration.jobs import REPOSITORY, environment, run_files, run_job, write_config
 from tests.unit.tiny_checkpoints import classifier
 
 pytestmark = [pytest.mark.ray, pytest.mark.serve]
@@ -322,6 +325,36 @@ class WaitsToGo(WaitsForAnother):
             wait_until((self.calls.parent / "go").exists, deadline_s=150)
             return SharedWords.score_pairs(self, pairs)
         return super().score_pairs(pairs)
+
+
+class DiesAtItsStart:
+    """A scorer whose first process is killed while it starts. Its row's `query_prompt` is a folder for a mark."""
+
+    def __init__(self, row: RerankerRow, *, device: str, token_budget: int) -> None:
+        self._words = SharedWords(Path(row.query_prompt) / "calls")
+        if not (marker := Path(row.query_prompt) / "died").exists():
+            marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        return self._words.score_pairs(pairs)
+
+
+def test_a_replica_killed_while_it_starts_is_told_and_the_job_ends_with_the_same_run_files(tmp_path: Path) -> None:
+    row = {"name": "dies", "class": f"{__name__}.{DiesAtItsStart.__name__}", "query_prompt": str(tmp_path)}
+    (tmp_path / "models.yaml").write_text(yaml.safe_dump({"rerankers": [row]}))
+    systems = [{"name": "reranked", "retriever": "bm25", "reranker": {"model": "dies", "depth": 5}}]
+    config = write_config(tmp_path / "small.yaml", models="models.yaml", systems=systems, baseline=None)
+
+    disturbed = run_job(config, "--store", tmp_path / "one", "--output", tmp_path / "disturbed", cwd=tmp_path)
+    undisturbed = run_job(config, "--store", tmp_path / "two", "--output", tmp_path / "undisturbed", cwd=tmp_path)
+
+    assert (tmp_path / "died").exists()
+    said = "reranker .*dies.*: a replica did not start, and another one is started: its process ended"
+    assert len(re.findall(said, disturbed.stderr)) == 1
+    assert "did not start" not in undisturbed.stderr
+    assert len(run_files(tmp_path / "disturbed")) == 1
+    assert run_files(tmp_path / "disturbed") == run_files(tmp_path / "undisturbed")
 
 
 def replicas_running(name: str) -> int:
