@@ -18,7 +18,7 @@ from r2med_ray.distributed.shard_actors import Hand, ShardActor, deal
 from r2med_ray.errors import StageError, named
 from r2med_ray.first_stage import ShardedFirstStage, Ties
 from r2med_ray.protocols import Index
-from r2med_ray.retrieval.search import Among, Merging
+from r2med_ray.retrieval.search import Among, Merging, ReadWhenSearched
 from r2med_ray.settings.pools import Pool
 from r2med_ray.settings.resources import NO_PROGRESS_TIMEOUT_S
 from r2med_ray.storage.artifacts import ArtifactStore
@@ -62,6 +62,7 @@ class ShardedRetriever(Generic[Prepared]):
         drop_identical_ids: leave out a document whose id is the query's.
         ties: what decides among equal scores at the cut; see `retrieval.file_order`.
         rescore_multiplier: see `retrieval.search.PlainRetriever`.
+        one_at_a_time: whether an actor reads its shards one by one for every search, and holds none.
         no_progress_timeout_s: loading or a search fails when no actor has answered for this long.
 
     Raises:
@@ -79,15 +80,17 @@ class ShardedRetriever(Generic[Prepared]):
         drop_identical_ids: bool,
         ties: Ties = "doc id",
         rescore_multiplier: int = 0,
+        one_at_a_time: bool = False,
         no_progress_timeout_s: float = NO_PROGRESS_TIMEOUT_S,
     ) -> None:
         self.tag = tag
+        self.one_at_a_time = one_at_a_time
         self._prepare = prepare
         self._merging = Merging(tag, drop_identical_ids, ties, rescore_multiplier)
         self._pool = pool
         self._timeout_s = no_progress_timeout_s
         self._owner = ShardActor.options(num_cpus=pool.cpus, num_gpus=pool.gpus, max_restarts=2, max_task_retries=2)
-        self._loading = ray.put(load_index)
+        self._loading = ray.put(partial(_read_later, load_index) if one_at_a_time else load_index)
         self._parts = [self._part(hand, self._owner.remote()) for hand in deal(shards, pool.actors)]
         self._answers("index", lambda part: part.actor.ready.remote(part.hand))
 
@@ -205,6 +208,7 @@ def open_index(
     device: str,
     pool: Pool,
     *,
+    one_at_a_time: bool = False,
     no_progress_timeout_s: float = NO_PROGRESS_TIMEOUT_S,
 ) -> ShardedRetriever[Any]:
     """Start shard actors over what was made of a task's corpus, all of which must be stored.
@@ -215,6 +219,7 @@ def open_index(
         first_stage: the retriever.
         device: what the artefacts were computed on, which is part of their keys.
         pool: the number of shard actors, and what each reserves.
+        one_at_a_time: whether each actor reads its shards one by one for every search, and holds none.
         no_progress_timeout_s: see `ShardedRetriever`.
 
     Raises:
@@ -228,6 +233,7 @@ def open_index(
         partial(_load_index, store, task, first_stage, gathered, device),
         task.corpus.shards,
         pool,
+        one_at_a_time=one_at_a_time,
         drop_identical_ids=first_stage.drop_identical_ids,
         ties=first_stage.ties,
         rescore_multiplier=first_stage.rescore_multiplier,
@@ -245,3 +251,7 @@ def _load_index(
     store: ArtifactStore, task: Task, first_stage: ShardedFirstStage, gathered: Any, device: str, shard: CorpusShard
 ) -> Index[Any]:
     return first_stage.load_index(store, task, shard, gathered, device)
+
+
+def _read_later(load_index: Callable[[CorpusShard], Index[Prepared]], shard: CorpusShard) -> Index[Prepared]:
+    return ReadWhenSearched(partial(load_index, shard))

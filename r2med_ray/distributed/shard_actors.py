@@ -8,7 +8,7 @@ import ray
 from r2med_ray.corpora import CorpusShard
 from r2med_ray.protocols import Index
 from r2med_ray.ranking import merge
-from r2med_ray.retrieval.search import score_candidates
+from r2med_ray.retrieval.search import score_candidates, search_shards
 from r2med_ray.types import DocId, Ranking
 
 Prepared = TypeVar("Prepared")
@@ -33,8 +33,7 @@ class ShardOwner(Generic[Prepared]):
     @ray.method
     def search(self, hand: Hand, queries: Prepared, k: int) -> list[Ranking]:
         """Return the best k of the shards of a hand for every query."""
-        per_shard = [index.search(queries, k) for index in self._indexes(hand)]
-        return [merge(rankings, k) for rankings in zip(*per_shard, strict=True)]
+        return search_shards(self._indexes(hand), queries, k)
 
     @ray.method
     def score(self, hand: Hand, queries: Prepared, candidates: Sequence[Sequence[DocId]]) -> list[Ranking]:

@@ -65,6 +65,12 @@ def find_shards(
     return at_once(find, shards)
 
 
+def stored_bytes(store: ArtifactStore, first_stage: ShardedFirstStage, task: Task, device: str) -> int:
+    """Return how many bytes are stored of the shards of a task."""
+    found = find_shards(store, first_stage, task, task.corpus.shards, device)
+    return sum(artifact.num_bytes for artifact in found if artifact)
+
+
 def attributes_of(left_out: Mapping[DocId, str]) -> dict[str, Json]:
     """Return the attributes of an artefact that lacks documents: id → why it can't be encoded."""
     return {LEFT_OUT: dict(left_out)}

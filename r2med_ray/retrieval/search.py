@@ -1,6 +1,7 @@
 """Searches shards in this process. The distributed search has to give the same runs."""
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from functools import partial
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from r2med_ray.errors import ConfigError, DataError
@@ -19,6 +20,40 @@ Answers: TypeAlias = Sequence[Sequence[Ranking]]
 """Per shard, a ranking for each query."""
 
 
+class ReadWhenSearched(Generic[P]):
+    """The index of a shard that is read for each search and let go after it.
+
+    Args:
+        read: builds or loads the index.
+    """
+
+    def __init__(self, read: Callable[[], Index[P]]) -> None:
+        self._read = read
+
+    def search(self, queries: P, k: int) -> list[Ranking]:
+        """Return up to k hits for each query, in the order of `ranking.best`."""
+        return self._read().search(queries, k)
+
+    def score(self, queries: P, candidates: Sequence[Sequence[DocId]]) -> list[Ranking]:
+        """Return those candidates of each query that the shard has; see `score_candidates`."""
+        return score_candidates(self._read(), queries, candidates)
+
+
+def search_shards(shards: Iterable[Index[P]], queries: P, k: int) -> list[Ranking]:
+    """Return the best k hits of some shards for each query. Each shard's hits are merged before the next is searched.
+
+    Raises:
+        DataError: a shard left out a query.
+    """
+    best: list[Ranking] | None = None
+    for index in shards:
+        found = index.search(queries, k)
+        if best is not None and len(found) != len(best):
+            raise DataError(f"a shard answered {len(found)} queries, another one {len(best)}")
+        best = found if best is None else [merge(both, k) for both in zip(best, found, strict=True)]
+    return best or []
+
+
 class PlainRetriever(Generic[P]):
     """A retriever over shards that this process holds.
 
@@ -30,6 +65,7 @@ class PlainRetriever(Generic[P]):
         ties: what decides among equal scores at the cut.
         rescore_multiplier: how many candidates per document of a ranking the shards find, and then score; 0 if they
             find the ranking at once.
+        one_at_a_time: whether the shards are `ReadWhenSearched`.
 
     Raises:
         ConfigError: there is no shard.
@@ -44,10 +80,12 @@ class PlainRetriever(Generic[P]):
         drop_identical_ids: bool = False,
         ties: Ties = "doc id",
         rescore_multiplier: int = 0,
+        one_at_a_time: bool = False,
     ) -> None:
         if not shards:
             raise ConfigError(f"retriever {tag!r} has no shard to search")
         self.tag = tag
+        self.one_at_a_time = one_at_a_time
         self._prepare = prepare
         self._shards = shards
         self._merging = Merging(tag, drop_identical_ids, ties, rescore_multiplier)
@@ -65,9 +103,14 @@ class PlainRetriever(Generic[P]):
             queries,
             k,
             among,
-            search=lambda depth: [shard.search(prepared, depth) for shard in self._shards],
+            search=partial(self._search, prepared),
             score=lambda candidates: [score_candidates(shard, prepared, candidates) for shard in self._shards],
         )
+
+    def _search(self, prepared: P, depth: int) -> Answers:
+        if self.one_at_a_time:
+            return [search_shards(self._shards, prepared, depth)]
+        return [shard.search(prepared, depth) for shard in self._shards]
 
 
 class Merging(NamedTuple):

@@ -66,6 +66,12 @@ class ClusterCapacity:
         return sum(node.gpus for node in self.nodes)
 
     @property
+    def memory_gb(self) -> float | None:
+        """GB of all nodes; None if it is not known of every node."""
+        known = [node.memory_gb for node in self.nodes if node.memory_gb is not None]
+        return sum(known) if len(known) == len(self.nodes) else None
+
+    @property
     def memory_gb_of_largest_node(self) -> float | None:
         """GB; None if it is not known of any node."""
         return max((node.memory_gb for node in self.nodes if node.memory_gb is not None), default=None)

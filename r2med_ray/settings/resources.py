@@ -84,6 +84,11 @@ class SearchResources(Frozen):
     gpus: float = Field(default=0.0, ge=0)
     """GPUs that an actor reserves."""
 
+    held_shards: Literal["all", "none"] | Auto = "auto"
+    """Shards that an actor keeps in memory between searches. With `none`, it reads one shard after the other for each
+    search, of at most 10,000 queries; rankings are the same to the last bit. `auto` is `none` if what is stored
+    of a corpus is larger than half of the memory of all nodes."""
+
 
 class RerankResources(Frozen):
     """The Ray Serve deployment of a reranker."""

@@ -51,8 +51,23 @@ class LookedUp:
         return sum(rows for rows, artifact in self.shards if artifact is None)
 
     @property
+    def stored_bytes(self) -> float:
+        """What is stored of the shards, or will be if the others are like those that are stored."""
+        known = sum(rows for rows, artifact in self.shards or () if artifact)
+        num_bytes = sum(artifact.num_bytes for artifact in self.stored)
+        return num_bytes * (known + self.missing) / known if known else 0.0
+
+    @property
     def stored(self) -> list[Artifact]:
         return [artifact for _, artifact in self.shards or () if artifact]
+
+
+def read_one_by_one(runner: Runner, looked_up: Iterable[LookedUp]) -> Iterator[str]:
+    """Yield the indexes whose shards no actor holds between searches, with their size where it is known."""
+    for each in looked_up:
+        if each.first_stage.work != "nothing" and not runner.holds_shards(int(each.stored_bytes)):
+            size = f"{each.stored_bytes / 2**30:.1f} GB" if each.stored else "size not known yet"
+            yield f"{each.first_stage.label} on {each.task}: {size}"
 
 
 def preparation(

@@ -30,7 +30,7 @@ from r2med_ray.first_stages.preparation import (
     queries_left,
     shards_left,
 )
-from r2med_ray.retrieval.search import PlainRetriever
+from r2med_ray.retrieval.search import PlainRetriever, ReadWhenSearched
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Task
 
@@ -102,27 +102,41 @@ class InProcess:
         return follow(label, left, self._made(first_stage, left.work), first_stage.cost)
 
     def open_index(
-        self, task: Task, first_stage: ShardedFirstStage, *, query_store: ArtifactStore | None = None
+        self,
+        task: Task,
+        first_stage: ShardedFirstStage,
+        *,
+        one_at_a_time: bool = False,
+        query_store: ArtifactStore | None = None,
     ) -> PlainIndex:
         """Load the index of every shard of a task's corpus; what is made of them must be stored.
 
         Args:
             task: has the corpus.
             first_stage: searches it.
+            one_at_a_time: whether the shards are read one by one for every search, and none is held.
             query_store: where the artefacts of queries are, if that is another store.
 
         Raises:
             ArtifactError: something of the corpus is not stored.
         """
         device = self._computing.device
-        gathered = first_stage.gather(self._store, task, device)
+        load = partial(
+            first_stage.load_index,
+            self._store,
+            task,
+            gathered=first_stage.gather(self._store, task, device),
+            device=device,
+        )
+        shards = task.corpus.shards
         return PlainIndex(
             f"{first_stage.label} on {task.name}",
             partial(first_stage.prepare, query_store or self._store, task, device=device),
-            [first_stage.load_index(self._store, task, shard, gathered, device) for shard in task.corpus.shards],
+            [ReadWhenSearched(partial(load, shard)) if one_at_a_time else load(shard) for shard in shards],
             drop_identical_ids=first_stage.drop_identical_ids,
             ties=first_stage.ties,
             rescore_multiplier=first_stage.rescore_multiplier,
+            one_at_a_time=one_at_a_time,
         )
 
     def _made(self, first_stage: ShardedFirstStage, pieces: Sequence[Piece]) -> Iterator[Mapping[str, float]]:

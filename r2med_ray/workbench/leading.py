@@ -128,7 +128,7 @@ class Leading:
                 self._runner.prepare(list(batch.corpora.values()), batch.query_sets)
                 self._batches.note_prepared(batch.corpora, batch.answers)
             case "lists" | "search":
-                find_runs(self._store, self._runner, self._holders, batch)
+                find_runs(self._store, self._runner, self._holders, self._worklog, batch)
                 if beside:
                     self._give_back(batch)
             case "score":

@@ -17,10 +17,14 @@ goes first. So every wait has a bound: `PATIENCE` decisions, and one more for ea
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Literal, Self
 
 from r2med_ray.errors import CapacityError
 from r2med_ray.settings.pools import Pool
+
+SHARE_OF_MEMORY = 0.5
+"""Share of the memory of all nodes that the stored shards of one index may take and still be held. Other indexes,
+models and what reading takes need the rest."""
 
 PATIENCE = 1000
 """How often a group may be passed over. An agent has some tens of turns, so the number is only a bound."""
@@ -173,6 +177,18 @@ def side_by_side(
             joined.append(group)
             needs = with_it
     return joined
+
+
+def are_held(held_shards: Literal["all", "none", "auto"], stored_bytes: int, memory_gb: float | None) -> bool:
+    """Say whether the shards of an index stay in memory between searches, or are read one by one for each.
+
+    Args:
+        held_shards: the setting.
+        stored_bytes: what is stored of the shards.
+        memory_gb: memory of all nodes, in units of 2^30 bytes; None if it is not known.
+    """
+    fits = memory_gb is None or stored_bytes <= SHARE_OF_MEMORY * memory_gb * 2**30
+    return held_shards == "all" or (held_shards == "auto" and fits)
 
 
 def idle(holders: Mapping[str, Holder]) -> tuple[str, ...]:

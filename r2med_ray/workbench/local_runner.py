@@ -12,6 +12,7 @@ from r2med_ray.blame import made_or_blamed
 from r2med_ray.chat import LanguageModel, TextGenerator
 from r2med_ray.errors import NotAtHand
 from r2med_ray.first_stage import Computing, FirstStage, ShardedFirstStage
+from r2med_ray.first_stages.bad_documents import stored_bytes
 from r2med_ray.first_stages.making import failing_as
 from r2med_ray.first_stages.measuring_dtypes import fastest_here, measuring
 from r2med_ray.first_stages.preparation import STAGES, Corpora, Questions, maker_label
@@ -31,7 +32,7 @@ from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Task
 from r2med_ray.workbench.catalog_rows import language_model_row, reranker_row
 from r2med_ray.workbench.in_process import InProcess, PlainIndex
-from r2med_ray.workbench.ledger import Need
+from r2med_ray.workbench.ledger import Need, are_held
 from r2med_ray.workbench.probing import Probe
 from r2med_ray.workbench.side_by_side import side_by_side
 from r2med_ray.workbench.worklog import Worklog
@@ -142,7 +143,12 @@ class LocalRunner:
             return fastest_here(self._store, first_stage, self._computing)
 
     def open_index(self, task: Task, first_stage: ShardedFirstStage) -> PlainIndex:
-        return self._work.open_index(task, first_stage)
+        num_bytes = stored_bytes(self._store, first_stage, task, self.device)
+        return self._work.open_index(task, first_stage, one_at_a_time=not self.holds_shards(num_bytes))
+
+    def holds_shards(self, stored_bytes: int) -> bool:
+        memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+        return are_held(self._resources.search.held_shards, stored_bytes, memory_gb)
 
     @property
     def pair_budget(self) -> int:

@@ -17,18 +17,18 @@ from r2med_ray.distributed.searching import open_index
 from r2med_ray.distributed.session import capacity_now
 from r2med_ray.errors import CapacityError, NotAtHand
 from r2med_ray.first_stage import Computing, FirstStage, ShardedFirstStage
+from r2med_ray.first_stages.bad_documents import stored_bytes
 from r2med_ray.first_stages.measuring_dtypes import fastest_here, measuring, stored_fastest
 from r2med_ray.first_stages.preparation import STAGES, Corpora, Questions, maker_label
 from r2med_ray.models.at_hand import ModelsAtHand
-from r2med_ray.models.catalog.devices import prepare_worker
 from r2med_ray.models.catalog.engine_limits import require_fit
 from r2med_ray.models.catalog.fastest import FastestDtype
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.catalog.load import Catalog
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.catalog.sources import hub_answers
-from r2med_ray.models.networks.pair_scorers import build_pair_scorer, scoring_inputs
-from r2med_ray.protocols import PairScorer, Scorer
+from r2med_ray.models.networks.pair_scorers import build_in_worker, scoring_inputs
+from r2med_ray.protocols import Scorer
 from r2med_ray.serving.clients import ServedReranker
 from r2med_ray.serving.engines import engine_digest, engine_of, served_engine
 from r2med_ray.serving.llm_app import Engine
@@ -40,7 +40,7 @@ from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import fingerprint
 from r2med_ray.types import Task
 from r2med_ray.workbench.catalog_rows import language_model_row, reranker_row
-from r2med_ray.workbench.ledger import Need
+from r2med_ray.workbench.ledger import Need, are_held
 from r2med_ray.workbench.probing import Probe
 from r2med_ray.workbench.served import AnsweringModel, ServedScorer, SharedIndex
 from r2med_ray.workbench.sizing import require_language_model, require_reranker, size_pools
@@ -200,12 +200,17 @@ class ClusterRunner:
             return on_a_worker("encode", what, work, pool, timeout_s=self._timeout_s)
 
     def open_index(self, task: Task, first_stage: ShardedFirstStage) -> SharedIndex:
-        pool, timeout_s = self._search_pool(task), self._timeout_s
+        pool = self._search_pool(task)
+        one_at_a_time = not self.holds_shards(stored_bytes(self._store, first_stage, task, self.device))
+        open_it = partial(open_index, one_at_a_time=one_at_a_time, no_progress_timeout_s=self._timeout_s)
         with ExitStack() as stack:
             stack.enter_context(self._nodes_for(f"the index of {task.name}", pool))
-            index = open_index(self._store, task, first_stage, self.device, pool, no_progress_timeout_s=timeout_s)
+            index = open_it(self._store, task, first_stage, self.device, pool)
             stack.callback(index.close)
             return SharedIndex(index, stack.pop_all())
+
+    def holds_shards(self, stored_bytes: int) -> bool:
+        return are_held(self._resources.search.held_shards, stored_bytes, self._cluster.memory_gb)
 
     @property
     def pair_budget(self) -> int:
@@ -217,7 +222,7 @@ class ClusterRunner:
         if resources.replicas == "auto":
             replicas, first = min(pool.actors, requests), replace(pool, actors=1)
         name = application_name(self._name, row.name, fingerprint(row.model_dump(mode="json")))
-        build = partial(_build_scorer, row, self._catalog, pool.device, resources.token_budget, pool.threads)
+        build = partial(build_in_worker, row, self._catalog, pool.device, resources.token_budget, pool.threads)
         with ExitStack() as stack:
             stack.enter_context(self._nodes_for(f"reranker {row.name}", first))
             start_serve(http=self._serves_models, host=self._host, port=self._port)
@@ -293,8 +298,3 @@ class ClusterRunner:
     def _computing(self, first_stage: ShardedFirstStage) -> Computing:
         pool = self._pool(first_stage)
         return Computing(device=self.device, threads=pool.threads, token_budget=self._resources.encode.token_budget)
-
-
-def _build_scorer(row: RerankerRow, catalog: Catalog, device: str, token_budget: int, threads: int) -> PairScorer:
-    prepare_worker(threads)
-    return build_pair_scorer(row, catalog, device=device, token_budget=token_budget)

@@ -35,7 +35,15 @@ from r2med_ray.types import Task
 from r2med_ray.workbench.answers import TextsAnswer
 from r2med_ray.workbench.computing import computing_lines
 from r2med_ray.workbench.driver import Counted, Driver
-from r2med_ray.workbench.forecast import LookedUp, preparation, reranking, shard_counts, texts_to_write, writing
+from r2med_ray.workbench.forecast import (
+    LookedUp,
+    preparation,
+    read_one_by_one,
+    reranking,
+    shard_counts,
+    texts_to_write,
+    writing,
+)
 from r2med_ray.workbench.plan_text import Plan
 from r2med_ray.workbench.runner import Runner
 from r2med_ray.workbench.task_sources import PUBLISHED, find_task, published_here, stored_corpus
@@ -91,6 +99,7 @@ def make_plan(benchmark: ResolvedBenchmark, store: ArtifactStore, runner: Runner
                 _language_models(benchmark),
             )
         ),
+        read_one_by_one=tuple(read_one_by_one(runner, looked_up)),
         computing=tuple(computing_lines(benchmark, runner)),
         estimates=(
             *preparation(

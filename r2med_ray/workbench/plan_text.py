@@ -42,6 +42,9 @@ class Plan:
     reservations: tuple[str, ...]
     """What each stage would reserve."""
 
+    read_one_by_one: tuple[str, ...] = ()
+    """Indexes that are searched one shard after the other, each read from the store for every search."""
+
     computing: tuple[str, ...] = ()
     """How each model computes, and for which systems."""
 
@@ -63,6 +66,7 @@ class Plan:
             *_section("artefacts of shards (stored + missing)", map(_counted, self.shards), always=True),
             *_section("texts that a language model has yet to write", self.unwritten),
             *_section("reservations", self.reservations),
+            *_section("indexes whose shards are read from the store for every search", self.read_one_by_one),
             *_section("how models compute", self.computing),
             *_section("hours of what is not stored, by what was measured or else by arithmetic", self.estimates),
         ]

@@ -19,6 +19,11 @@ from r2med_ray.workbench.ledger import Need
 class OpenIndex(Retriever, Protocol):
     """The index of one corpus, ready for searches until it is closed."""
 
+    @property
+    def one_at_a_time(self) -> bool:
+        """Whether every search reads the shards one by one, because they are not held."""
+        ...
+
     def retrieve(
         self, queries: Sequence[Query], *, k: int, among: Mapping[QueryId, Sequence[DocId]] | None = None
     ) -> Run:
@@ -154,6 +159,14 @@ class Runner(Protocol):
     @property
     def searches_at_once(self) -> int:
         """How many indexes may be opened and searched at the same time, where all of them have room."""
+        ...
+
+    def holds_shards(self, stored_bytes: int) -> bool:
+        """Return whether the shards of an index stay in memory between searches. See `resources.search.held_shards`.
+
+        Args:
+            stored_bytes: what is stored of all its shards.
+        """
         ...
 
     def open_index(self, task: Task, first_stage: ShardedFirstStage) -> OpenIndex:

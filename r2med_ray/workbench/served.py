@@ -24,6 +24,11 @@ class SharedIndex:
     retriever: ShardedRetriever[Any]
     stack: ExitStack
 
+    @property
+    def one_at_a_time(self) -> bool:
+        """Whether every search reads the shards one by one, because they are not held."""
+        return self.retriever.one_at_a_time
+
     def retrieve(
         self, queries: Sequence[Query], *, k: int, among: Mapping[QueryId, Sequence[DocId]] | None = None
     ) -> Run:

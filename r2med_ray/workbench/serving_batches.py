@@ -28,7 +28,7 @@ from r2med_ray.workbench.worklog import Worklog
 A = TypeVar("A", bound=Answer)
 
 
-def find_runs(store: ArtifactStore, runner: Runner, holders: Holders, batch: Batch) -> None:
+def find_runs(store: ArtifactStore, runner: Runner, holders: Holders, worklog: Worklog, batch: Batch) -> None:
     """SEARCH: make each distinct search once. Its run is stored if any of its demands is to be kept."""
     found: dict[str, Run] = {}
     seconds: dict[str, float] = {}
@@ -40,7 +40,7 @@ def find_runs(store: ArtifactStore, runner: Runner, holders: Holders, batch: Bat
         find, digest = answer.find, answer.key.digest
         if digest not in found:
             began = time.monotonic()
-            table = run_table(_search(runner, holders, batch, answer))
+            table = run_table(_search(runner, holders, worklog, batch, answer))
             seconds[digest] = time.monotonic() - began
             if digest in kept:
                 if find.task.name not in documents:  # a batch searches one index
@@ -119,12 +119,19 @@ def write_texts(store: ArtifactStore, runner: Runner, holders: Holders, worklog:
             answer.receive(written)
 
 
-def _search(runner: Runner, holders: Holders, batch: Batch, answer: RunAnswer) -> Run:
+def _search(runner: Runner, holders: Holders, worklog: Worklog, batch: Batch, answer: RunAnswer) -> Run:
     find = answer.find
     if find.first_stage.work == "nothing":
         return find.first_stage.find(find.task, find.queries, find.k)
     index = holders.hold(batch.place, partial(runner.open_index, find.task, find.first_stage))
+    began = time.monotonic()
     found = [index.retrieve(block, k=find.k, among=find.among) for block in blocks(find.queries)]
+    if index.one_at_a_time:
+        read, seconds = find.task.corpus.num_documents * len(found), time.monotonic() - began
+        unit = f"{find.first_stage.label} on {find.task.name}"
+        worklog.note(
+            "search shards read one by one", unit, StageReport(documents=read, seconds=seconds, stored_before=0)
+        )
     return Run(
         tag=found[0].tag, rankings={query_id: ranking for run in found for query_id, ranking in run.rankings.items()}
     )

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.ranking import best
-from r2med_ray.retrieval.search import PlainRetriever, merge_shards, shard_depth
+from r2med_ray.retrieval.search import PlainRetriever, ReadWhenSearched, merge_shards, search_shards, shard_depth
 from r2med_ray.types import Document, Query, ScoredDoc
 from tests.fakes import WordCountEncoder, WordCountIndex
 
@@ -43,6 +43,26 @@ def test_every_query_gets_its_best_documents_whatever_the_shards(num_shards):
         "q2": (("d2", 2.0), ("q1", 1.0)),
         "q3": (),
     }
+
+
+@pytest.mark.parametrize("num_shards", [1, 2, 3, 7])
+def test_shards_that_are_read_for_every_search_give_the_same_run_and_are_not_held(num_shards):
+    read = []
+
+    def reading(shard):
+        def index():
+            read.append(shard)
+            return WordCountIndex(ENCODER, DOCUMENTS[shard::num_shards])
+
+        return ReadWhenSearched(index)
+
+    shards = [reading(shard) for shard in range(num_shards)]
+    streamed = PlainRetriever("words", prepare, shards, one_at_a_time=True)
+
+    assert read == []
+    assert streamed.retrieve(QUERIES, k=2) == retriever(num_shards).retrieve(QUERIES, k=2)
+    assert streamed.retrieve(QUERIES, k=5) == retriever(num_shards).retrieve(QUERIES, k=5)
+    assert read == [*range(num_shards)] * 2
 
 
 @pytest.mark.parametrize("num_shards", [1, 2, 3])
@@ -87,6 +107,18 @@ def test_lm05_a_shard_that_leaves_out_a_query_is_an_error():
 
     with pytest.raises(DataError, match="shard 1 of 2 answered 2 of 3 queries"):
         merge_shards("any", QUERIES, [[ranking] * 3, [ranking] * 2], k=1)
+
+
+def test_lm05_a_shard_that_answers_other_queries_than_the_shard_before_it_is_an_error():
+    class Answers:
+        def __init__(self, queries):
+            self._queries = queries
+
+        def search(self, queries, k):
+            return [()] * self._queries
+
+    with pytest.raises(DataError, match="a shard answered 2 queries, another one 3"):
+        search_shards([Answers(3), Answers(2)], QUERIES, 1)
 
 
 def test_mt05_a_score_that_is_not_finite_names_query_and_document():

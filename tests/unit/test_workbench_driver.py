@@ -120,6 +120,28 @@ def test_a_search_is_made_once_and_read_afterwards(store: ArtifactStore, task: T
     assert [(entry.stage, entry.report.documents) for entry in log.entries] == [("tokenize", 3)]
 
 
+class HoldsNothing(ScriptedRunner):
+    def holds_shards(self, stored_bytes: int) -> bool:
+        assert stored_bytes > 0
+        return False
+
+
+def test_a_search_that_reads_its_shards_one_by_one_finds_the_same_and_is_noted(
+    store: ArtifactStore, task: Task, tmp_path: Path
+) -> None:
+    worklog, other = Worklog(), ArtifactStore(str(tmp_path / "other"))
+    runner = HoldsNothing(other, worklog)
+    parts = {"streamed": finding(task_of(other, task.name))}
+
+    [(_, ended)] = Driver(other, runner, worklog, fetch).run(parts)
+
+    [held] = run(store, {"held": finding(task)})[0].values()
+    assert isinstance(ended, Ended)
+    assert ended.result.rankings == held.rankings
+    noted = {(entry.stage, entry.unit): entry.report.documents for entry in worklog.entries}
+    assert noted["search shards read one by one", f"bm25 on {task.name}"] == task.corpus.num_documents
+
+
 def test_two_parts_that_search_alike_are_one_search(store: ArtifactStore, task: Task) -> None:
     results, runner, _ = run(store, {"a": finding(task), "b": finding(task)})
 

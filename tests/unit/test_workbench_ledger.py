@@ -2,13 +2,24 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from r2med_ray.errors import CapacityError
-from r2med_ray.workbench.ledger import Group, Holder, Need, decide, ends_for, fits_beside, idle, side_by_side
+from r2med_ray.workbench.ledger import (
+    Group,
+    Holder,
+    Need,
+    are_held,
+    decide,
+    ends_for,
+    fits_beside,
+    idle,
+    side_by_side,
+)
 
 
 def group(
@@ -173,3 +184,19 @@ def test_every_part_comes_to_its_end_and_nothing_is_reserved_twice_or_ended_in_v
         for part in chosen.waiting:
             left[part].pop(0)
         left = {part: route for part, route in left.items() if route}
+
+
+@pytest.mark.parametrize(
+    ("setting", "stored_gb", "memory_gb", "held"),
+    [
+        ("auto", 4.0, 8.0, True),  # just half of the memory
+        ("auto", 4.1, 8.0, False),
+        ("auto", 4000.0, None, True),  # nobody knows the memory
+        ("all", 4000.0, 8.0, True),
+        ("none", 0.0, None, False),
+    ],
+)
+def test_shards_are_held_where_they_fit_into_half_of_the_memory_or_as_a_setting_says(
+    setting: Literal["all", "none", "auto"], stored_gb: float, memory_gb: float | None, held: bool
+) -> None:
+    assert are_held(setting, int(stored_gb * 2**30), memory_gb) is held

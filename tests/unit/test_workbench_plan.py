@@ -83,6 +83,20 @@ def test_shards_are_counted_by_what_is_stored_and_what_is_missing(tmp_path: Path
     assert "encode    1 × 1.5 CPU" in text
 
 
+def test_indexes_whose_shards_are_not_held_are_listed(tmp_path: Path) -> None:
+    store = ArtifactStore(str(tmp_path))
+    nothing_held = {"documents_per_shard": 40, "search": {"held_shards": "none"}}
+
+    section = "indexes whose shards are read from the store for every search"
+    assert section not in plan(store, "Demo-Cases")
+    lines = plan(store, "Demo-Cases", resources=nothing_held).splitlines()
+    start = lines.index(section)
+    assert lines[start + 1 : start + 3] == [
+        "  bm25 on Demo-Cases: size not known yet",
+        "  all-MiniLM-L6-v2 on Demo-Cases: size not known yet",
+    ]
+
+
 def test_hours_are_estimated_by_arithmetic_and_by_what_the_store_has_measured(tmp_path: Path) -> None:
     retriever = "all-MiniLM-L6-v2"
     reranked = {"name": "r", "retriever": "bm25", "reranker": {"model": "bge-reranker-v2-m3", "depth": 10}}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from r2med_ray.models.catalog.devices import best_device
+from r2med_ray.models.catalog.devices import best_device, prepare_worker
 from r2med_ray.models.catalog.encoders import EncoderRow, prompts_for
 from r2med_ray.models.catalog.load import Catalog
 from r2med_ray.models.catalog.rerankers import RerankerRow
@@ -36,6 +36,12 @@ def build_pair_scorer(
     prompts = prompts_for(encoder_row, ANY_TASK)
     encoder = build_encoder(encoder_row, task=ANY_TASK, device=device, token_budget=token_budget)
     return MaxSimScorer(encoder, query_prompt=prompts.query, document_prompt=prompts.document)
+
+
+def build_in_worker(row: RerankerRow, catalog: Catalog, device: str, token_budget: int, threads: int) -> PairScorer:
+    """Load a scorer in a process that computes with some threads; see `build_pair_scorer`."""
+    prepare_worker(threads)
+    return build_pair_scorer(row, catalog, device=device, token_budget=token_budget)
 
 
 def scoring_inputs(row: RerankerRow, catalog: Catalog, *, device: str = "auto") -> dict[str, Any]:
