@@ -14,14 +14,16 @@ from r2med_ray.first_stage import Computing, MadeBy, Maker, ModelFacts, Ties, To
 from r2med_ray.first_stages.bad_documents import find_shards
 from r2med_ray.first_stages.common import CommonFirstStage, WantedRetriever
 from r2med_ray.first_stages.explaining import bags_of_words
-from r2med_ray.indexing.bm25 import BM25Index, BM25Row
-from r2med_ray.indexing.keys import COUNTS_FILE, TERMS_FILE, terms_key
+from r2med_ray.indexing.bm25 import BM25Row
+from r2med_ray.indexing.bm25_index import BM25Index, TermWeights
+from r2med_ray.indexing.keys import COUNTS_FILE, TERMS_FILE, WEIGHTS_FILE, bm25_key, terms_key
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms, num_empty
 from r2med_ray.readings import Given
 from r2med_ray.retrieval.file_order import row_id
 from r2med_ray.retrieval.query_construction import lexical_query
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
+from r2med_ray.storage.listing import made_for
 from r2med_ray.types import Document, Query, Task
 
 
@@ -113,9 +115,8 @@ class LexicalFirstStage(CommonFirstStage):
         """Return the index of a shard.
 
         A duplicate row that counts in the statistics is never a hit. Where the order of the file decides among equal
-        scores, the index holds ids that begin with the row.
+        scores, the index holds ids that begin with the row. The weights of its terms are an artefact of their own.
         """
-        stored = store.get(self.shard_key(task.name, task.corpus, shard, device)).table(TERMS_FILE)
         skipped = set(self.skip_rows(task.corpus, shard))
         duplicates = set(task.corpus.duplicates_in(shard))
         kept = [
@@ -124,14 +125,32 @@ class LexicalFirstStage(CommonFirstStage):
             if row not in skipped
         ]
         return BM25Index(
-            ShardTerms.from_table(stored, self.row.analyzer),
+            self._weights(store, task, shard, gathered, device),
             [row_id(row, doc_id) if self.ties == "file row" else doc_id for row, doc_id in kept],
             gathered,
             self.row,
             hidden=[position for position, (row, _) in enumerate(kept) if row in duplicates],
             keep_zero_scores=self.rules.bm25_zero_scores,
-            is_counted=shard in task.corpus.counted_shards,
         )
+
+    def _weights(
+        self, store: ArtifactStore, task: Task, shard: CorpusShard, gathered: CorpusStatistics, device: str
+    ) -> TermWeights:
+        """Return the stored weights of a shard's terms. They are made and stored first where they are not there."""
+        terms, *counted = (
+            self.shard_key(task.name, task.corpus, each, device) for each in (shard, *task.corpus.counted_shards)
+        )
+        is_counted = shard in task.corpus.counted_shards
+        key = bm25_key(terms, counted, self.row.inputs(), is_counted=is_counted)
+        artifact = store.find(key)
+        if artifact is not None:
+            return TermWeights.from_buffer(artifact.read(WEIGHTS_FILE))
+        stored = ShardTerms.from_table(store.get(terms).table(TERMS_FILE), self.row.analyzer)
+        weights = TermWeights.of_terms(stored, gathered, self.row, is_counted=is_counted)
+        with store.create(key) as writer:
+            writer.attributes.update(made_for(task.name, self.label))
+            writer.write(WEIGHTS_FILE, weights.to_buffer())
+        return weights
 
     def text_asked(self, query: Query) -> str:
         return lexical_query(query, self.rules)

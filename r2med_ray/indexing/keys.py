@@ -7,7 +7,7 @@ from importlib import metadata
 
 from r2med_ray.corpora import CorpusShard
 from r2med_ray.indexing.analysis import ANALYZER
-from r2med_ray.storage.keys import ArtifactKey, Json, fingerprint_queries
+from r2med_ray.storage.keys import ArtifactKey, Json, fingerprint, fingerprint_queries
 from r2med_ray.types import Query
 
 VECTORS_FILE = "vectors.parquet"
@@ -15,6 +15,7 @@ QUERY_VECTORS_FILE = "vectors.parquet"
 TERMS_FILE = "terms.parquet"
 COUNTS_FILE = "counts.parquet"
 ANN_FILE = "index.faiss"
+WEIGHTS_FILE = "weights.arrow"
 
 ALONE = "alone"
 """Name of the rows, in the key of a shard's vectors, that are encoded each in a call of its own."""
@@ -46,6 +47,23 @@ def query_vectors_key(queries: Sequence[Query], encoding: Mapping[str, Json], ki
 def terms_key(shard: CorpusShard, skip_rows: Sequence[int], analyzer: str = ANALYZER) -> ArtifactKey:
     """Return the key of a shard's terms. All variants of BM25 with this analyzer share them."""
     return ArtifactKey("terms", {"shard": shard.digest, "skip_rows": list(skip_rows), "analyzer": analyzer})
+
+
+def bm25_key(
+    terms: ArtifactKey, counted: Sequence[ArtifactKey], variant: Mapping[str, Json], *, is_counted: bool
+) -> ArtifactKey:
+    """Return the key of the weights of a shard's terms.
+
+    Args:
+        terms: the key of the shard's terms.
+        counted: the keys of the terms of all shards that the corpus statistics count.
+        variant: the inputs of the row of BM25.
+        is_counted: whether the shard is one of them.
+    """
+    corpus = fingerprint([key.digest for key in counted])
+    return ArtifactKey(
+        "bm25", {"terms": terms.digest, "corpus": corpus, "variant": dict(variant), "is_counted": is_counted}
+    )
 
 
 def ann_key(vectors: ArtifactKey, factory: str, unit_length: bool, embed_dim: int | None = None) -> ArtifactKey:

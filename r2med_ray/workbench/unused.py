@@ -95,6 +95,7 @@ def _beside(found: Sequence[Artifact], every: Sequence[Artifact]) -> Iterator[st
             kind in ALWAYS_KEPT
             or (kind == SURVEYS and inputs["corpus"] in corpora)
             or (kind == "ann" and inputs["vectors"] in digests)
+            or (kind == "bm25" and inputs["terms"] in digests)
             or (kind.startswith(QUERIES) and inputs["encoding"]["document"] in encoders)
         ):
             yield artifact.name

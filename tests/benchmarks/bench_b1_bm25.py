@@ -20,7 +20,8 @@ import bm25s
 import numpy as np
 from rank_bm25 import BM25Okapi
 
-from r2med_ray.indexing.bm25 import BM25_ROWS, BM25Index
+from r2med_ray.indexing.bm25 import BM25_ROWS
+from r2med_ray.indexing.bm25_index import BM25Index
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
 from r2med_ray.ranking import merge
 from r2med_ray.types import Ranking
@@ -56,7 +57,7 @@ _shard: BM25Index
 
 def hold_shard(terms: ShardTerms, start: int, statistics: CorpusStatistics) -> None:
     global _shard
-    _shard = BM25Index(terms, ids(start, terms.num_documents), statistics, ROW)
+    _shard = BM25Index.build(terms, ids(start, terms.num_documents), statistics, ROW)
 
 
 def search_shard(queries: list[str]) -> list[Ranking]:
@@ -114,7 +115,7 @@ def main() -> None:
     theirs.index(corpus, show_progress=False)
     indexed = time.perf_counter()
     terms = ShardTerms.from_texts(texts)
-    ours = BM25Index(terms, ids(0, num_documents), CorpusStatistics.of_shard(terms), ROW)
+    ours = BM25Index.build(terms, ids(0, num_documents), CorpusStatistics.of_shard(terms), ROW)
     seconds = {"A": indexed - start, "D": time.perf_counter() - indexed}
     print(f"index: A {num_documents / seconds['A']:.0f} documents/s, D {num_documents / seconds['D']:.0f}")
 

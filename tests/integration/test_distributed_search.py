@@ -23,7 +23,8 @@ from r2med_ray.first_stage import Computing, ShardedFirstStage
 from r2med_ray.first_stages.lexical import LexicalFirstStage
 from r2med_ray.first_stages.preparation import QuerySet, ShardWork, shards_left
 from r2med_ray.first_stages.vectors import DenseFirstStage
-from r2med_ray.indexing.bm25 import BM25_ROWS, BM25Index
+from r2med_ray.indexing.bm25 import BM25_ROWS
+from r2med_ray.indexing.bm25_index import BM25Index
 from r2med_ray.indexing.compression import Compression
 from r2med_ray.indexing.dense import DenseIndex
 from r2med_ray.indexing.embedding import embed_documents, read_vectors
@@ -91,7 +92,7 @@ def plain_bm25(store: ArtifactStore) -> Run:
     task = demo_task(store, 80)
     documents = whole(store, task)
     terms = ShardTerms.from_texts(document.content for document in documents)
-    index = BM25Index(
+    index = BM25Index.build(
         terms, [document.doc_id for document in documents], CorpusStatistics.of_shard(terms), BM25_ROWS["bm25"]
     )
     texts = partial(map, partial(lexical_query, rules=Rules()))
@@ -155,9 +156,12 @@ def test_vectors_made_by_ray_data_are_those_of_the_plain_encoder_bit_for_bit(
         assert stored.equals(plain)
 
 
-def test_dense_search_over_shard_actors_equals_one_index(store: ArtifactStore, encoded: Task) -> None:
+@pytest.mark.parametrize("one_at_a_time", [False, True])
+def test_dense_search_over_shard_actors_equals_one_index(
+    store: ArtifactStore, encoded: Task, one_at_a_time: bool
+) -> None:
     encode_queries(store, MINILM, encoded)
-    retriever = open_index(store, encoded, MINILM, "cpu", SMALL)
+    retriever = open_index(store, encoded, MINILM, "cpu", SMALL, one_at_a_time=one_at_a_time)
     stored = [read_vectors(vectors_of(store, encoded, shard)) for shard in encoded.corpus.shards]
     one = DenseIndex.build(
         [doc_id for part in stored for doc_id in part.doc_ids],

@@ -19,7 +19,8 @@ from r2med_ray.evaluation.evaluate import evaluate
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.first_stages.common import WantedRetriever
 from r2med_ray.first_stages.kinds import resolve_first_stage
-from r2med_ray.indexing.bm25 import BM25_ROWS, BM25Index
+from r2med_ray.indexing.bm25 import BM25_ROWS
+from r2med_ray.indexing.bm25_index import BM25Index
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
 from r2med_ray.models.catalog.encoders import prompts_for
 from r2med_ray.models.catalog.load import load_catalog
@@ -187,7 +188,7 @@ def published_search(rows, queries, k, *, num_shards, hidden=()):
     terms = [ShardTerms.from_texts([rows[number][1] for number in cut], row.analyzer) for cut in cuts]
     statistics = CorpusStatistics.merge(map(CorpusStatistics.of_shard, terms))
     shards = [
-        BM25Index(
+        BM25Index.build(
             of_shard,
             [row_id(number, rows[number][0]) for number in cut],
             statistics,
@@ -227,7 +228,7 @@ def test_bm25_cut_keeps_the_earlier_rows_whatever_the_shards(k, num_shards):
 
 def test_bm25_cut_is_by_doc_id_without_compat():
     terms = ShardTerms.from_texts(["fever", "fever"], BM25_ROWS["bm25"].analyzer)
-    index = BM25Index(terms, ["a", "b"], CorpusStatistics.of_shard(terms), BM25_ROWS["bm25"])
+    index = BM25Index.build(terms, ["a", "b"], CorpusStatistics.of_shard(terms), BM25_ROWS["bm25"])
 
     assert [hit.doc_id for hit in index.search(["fever"], 1)[0]] == ["b"]
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.indexing.analysis import analyze
 from r2med_ray.indexing.analyzers import ANALYZERS
-from r2med_ray.indexing.bm25 import BM25_ROWS, BM25Index
+from r2med_ray.indexing.bm25 import BM25_ROWS
+from r2med_ray.indexing.bm25_index import BM25Index, TermWeights
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
 from r2med_ray.ranking import merge
 from r2med_ray.types import Ranking
@@ -30,7 +31,7 @@ def ids(texts: Sequence[str]) -> list[str]:
 
 def index_of(texts: Sequence[str], row: str = "bm25", doc_ids: Sequence[str] = (), **options: object) -> BM25Index:
     terms = ShardTerms.from_texts(texts, BM25_ROWS[row].analyzer)
-    return BM25Index(terms, doc_ids or ids(texts), CorpusStatistics.of_shard(terms), BM25_ROWS[row], **options)
+    return BM25Index.build(terms, doc_ids or ids(texts), CorpusStatistics.of_shard(terms), BM25_ROWS[row], **options)
 
 
 def search_shards(shards: Sequence[Sequence[str]], queries: Sequence[str], k: int, row: str) -> list[Ranking]:
@@ -39,7 +40,7 @@ def search_shards(shards: Sequence[Sequence[str]], queries: Sequence[str], k: in
     statistics = CorpusStatistics.merge(map(CorpusStatistics.of_shard, terms))
     doc_ids = iter(ids([text for shard in shards for text in shard]))
     answers = [
-        BM25Index(part, [next(doc_ids) for _ in range(part.num_documents)], statistics, BM25_ROWS[row]).search(
+        BM25Index.build(part, [next(doc_ids) for _ in range(part.num_documents)], statistics, BM25_ROWS[row]).search(
             queries, k
         )
         for part in terms
@@ -139,7 +140,7 @@ def test_terms_of_another_analyzer_are_refused() -> None:
     terms = ShardTerms.from_texts(["cat"])
 
     with pytest.raises(DataError, match="bm25-nano needs terms of english-porter-stop-1, these were made by lucene-"):
-        BM25Index(terms, ["a"], CorpusStatistics.of_shard(terms), BM25_ROWS["bm25-nano"])
+        BM25Index.build(terms, ["a"], CorpusStatistics.of_shard(terms), BM25_ROWS["bm25-nano"])
 
 
 def test_published_scores_are_those_of_the_formula(zipf_texts: list[str]) -> None:
@@ -235,7 +236,7 @@ def test_statistics_of_other_documents_are_refused() -> None:
     others = CorpusStatistics.of_shard(ShardTerms.from_texts(["cat", "dog"]))
 
     with pytest.raises(DataError, match="'cat' is in 2 documents of the shard and in 1 of the corpus"):
-        BM25Index(terms, ["a", "b"], others, BM25_ROWS["bm25"])
+        BM25Index.build(terms, ["a", "b"], others, BM25_ROWS["bm25"])
 
 
 def test_ids_must_match_the_documents() -> None:
@@ -268,3 +269,39 @@ def test_the_parts_of_a_score_are_those_of_the_shared_terms_and_add_up_to_it() -
     assert list(first) == ["cat", "dog"]
     assert sum(first.values()) == pytest.approx(ranking[0].score, rel=1e-6)
     assert third == {}
+
+
+@settings(max_examples=50)
+@given(texts=st.lists(TEXT, min_size=1, max_size=20), queries=st.lists(TEXT, min_size=1, max_size=40))
+def test_scores_are_float32_sums_in_the_order_of_the_terms_however_many_queries_are_asked(
+    texts: list[str], queries: list[str]
+) -> None:
+    terms = ShardTerms.from_texts(texts)
+    made = TermWeights.of_terms(terms, CorpusStatistics.of_shard(terms), BM25_ROWS["bm25"])
+    index = index_of(texts)
+
+    for query, ranking in zip(queries, index.search(queries, 20), strict=True):
+        scores = [np.float32(0)] * len(texts)
+        counts = Counter(analyze(query))
+        for position, term in enumerate(made.terms):
+            for pair in range(made.offsets[position], made.offsets[position + 1]):
+                scores[made.rows[pair]] += made.weights[pair] * np.float32(counts[term])
+        assert dict(ranking) == {f"d{number}": score for number, score in enumerate(scores, start=1) if score > 0}
+        assert index.search([query], 20) == [ranking]
+
+
+@pytest.mark.parametrize("texts", [F0, ["", "the"], []], ids=["terms", "no-terms", "no-documents"])
+@pytest.mark.parametrize("row", ["bm25", "bm25-lucene", "bm25-r2med"])
+def test_stored_weights_give_the_scores_of_those_that_were_stored_to_the_last_bit(
+    texts: Sequence[str], row: str
+) -> None:
+    variant = BM25_ROWS[row]
+    terms = ShardTerms.from_texts(texts, variant.analyzer)
+    counted = CorpusStatistics.of_shard(terms)
+    weights = TermWeights.of_terms(terms, counted, variant)
+    read = TermWeights.from_buffer(weights.to_buffer())
+    queries = ["cat loud cat", "bird zeta", ""]
+
+    assert read.terms == weights.terms
+    assert read.weights.tobytes() == weights.weights.tobytes()
+    assert BM25Index(read, ids(texts), counted, variant).search(queries, 5) == index_of(texts, row).search(queries, 5)

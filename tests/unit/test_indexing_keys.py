@@ -44,6 +44,20 @@ def test_with_faiss_cpu_the_key_holds_the_version_of_its_distribution() -> None:
     }
 
 
+def test_the_weights_of_bm25_have_a_key_of_all_that_changes_them() -> None:
+    terms, others, row = ArtifactKey("terms", {"shard": "a"}), ArtifactKey("terms", {"shard": "b"}), {"k1": 0.9}
+    made = {
+        keys.bm25_key(terms, [terms, others], row, is_counted=True).digest,
+        keys.bm25_key(others, [terms, others], row, is_counted=True).digest,
+        keys.bm25_key(terms, [terms], row, is_counted=True).digest,
+        keys.bm25_key(terms, [terms, others], {"k1": 1.2}, is_counted=True).digest,
+        keys.bm25_key(terms, [terms, others], row, is_counted=False).digest,
+    }
+
+    assert len(made) == 5
+    assert terms.digest in keys.bm25_key(terms, [others], row, is_counted=False).inputs.values()
+
+
 @pytest.mark.parametrize("distribution", ["faiss-cpu", "faiss-gpu", "faiss-gpu-cu12", "faiss"])
 def test_every_distribution_of_faiss_names_its_version_without_being_imported(
     distribution: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from r2med_ray import open_workbench
-from r2med_ray.indexing.bm25 import BM25_ROWS, BM25Index
+from r2med_ray.indexing.bm25 import BM25_ROWS
+from r2med_ray.indexing.bm25_index import BM25Index
 from r2med_ray.indexing.lucene_lengths import as_lucene_stores
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms, num_empty
 from r2med_ray.settings.resources import ResourcesConfig
@@ -72,7 +73,7 @@ def test_a_score_has_the_stored_length_and_counts_no_empty_document() -> None:
     assert (terms.num_documents, num_empty(terms.to_table())) == (3, 1)
     counted = CorpusStatistics(num_documents=2, num_terms=42, document_frequencies={"cat": 1, "dog": 1, "bird": 1})
 
-    [[hit]] = BM25Index(terms, ["a", "b", "c"], counted, BM25_ROWS["bm25-lucene"]).search(["cat"], k=3)
+    [[hit]] = BM25Index.build(terms, ["a", "b", "c"], counted, BM25_ROWS["bm25-lucene"]).search(["cat"], k=3)
     # N = 2, df = 1: idf = ln(1 + 1.5 / 1.5). The average length is 42 / 2 = 21, of the exact lengths, as in Lucene.
     expected = math.log(2) * 1 / (1 + 0.9 * (1 - 0.4 + 0.4 * 40 / 21))
     assert hit.score == pytest.approx(expected, rel=1e-6)

@@ -2,7 +2,8 @@
 
 from r2med_ray.indexing import plain_words, porter_stop
 from r2med_ray.indexing.analyzers import ANALYZERS
-from r2med_ray.indexing.bm25 import BM25_ROWS, BM25Index
+from r2med_ray.indexing.bm25 import BM25_ROWS
+from r2med_ray.indexing.bm25_index import BM25Index
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
 
 plain = ANALYZERS[plain_words.ANALYZER].analyze
@@ -27,7 +28,7 @@ def best_of(variant: str) -> str:
     row = BM25_ROWS[variant]
     texts = ["fevers treated at home", "he was as it was when he was", "a", "b", "c", "d", "e"]
     terms = ShardTerms.from_texts(texts, row.analyzer)
-    index = BM25Index(terms, ["d0", "d1", *"abcde"], CorpusStatistics.of_shard(terms), row)
+    index = BM25Index.build(terms, ["d0", "d1", *"abcde"], CorpusStatistics.of_shard(terms), row)
     [ranking] = index.search(["it was a fever when he was as he was"], 1)
     return ranking[0].doc_id
 

@@ -49,7 +49,7 @@ def test_the_list_says_date_task_and_model(searched: str) -> None:
     ("options", "kinds"),
     [
         pytest.param(["--task", "ears", "--kind", "terms"], ["terms"], id="task-and-kind"),
-        pytest.param(["--model", "bm*", "--task", "e*s"], ["terms", "terms"], id="globs"),
+        pytest.param(["--model", "bm*", "--task", "e*s"], ["bm25", "bm25", "terms", "terms"], id="globs"),
         pytest.param(["--model", "minilm"], [], id="nothing"),
     ],
 )

@@ -16,11 +16,13 @@ from r2med_ray.first_stages.lexical import LexicalFirstStage
 from r2med_ray.first_stages.preparation import queries_left, shards_left
 from r2med_ray.first_stages.vectors import DenseFirstStage
 from r2med_ray.indexing.bm25 import BM25_ROWS
+from r2med_ray.indexing.keys import TERMS_FILE
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.settings.compat import Rules
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Document, Expansion, Task
 from r2med_ray.workbench.in_process import InProcess
+from tests.damage import flip
 from tests.word_overlap import OverlapFirstStage, OverlapRow, WordsMaker
 
 BM25 = LexicalFirstStage(row=BM25_ROWS["bm25"], rules=Rules())
@@ -77,6 +79,20 @@ def test_a_closed_index_holds_nothing(work: InProcess, task: Task) -> None:
 
     assert len(before.rankings[task.queries[0].query_id]) == 3
     assert index.retrieve(task.queries[:1], k=3).rankings[task.queries[0].query_id] == ()
+
+
+def test_the_index_of_bm25_is_made_once_and_read_afterwards(
+    store: ArtifactStore, work: InProcess, task: Task
+) -> None:
+    work.prepare_shards([(task, BM25)])
+    made = work.open_index(task, BM25).retrieve(task.queries, k=100)
+    for terms in store.all("terms"):
+        flip(terms, TERMS_FILE)  # whoever reads them again, fails
+
+    read = InProcess(ArtifactStore(store.uri), Computing()).open_index(task, BM25).retrieve(task.queries, k=100)
+
+    assert len(store.names_of("bm25")) == 3
+    assert read == made
 
 
 class FailsOnShard(WordsMaker):

@@ -9,7 +9,8 @@ from r2med_ray.corpus.layouts import LAYOUTS
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.errors import DataError
 from r2med_ray.evaluation.trec import read_run
-from r2med_ray.indexing.bm25 import BM25_ROWS, BM25Index, BM25Row
+from r2med_ray.indexing.bm25 import BM25_ROWS, BM25Row
+from r2med_ray.indexing.bm25_index import BM25Index
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
 from r2med_ray.interop.nano.files import write_split
 from r2med_ray.interop.nano.pool import NanoPool, select_pool
@@ -80,7 +81,7 @@ def bm25_lists(pool: NanoPool, row: BM25Row = BM25) -> dict[str, list[DocId]]:
     """Rank the pool for each query by a variant of BM25. Documents without a term of the query come last."""
     terms = ShardTerms.from_texts((document.text for document in pool.documents), row.analyzer)
     doc_ids = [document.doc_id for document in pool.documents]
-    index = BM25Index(terms, doc_ids, CorpusStatistics.of_shard(terms), row, keep_zero_scores=True)
+    index = BM25Index.build(terms, doc_ids, CorpusStatistics.of_shard(terms), row, keep_zero_scores=True)
     rankings = index.search([query.text for query in pool.queries], LIST_DEPTH)
     return {
         query.query_id: [hit.doc_id for hit in ranking] for query, ranking in zip(pool.queries, rankings, strict=True)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from r2med_ray.corpus.loading import fetch_documents
 from r2med_ray.corpus.shards import held_ids
 from r2med_ray.first_stages.lexical import LexicalFirstStage
-from r2med_ray.indexing.bm25 import BM25Index
+from r2med_ray.indexing.bm25_index import BM25Index
 from r2med_ray.indexing.statistics import ShardTerms
 from r2med_ray.pipeline import Ranked
 from r2med_ray.reporting.texts import SHOWN, Question, TaskTexts, Written
@@ -84,4 +84,4 @@ def _index(
     """Return an index of the passages alone, with the statistics of the whole corpus."""
     terms = ShardTerms.from_texts(passages.values(), first_stage.row.analyzer)
     statistics = first_stage.gather(store, task, device)
-    return BM25Index(terms, list(passages), statistics, first_stage.row, is_counted=False)
+    return BM25Index.build(terms, list(passages), statistics, first_stage.row, is_counted=False)
