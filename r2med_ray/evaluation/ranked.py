@@ -83,7 +83,7 @@ def ranked_rows(
     compared only within ties.
     """
     key_N = query_N.astype(np.uint64) << np.uint64(32) | _descending(score_N)
-    order_N = np.argsort(key_N)
+    order_N = np.arange(len(key_N)) if (key_N[1:] >= key_N[:-1]).all() else np.argsort(key_N)  # most runs are sorted
     key_N = key_N[order_N]
     same_N = key_N[1:] == key_N[:-1]
     tied_T = np.flatnonzero(np.append(same_N, False) | np.append(False, same_N))

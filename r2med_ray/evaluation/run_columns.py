@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +43,7 @@ def read_pieces(path: Path, *, as_trec_eval: bool = False) -> Iterator[RankedRow
     """
     seen: set[QueryId] = set()
     odd: list[QueryId] = []
-    for piece in _whole_queries(read_tables(path, as_trec_eval=as_trec_eval)):
+    for piece in _whole_queries(_ahead(read_tables(path, as_trec_eval=as_trec_eval))):
         rows, odd_here = _rank(path, *piece)
         if not seen.isdisjoint(rows.query_ids):
             raise ScatteredQueryError(str(path))
@@ -50,6 +51,15 @@ def read_pieces(path: Path, *, as_trec_eval: bool = False) -> Iterator[RankedRow
         odd += odd_here
         yield rows
     _warn(path, odd)
+
+
+def _ahead(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Yield tables. A second thread reads the next one while this thread works with the last one."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, tables, None)
+        while (table := coming.result()) is not None:
+            coming = pool.submit(next, tables, None)
+            yield table
 
 
 def _whole_queries(tables: Iterable[pa.Table]) -> Iterator[tuple[pa.Table, pa.StringArray, IntVector]]:

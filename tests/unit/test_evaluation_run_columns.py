@@ -1,5 +1,7 @@
 """Run files are read as columns, and a piece holds whole queries, wherever the file is cut."""
 
+import threading
+
 import pytest
 
 from r2med_ray.errors import DataError
@@ -39,6 +41,27 @@ def test_a_query_that_comes_again_is_noticed(big_run):
         list(read_pieces(path))
     # the query has 100 lines at the top and one at the end
     assert len(read_rows(path).to_run("t").rankings["query-0"]) == 101
+
+
+def test_an_error_in_a_later_block_comes_after_the_pieces_before_it_and_no_thread_is_left(big_run):
+    path = big_run("query-last Q0 d 1 high tag")
+    threads = threading.active_count()
+    pieces = read_pieces(path)
+
+    assert next(pieces).query_ids[0] == "query-0"
+    with pytest.raises(DataError, match=f"run.trec:{2 * BLOCK_BYTES // 400 + 1}: query 'query-last'"):
+        list(pieces)
+    assert threading.active_count() == threads
+
+
+def test_who_reads_no_further_leaves_no_thread(big_run):
+    threads = threading.active_count()
+    pieces = read_pieces(big_run("query-last Q0 d 1 1 tag"))
+
+    next(pieces)
+    pieces.close()
+
+    assert threading.active_count() == threads
 
 
 def test_a_query_that_comes_again_inside_one_block_is_read_once(tmp_path):

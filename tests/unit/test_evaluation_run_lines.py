@@ -38,6 +38,21 @@ def test_fields_are_between_blanks_and_tabs(run_file, content):
     assert rows(run_file(content)) == [("q1", "d1", 2.5, 1), ("q1", "d2", -0.001, 2)]
 
 
+def test_only_the_first_byte_order_mark_is_no_data(run_file):
+    # The file begins with two marks, and the second block with one.
+    lines = [
+        "\ufeff\ufeffq1 Q0 d1 1 2.5 tag\n",
+        "q1 Q0 d2 2 1 " + "t" * BLOCK_BYTES + "\n",
+        "\ufeffq2 Q0 d1 1 1 tag\n",
+    ]
+
+    assert rows(run_file("".join(lines))) == [
+        ("\ufeffq1", "d1", 2.5, 1),
+        ("q1", "d2", 1.0, 2),
+        ("\ufeffq2", "d1", 1.0, 3),
+    ]
+
+
 def test_blank_lines_are_passed_over_and_counted(run_file):
     assert rows(run_file("\n \nq Q0 d 1 1 t\n\nq Q0 e 2 0 t\n\n")) == [("q", "d", 1.0, 3), ("q", "e", 0.0, 5)]
 
@@ -55,6 +70,10 @@ def test_blank_lines_are_passed_over_and_counted(run_file):
         "neanderthals_diet/Neanderthal_0_43.txt",
         "../x",
         '"q"',
+        'q"r',
+        "NA",
+        "null",
+        "007",
         "🫀",
     ],
 )
@@ -129,6 +148,7 @@ def test_a_damaged_gz_is_refused_with_its_cause(tmp_path, damage, cause):
         pytest.param("q Q0 d 1 1.0\nt q Q0 e 2 0.5 t", "expected 6 fields", id="a-newline-in-the-wrong-place"),
         pytest.param("q Q0 d 1 high t", "query 'q', document 'd' has score 'high'", id="no-number"),
         pytest.param("q Q0 d 1 1_0 t", "has score '1_0'", id="a-number-for-python-alone"),
+        pytest.param("q Q0 d 1 NA t", "has score 'NA'", id="no-number-for-a-csv-reader"),
         pytest.param("q Q0 d 1 nan t", "has score 'nan'; scores must be finite", id="mt05-nan"),
         pytest.param("q Q0 d 1 -inf t", "has score '-inf'", id="mt05-infinity"),
         pytest.param("q Q0 d 1 1e39 t", "has score '1e39'", id="mt05-too-large-for-32-bits"),
