@@ -88,15 +88,17 @@ class TwoProcesses:
             process.shutdown()
 
 
-def differences(ours: list[Ranking], documents_QK: np.ndarray, scores_QK: np.ndarray) -> Iterator[str]:
+def differences(
+    ours: list[Ranking], documents_QK: np.ndarray, scores_QK: np.ndarray, tolerance: float = TOLERANCE
+) -> Iterator[str]:
     """Yield each difference from bm25s: a score at a rank, or a document that no tie explains."""
     for query, ranking in enumerate(ours):
         theirs = {f"doc-{row}": score for row, score in zip(documents_QK[query], scores_QK[query], strict=True)}
         gap = np.abs(np.array([hit.score for hit in ranking]) - scores_QK[query]).max()
-        if gap > TOLERANCE:
+        if gap > tolerance:
             yield f"query {query}: scores differ by {gap:.2g}"
         for hit in ranking:
-            if hit.score > scores_QK[query][-1] + TOLERANCE and hit.doc_id not in theirs:
+            if hit.score > scores_QK[query][-1] + tolerance and hit.doc_id not in theirs:
                 yield f"query {query}: {hit.doc_id} is not among bm25s's"
 
 
