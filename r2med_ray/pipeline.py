@@ -227,6 +227,7 @@ def _reranker(task: Task, reranker: ResolvedReranker) -> Reranker:
         think=row.think,
         prompt=row.prompt,
         places=row.places,
+        name=row.name,
         open_tokenizer=partial(open_tokenizer, *row.counts_with(model)),
     )
 

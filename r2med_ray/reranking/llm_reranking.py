@@ -33,9 +33,15 @@ from r2med_ray.reranking.llm_prompts import LlmReranking, load_llm_prompt, windo
 from r2med_ray.reranking.orderings import Ordering, averaged, fused, passes_over, window_starts
 from r2med_ray.reranking.pair_asking import NumberReranker, ProbabilityReranker
 from r2med_ray.reranking.passages import Tokenizer, no_tokenizer
-from r2med_ray.reranking.prompt_files import Passage
+from r2med_ray.reranking.prompt_files import EXPRESSIONS, Passage, refuse_expressions
 from r2med_ray.reranking.setwise import SORTS, Picking
 from r2med_ray.types import Reranking
+
+_WITHOUT_IDS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "groupwise": (EXPRESSIONS[1:], "grades beside ids"),
+    "probability": (EXPRESSIONS, "the token after the reasoning"),
+}
+"""Strategy → the expressions of a prompt file that have no meaning for its answers, and what is read of these."""
 
 
 class LlmReranker(AskingReranker):
@@ -69,7 +75,7 @@ class LlmReranker(AskingReranker):
         asked = [(each, each.order[at : at + size]) for each in orderings for at in range(0, len(each.order), size)]
         answers = yield from self._ask(asked, 0)
         for (ordering, shown), (answer, flaw) in zip(asked, answers, strict=True):
-            ordering.grade(shown, answer, flaw, best=self._settings.best_grade)
+            ordering.grade(shown, self._told(answer, ordering.counts), flaw, best=self._settings.best_grade)
         for ordering in orderings:
             ordering.order_by_grades()
 
@@ -124,6 +130,7 @@ def build_llm_reranker(
     think: bool = False,
     prompt: str | None = None,
     places: Mapping[str, str] | None = None,
+    name: str = "",
     open_tokenizer: Callable[[], Tokenizer] = no_tokenizer,
 ) -> AskingReranker:
     """Return the reranker that a row of the catalogue describes.
@@ -135,13 +142,17 @@ def build_llm_reranker(
         think: whether the shipped prompt asks for reasoning first.
         prompt: another prompt file, see `llm_prompts.load_llm_prompt`.
         places: further places of the prompt file, with their texts.
+        name: the name of its row, for errors.
         open_tokenizer: loads the tokenizer that counts the tokens of passages.
 
     Raises:
-        ConfigError: the prompt file can't be read, has no version, or has wrong places; or several messages, where it
-            is to be continued without a chat template.
+        ConfigError: the prompt file can't be read, has no version, or has wrong places; or an expression that the
+            strategy can't use; or several messages, where it is to be continued without a chat template.
     """
     loaded = load_llm_prompt(settings.strategy, think=think, prompt=prompt, places=places)
+    if settings.strategy in _WITHOUT_IDS:
+        keys, what = _WITHOUT_IDS[settings.strategy]
+        refuse_expressions(loaded, keys, f"reranker {name!r} reads {what}")
     if settings.is_raw and len(loaded.messages("", [Passage("", 0.0)], show_scores=False)) > 1:
         raise ConfigError(
             f"prompt {prompt}: a prompt that is continued without a chat template is one text; leave out "

@@ -25,6 +25,9 @@ from r2med_ray.storage.keys import fingerprint
 WINDOW_PLACES = ("query", "num", "rank", "candidate", "score")
 PAIR_PLACES = ("query", "doc_content", "candidate", "score", "num", "rank")
 
+EXPRESSIONS = ("output_validation_regex", "output_extraction_regex")
+"""The keys of expressions: what an answer looks like, and where its ids are."""
+
 _ALSO = {"prefix_user": "prefix", "body_user": "body", "suffix_user": "suffix"}
 """Key → the key that it is another word for."""
 
@@ -161,7 +164,7 @@ def read_parts(path: Path, places: Sequence[str], more: Mapping[str, str]) -> Pa
         raise ConfigError(f"{path}: expected the keys of a prompt (`body`, `prefix`, ...), got {given!r:.80}")
     values = {_ALSO.get(str(key), str(key)): value for key, value in given.items() if key not in _IGNORED}
     if patterns := values.pop("output_patterns", None):  # the older spelling of the two expressions
-        values |= dict(zip(_EXPRESSIONS, patterns, strict=False))
+        values |= dict(zip(EXPRESSIONS, patterns, strict=False))
     known = [each.name for each in fields(PartsPrompt) if each.name != "more"]
     texts: dict[str, str] = {}
     for key, value in values.items():
@@ -170,12 +173,25 @@ def read_parts(path: Path, places: Sequence[str], more: Mapping[str, str]) -> Pa
         if not isinstance(value, str) and key != "version":
             raise ConfigError(f"{path}: {key} should be a text, got {value!r:.80}")
         texts[key] = str(value)
-    expressions = {key: _expression(path, key, texts.pop(key)) for key in _EXPRESSIONS if key in texts}
+    expressions = {key: _expression(path, key, texts.pop(key)) for key in EXPRESSIONS if key in texts}
     _require_places(path, texts, [*places, *more])
     return PartsPrompt(**texts, **expressions, more=more)  # type: ignore[arg-type]
 
 
-_EXPRESSIONS = ("output_validation_regex", "output_extraction_regex")
+def refuse_expressions(prompt: Prompt, keys: Sequence[str], whose: str) -> None:
+    """Refuse expressions of a prompt file that nothing would read.
+
+    Args:
+        prompt: the prompt.
+        keys: which expressions.
+        whose: who would read them, for the error: `reranker 'x' reads grades`.
+
+    Raises:
+        ConfigError: the prompt has such an expression.
+    """
+    given = [key for key in keys if getattr(prompt, key, None)]
+    if given:
+        raise ConfigError(f"{whose}, and no list of ids: leave `{given[0]}` out of its prompt file")
 
 
 def _expression(path: Path, key: str, text: str) -> Expression:

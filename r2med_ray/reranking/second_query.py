@@ -13,7 +13,7 @@ from r2med_ray.demands import Find, Steps
 from r2med_ray.first_stage import FirstStage
 from r2med_ray.protocols import Candidates
 from r2med_ray.reranking.passages import PassageLimit
-from r2med_ray.reranking.prompt_files import Passage, Prompt
+from r2med_ray.reranking.prompt_files import EXPRESSIONS, Passage, Prompt, refuse_expressions
 from r2med_ray.types import Query, Repairs, Reranking, Run, Task
 
 SHIPPED = "second-query"
@@ -33,6 +33,9 @@ class SecondQuery:
         limit: the most that is shown of a passage.
         shown: how many candidates the prompt shows.
         around: the texts before and after the prompt.
+
+    Raises:
+        ConfigError: the prompt has expressions about answers.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class SecondQuery:
     ) -> None:
         self._task = task
         self._first_stage = first_stage
+        refuse_expressions(prompt, EXPRESSIONS, f"reranker {first_stage.label!r} reads no answer")
         self._prompt = prompt
         self._limit = limit
         self._shown = shown

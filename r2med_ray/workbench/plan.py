@@ -45,6 +45,7 @@ from r2med_ray.workbench.forecast import (
     writing,
 )
 from r2med_ray.workbench.plan_text import Plan
+from r2med_ray.workbench.prompts_read import Reading, prompts_read
 from r2med_ray.workbench.runner import Runner
 from r2med_ray.workbench.task_sources import PUBLISHED, find_task, published_here, stored_corpus
 from r2med_ray.workbench.worklog import Worklog
@@ -106,6 +107,7 @@ def make_plan(benchmark: ResolvedBenchmark, store: ArtifactStore, runner: Runner
                 store, runner, looked_up, documents_per_shard=benchmark.config.resources.documents_per_shard
             ),
             *reranking(runner, _pairs(parts, counted)),
+            *prompts_read(runner, _readings(parts, counted)),
             *writing(texts_to_write(counted.values())),
         ),
     )
@@ -186,10 +188,19 @@ def _pairs(
     parts: Mapping[str, tuple[ResolvedSystem, _Found]], counted: Mapping[str, Counted]
 ) -> Iterator[tuple[RerankerRow, int]]:
     """Yield the pairs that a reranker may have to score, for each part that is not finished."""
+    for reranker, queries, candidates in _readings(parts, counted):
+        if reranker.scorer:
+            yield reranker.scorer, queries * candidates
+
+
+def _readings(
+    parts: Mapping[str, tuple[ResolvedSystem, _Found]], counted: Mapping[str, Counted]
+) -> Iterator[Reading]:
+    """Yield what each reranker may have to order, for each part that is not finished."""
     for name, (system, item) in parts.items():
-        for each in system.rerankers:
-            if each.scorer and not counted[name].is_finished:
-                yield each.scorer, item.num_queries * min(system.depth, each.config.depth)
+        if not counted[name].is_finished:
+            for each in system.rerankers:
+                yield Reading(each, item.num_queries, min(system.depth, each.config.depth))
 
 
 def _unwritten(parts: Mapping[str, tuple[ResolvedSystem, _Found]], counted: Mapping[str, Counted]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from r2med_ray.cuts import Cuts
 from r2med_ray.demands import Ask, Demand, Keep, Recall
 from r2med_ray.errors import ConfigError
 from r2med_ray.protocols import Candidates
-from r2med_ray.reranking.llm_prompts import LlmReranking
+from r2med_ray.reranking.llm_prompts import LlmReranking, Strategy
 from r2med_ray.reranking.llm_reranking import LlmReranker, Read, build_llm_reranker
 from r2med_ray.reranking.prompt_files import TextPrompt
 from r2med_ray.settings.templates import Template
@@ -431,3 +431,37 @@ def test_words_that_the_model_is_not_shown_of_a_passage_are_counted() -> None:
         "document": Cuts(texts=2, cut=1, tokens=7, lost=1, lengths=(3,), unit="words"),
     }
     assert "cuts.json" in kept[0].files
+
+
+def test_grades_that_are_not_as_the_prompt_file_says_are_read_and_counted(tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text('prefix: "{query}\\n"\nbody: "[{rank}] {candidate}\\n"\noutput_validation_regex: "^graded:"\n')
+    model = Reader(lambda grades: ("graded:\n" if 7.0 in grades.values() else "") + one_line_each(grades))
+    build = build_llm_reranker(model, read, LlmReranking(strategy="groupwise"), prompt=str(own))
+    work = [candidates("q", 1.0, 7.0), candidates("other", 9.0, 2.0)]
+
+    made, _ = answer(build.score_all(work), {Ask: model.answer, Recall: nothing_kept, Keep: lambda _: None})
+
+    # Two candidates get 2 and 1 by their ranks.
+    assert made.scores == {"q": [1.0, 2.0], "other": [2.0, 1.0]}
+    assert made.repairs.rules == {"other": {"not as the prompt file says": 1}}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "key", "what"),
+    [
+        ("groupwise", "output_extraction_regex", "grades beside ids"),
+        ("probability", "output_extraction_regex", "the token after the reasoning"),
+        ("probability", "output_validation_regex", "the token after the reasoning"),
+    ],
+)
+def test_an_expression_that_nothing_would_read_is_refused_with_the_name_of_the_row(
+    tmp_path: Path, strategy: Strategy, key: str, what: str
+) -> None:
+    own = tmp_path / "own.yaml"
+    place = "{doc_content}" if strategy == "probability" else "[{rank}] {candidate}"
+    own.write_text(f"body: '{place} {{query}}'\n{key}: '([0-9]+)'\n")
+    asked = LlmReranking(strategy=strategy)
+
+    with pytest.raises(ConfigError, match=f"reranker 'mine' reads {what}, and no list of ids: leave `{key}` out"):
+        build_llm_reranker(Reader(one_line_each), read, asked, prompt=str(own), name="mine")

@@ -100,8 +100,9 @@ def test_indexes_whose_shards_are_not_held_are_listed(tmp_path: Path) -> None:
 def test_hours_are_estimated_by_arithmetic_and_by_what_the_store_has_measured(tmp_path: Path) -> None:
     retriever = "all-MiniLM-L6-v2"
     reranked = {"name": "r", "retriever": "bm25", "reranker": {"model": "bge-reranker-v2-m3", "depth": 10}}
+    listed = {"name": "l", "retriever": "bm25", "reranker": {"model": "listwise-qwen-7b", "depth": 30}}
     written = {"name": "w", "retriever": "bm25", "rewriter": {"method": "hyde", "llm": "qwen3-8b", "samples": 2}}
-    systems = [{"name": "m", "retriever": retriever}, reranked, written]
+    systems = [{"name": "m", "retriever": retriever}, reranked, listed, written]
     store = ArtifactStore(str(tmp_path))
 
     text = plan(store, "Demo-Posts", systems=systems)
@@ -109,6 +110,8 @@ def test_hours_are_estimated_by_arithmetic_and_by_what_the_store_has_measured(tm
     assert re.search(rf"encode {retriever}: 80 documents × 231 tokens \(assumed\): .* \(arithmetic: ", text)
     # 15 queries with 10 candidates each; a document of 231 tokens and a query of 300 are more than the 512 that fit.
     assert "rerank bge-reranker-v2-m3: 150 pairs × 512 tokens (assumed): " in text
+    # 15 queries with windows of 20 that begin at 10 and 0; a query of 300 tokens and 20 candidates of 231.
+    assert "rerank listwise-qwen-7b: at most 30 prompts × 4,920 tokens (assumed) to read" in text
     assert "write qwen3-8b: 30 texts: not estimated, because their lengths aren't known; at most " in text
     with open_workbench(store.uri, resources=ResourcesConfig(documents_per_shard=40)) as bench:
         bench.rank(bench.task("Demo-Posts"), {"retriever": retriever})
@@ -124,6 +127,8 @@ def test_documents_of_a_second_search_are_counted_with_those_of_its_encoder(tmp_
     text = plan(ArtifactStore(str(tmp_path)), "Demo-Posts", systems=systems, models=str(tmp_path / "models.yaml"))
 
     assert text.count("  encode all-MiniLM-L6-v2: 80 documents") == 1
+    # 15 queries with one prompt each, of a query of 300 tokens and 10 candidates of 231.
+    assert "  rerank again: 15 prompts × 2610 tokens (assumed): " in text
     assert "encode again" not in text
 
 

@@ -51,6 +51,7 @@ SYSTEMS: list[dict[str, Any]] = [
         "retriever": "bm25",
         "rewriter": {"method": "search-r1", "llm": "writer", "agent": {"retriever": "bm25"}, "max_unusable": 1},
     },
+    {"name": "twice", "retriever": "bm25", "reranker": {"model": "again", "depth": 3}},
     {"name": "listed", "retriever": "bm25", "reranker": {"model": "lister", "depth": 3}},
     {
         "name": "cascade",
@@ -95,6 +96,7 @@ def file(folder: Path) -> Path:
         grader = {"name": "grader", "strategy": "pointwise", "language_model": "writer"}
         tiny = {"name": "tiny", "kind": "cross-encoder", "model": str(folder / "classifier"), "max_length": 13}
         rows = {"language_models": [writer], "llm_rerankers": [lister, parts, grader], "rerankers": [tiny]}
+        rows["listwise_encoders"] = [{"name": "again", "encoder": "all-MiniLM-L6-v2", "shown": 1}]
         (folder / "models.yaml").write_text(yaml.safe_dump(rows))
         systems = [*SYSTEMS, {"name": "list", "retriever": {"candidates": str(folder / "list.trec")}}]
         values = {"name": "showing", "models": "models.yaml", "systems": systems}
@@ -336,6 +338,26 @@ def test_an_unknown_name_is_an_error_with_the_nearest_one(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         show(bench, benchmark, **{"task": "Tiny", "system": "words", "query": "q1", **names})  # type: ignore[arg-type]
+
+
+def test_a_second_search_shows_the_text_that_it_embeds(bench: Workbench, benchmark: ResolvedBenchmark) -> None:
+    found = section(shown(bench, benchmark, "twice", document="d1"), "rerank")
+
+    [query, document] = found.readings
+    # BM25 finds d2 first, which repeats a word of the query.
+    assert query.parts[0].text.endswith(f"Documents:\n[1] {('rash ' * 40).strip()}\nSearch Query: {QUERIES[0][1]}")
+    assert document.parts[0].text == "heart failure"
+    assert any(line.startswith("document 'd1' in the best 3: rank ") for line in found.lines)
+
+
+def test_only_queries_that_the_benchmark_asks_are_shown(
+    bench: Workbench, benchmark: ResolvedBenchmark, file: Path
+) -> None:
+    one = resolve(load_config(file).model_copy(update={"queries": 1}))
+
+    assert shown(bench, one, "words", query="q1").query_id == "q1"
+    with pytest.raises(ConfigError, match="unknown query of Tiny 'q2'"):
+        shown(bench, one, "words", query="q2")
 
 
 def test_the_manifest_shows_an_example_of_each_system(file: Path, folder: Path) -> None:

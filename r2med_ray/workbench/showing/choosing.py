@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from r2med_ray.corpus.catalog import TaskRow
 from r2med_ray.corpus.loading import fetch_documents, load_task
+from r2med_ray.corpus.query_subsets import with_choice
 from r2med_ray.corpus.shards import held_ids, read_ids
 from r2med_ray.corpus.text_survey import survey_key
 from r2med_ray.errors import ConfigError
@@ -48,7 +49,7 @@ def chosen(
         store: where converted corpora are.
         task: the task's name.
         system: the system's name.
-        query: the query's id.
+        query: the id of one of the queries that the benchmark asks.
         document: the document's id. If left out, it is the first relevant one by id, if there is one.
 
     Raises:
@@ -66,7 +67,7 @@ def chosen(
 def _load(
     entry: TaskRow | TaskConfig, benchmark: ResolvedBenchmark, store: ArtifactStore, scratch: ArtifactStore
 ) -> tuple[ArtifactStore, Task]:
-    """Return a task, and the store that its corpus was read from."""
+    """Return a task with the queries that the benchmark asks, and the store that its corpus was read from."""
     source = find_task(entry, download=False)
     corpus = stored_corpus(source, benchmark, store)
     is_whole = corpus is not None and store.find(survey_key(corpus)) is not None
@@ -74,7 +75,8 @@ def _load(
     resources = benchmark.config.resources
     size, shards = resources.documents_per_shard, resources.shards
     conflict = benchmark.on_conflict
-    return home, load_task(source, home, documents_per_shard=size, shards=shards, on_conflict=conflict)
+    task = load_task(source, home, documents_per_shard=size, shards=shards, on_conflict=conflict)
+    return home, with_choice(task, benchmark.choices.get(task.name))
 
 
 def _document(home: ArtifactStore, task: Task, query: Query, wanted: str | None) -> Document | None:
