@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, Self, cast
+from typing import Literal, Self
 
 from r2med_ray.corpus.catalog import TaskRow, require_folder, select_tasks
 from r2med_ray.corpus.query_subsets import choices_of
@@ -12,7 +12,7 @@ from r2med_ray.errors import ConfigError
 from r2med_ray.evaluation.measure_entries import read_measures
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.published import mteb_models
-from r2med_ray.first_stage import FirstStage, ShardedFirstStage
+from r2med_ray.first_stage import FirstStage
 from r2med_ray.first_stages.common import Defaults
 from r2med_ray.first_stages.kinds import resolve_first_stage
 from r2med_ray.first_stages.own_kinds import load_kinds
@@ -68,12 +68,7 @@ class ResolvedSystem:
             self,
             first_stages=tuple(map(change, self.first_stages)),
             tool=change(self.tool) if self.tool else None,
-            rerankers=tuple(
-                replace(each, second_search=cast(ShardedFirstStage, change(each.second_search)))
-                if each.second_search
-                else each
-                for each in self.rerankers
-            ),
+            rerankers=tuple(each.with_first_stages(change) for each in self.rerankers),
         )
 
     @property

@@ -1,8 +1,10 @@
 """A reranker of a system with the rows that do its work."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Self, cast
 
-from r2med_ray.first_stage import ShardedFirstStage
+from r2med_ray.first_stage import FirstStage, ShardedFirstStage
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.catalog.listwise_encoders import ListwiseEncoderRow
 from r2med_ray.models.catalog.llm_rerankers import LlmRerankerRow, require_heeded
@@ -23,6 +25,11 @@ class ResolvedReranker:
 
     second_search: ShardedFirstStage | None = None
     """What embeds the prompts of a `ListwiseEncoderRow`, and scores candidates by their vectors."""
+
+    def with_first_stages(self, change: Callable[[FirstStage], FirstStage]) -> Self:
+        """Return the reranker with its second search changed, if it has one."""
+        second = self.second_search
+        return replace(self, second_search=cast(ShardedFirstStage, change(second))) if second else self
 
     @property
     def scorer(self) -> RerankerRow | None:
