@@ -11,18 +11,18 @@ from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
-import pyarrow as pa
 import ray
 
 from r2med_ray.activity import GAUGES_EVERY_S, every
 from r2med_ray.distributed import metrics
+from r2med_ray.distributed.artifact_worker import ArtifactWorker
 from r2med_ray.distributed.attempts import Attempts
 from r2med_ray.distributed.failures import stage_error
 from r2med_ray.distributed.progress import Judge, StageReport, follow
 from r2med_ray.distributed.shard_stream import READ_CPUS, stream_work
 from r2med_ray.first_stage import Computing, ShardedFirstStage
 from r2med_ray.first_stages.assembling import Gathered, put_together
-from r2med_ray.first_stages.making import READ_TOKENS, make_queries, make_shard, rows_of_work
+from r2med_ray.first_stages.making import READ_TOKENS
 from r2med_ray.first_stages.preparation import (
     STAGES,
     Corpora,
@@ -37,21 +37,6 @@ from r2med_ray.first_stages.preparation import (
 )
 from r2med_ray.settings.pools import Pool
 from r2med_ray.storage.artifacts import ArtifactStore
-
-
-class ArtifactWorker:
-    """Holds in one actor what makes the artefacts of a first stage; makes and stores one after another."""
-
-    def __init__(self, store: ArtifactStore, first_stage: ShardedFirstStage, computing: Computing) -> None:
-        self._store = store
-        self._maker = first_stage.load(store, computing)
-        self._computing = computing
-
-    def __call__(self, work: Piece, table: pa.Table) -> Mapping[str, float]:
-        """Store what is made of a shard or a piece of it, or of queries; return the numbers of `make_shard`."""
-        if isinstance(work, QueryWork):
-            return make_queries(self._store, self._maker, work, self._computing)
-        return make_shard(self._store, self._maker, work, rows_of_work(table, work), self._computing)
 
 
 class Prepared(NamedTuple):

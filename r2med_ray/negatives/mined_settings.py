@@ -6,7 +6,8 @@ from pydantic import Field, model_validator
 
 from r2med_ray.settings.config import TaskConfig
 from r2med_ray.settings.file_paths import PathField
-from r2med_ray.settings.resources import Frozen, ResourcesConfig
+from r2med_ray.settings.frozen import Frozen
+from r2med_ray.settings.resources import ResourcesConfig
 from r2med_ray.settings.retriever import RetrieverField
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]

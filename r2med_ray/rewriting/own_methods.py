@@ -17,9 +17,9 @@ from pydantic import Field, ValidationError
 
 from r2med_ray.errors import ConfigError
 from r2med_ray.rewriting.methods import METHODS, Method
+from r2med_ray.settings.frozen import Frozen
 from r2med_ray.settings.own_code import import_named
 from r2med_ray.settings.registry import Registry, nearest
-from r2med_ray.settings.resources import Frozen
 from r2med_ray.settings.row_problems import row_problem
 from r2med_ray.settings.yaml_files import read_list
 from r2med_ray.types import Use

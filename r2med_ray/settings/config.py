@@ -12,11 +12,12 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationInfo, model_validator
 
 from r2med_ray.settings.file_paths import PathField, rooted
+from r2med_ray.settings.frozen import Frozen
 from r2med_ray.settings.hard_negatives import HardNegativesConfig
 from r2med_ray.settings.own_measure import OwnMeasureConfig
 from r2med_ray.settings.query_choice import QueriesField
 from r2med_ray.settings.registry import nearest
-from r2med_ray.settings.resources import ClusterConfig, Frozen, ResourcesConfig
+from r2med_ray.settings.resources import ClusterConfig, ResourcesConfig
 from r2med_ray.settings.retriever import RetrieverConfig, RetrieverField
 from r2med_ray.settings.rewriter import RewriterConfig
 from r2med_ray.types import Compat, OnBadDocument

@@ -7,8 +7,8 @@ from pydantic import Field, model_validator
 
 from r2med_ray.errors import ConfigError
 from r2med_ray.settings.file_paths import PathField
+from r2med_ray.settings.frozen import Frozen
 from r2med_ray.settings.registry import nearest
-from r2med_ray.settings.resources import Frozen
 
 CONDITION = "+hn-"
 """What comes between the name of a task and the name of a condition with hard negatives, as in `Biology+hn-all`."""

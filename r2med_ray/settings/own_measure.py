@@ -5,8 +5,8 @@ from typing import Annotated, TypeAlias
 
 from pydantic import ConfigDict, Field, field_validator
 
+from r2med_ray.settings.frozen import Frozen
 from r2med_ray.settings.own_code import DOTTED_NAME
-from r2med_ray.settings.resources import Frozen
 
 BoundField: TypeAlias = Annotated[float, Field(allow_inf_nan=False)] | None
 

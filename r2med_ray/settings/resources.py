@@ -2,7 +2,9 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from r2med_ray.settings.frozen import Frozen
 
 Auto = Literal["auto"]
 
@@ -10,12 +12,6 @@ WAIT_S = 1800.0
 """Seconds that a stage waits for nodes, unless a benchmark file says otherwise."""
 NO_PROGRESS_TIMEOUT_S = 7200
 """Seconds without progress after which a stage fails, unless a benchmark says otherwise."""
-
-
-class Frozen(BaseModel):
-    """A part of a benchmark file: unknown keys are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class NodeShape(Frozen):

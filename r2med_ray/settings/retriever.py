@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from r2med_ray.settings.file_paths import ListsField
-from r2med_ray.settings.resources import Frozen
+from r2med_ray.settings.frozen import Frozen
 
 
 def _model_or_candidates(schema: dict[str, Any]) -> None:

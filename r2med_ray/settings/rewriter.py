@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from r2med_ray.settings.file_paths import PathField, TextsField
-from r2med_ray.settings.resources import Frozen
+from r2med_ray.settings.frozen import Frozen
 from r2med_ray.settings.retriever import RetrieverField
 from r2med_ray.types import Combine
 

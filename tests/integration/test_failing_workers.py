@@ -15,8 +15,9 @@ import ray
 
 from r2med_ray.corpora import CorpusShard
 from r2med_ray.corpus import pieces
+from r2med_ray.distributed.artifact_worker import ArtifactWorker
 from r2med_ray.distributed.failures import stage_error
-from r2med_ray.distributed.preparing import ArtifactWorker, prepare
+from r2med_ray.distributed.preparing import prepare
 from r2med_ray.distributed.searching import ShardedRetriever, open_index
 from r2med_ray.distributed.shard_stream import stream_work
 from r2med_ray.errors import DataError, StageError

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pyarrow as pa
 
-from r2med_ray.distributed.preparing import ArtifactWorker
+from r2med_ray.distributed.artifact_worker import ArtifactWorker
 from r2med_ray.first_stage import Computing, ShardedFirstStage
 from r2med_ray.first_stages.preparation import Piece, ShardWork
 from r2med_ray.storage.artifacts import ArtifactStore

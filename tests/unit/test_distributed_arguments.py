@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ray import cloudpickle
 
-from r2med_ray.distributed.preparing import ArtifactWorker
+from r2med_ray.distributed.artifact_worker import ArtifactWorker
 from r2med_ray.distributed.searching import _load_index
 from r2med_ray.first_stage import Computing
 from r2med_ray.first_stages.preparation import shards_left
