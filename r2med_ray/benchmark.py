@@ -103,6 +103,7 @@ def run_benchmark(benchmark: ResolvedBenchmark, bench: Workbench) -> BenchmarkRe
         NotAtHand: something is not at hand and may not be left out, or nothing is left.
     """
     config = benchmark.config
+    benchmark = bench.dtypes.of_benchmark(benchmark)
     started = datetime.now(UTC)
     missing = Missing(config.when_missing)
     tasks, loaded = load_tasks(benchmark, bench.store, missing)

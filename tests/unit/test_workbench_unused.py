@@ -56,6 +56,18 @@ def test_what_a_benchmark_uses_stays_and_the_rest_goes(tmp_path: Path) -> None:
     assert set(store.names()) == of_words | {text.name}
 
 
+def test_what_was_measured_stays_and_so_do_vectors_of_the_dtype_that_was_chosen(tmp_path: Path) -> None:
+    file = run(tmp_path, "measured", {"model": "all-MiniLM-L6-v2", "dtype": "fastest"})
+    other = run(tmp_path, "words", "bm25")
+    store = ArtifactStore(str(tmp_path / "store"))
+
+    benchmarks = [load_with(resolve, each) for each in (file, other)]
+    assert unused(store, benchmarks, before=LATER) == []
+    removed = unused(store, benchmarks[1:], before=LATER)
+    assert {name.split("/")[0] for name in removed} >= {"vectors", "query-vectors"}
+    assert "fastest-dtype" not in {name.split("/")[0] for name in removed}
+
+
 def test_nothing_is_judged_by_a_benchmark_with_hard_negatives(tmp_path: Path) -> None:
     values = {"name": "a", "tasks": ["Demo-Evidence"], "systems": [{"name": "s", "retriever": "bm25"}]}
     benchmark = resolve(parse_config({**values, "hard_negatives": [{"task": "Demo-Evidence"}]}))
