@@ -33,7 +33,7 @@ def test_the_medians_of_rounds_decide(of_float32: list[float], of_bfloat16: list
 
 def test_both_rates_are_told():
     assert HALF.describe() == (
-        "10 texts/s in float32 against 20 texts/s in bfloat16, measured on a CPU, 2 threads; "
+        "10 in float32 and 20 in bfloat16 texts per CPU second on a CPU, 2 threads; "
         "bfloat16 must be 1.1 times as fast"
     )
     assert FastestDtype(dtype="float32").describe() == "to be measured when a job begins, float32 until then"

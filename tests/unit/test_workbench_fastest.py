@@ -57,7 +57,7 @@ def test_plan_and_report_say_what_was_chosen_and_why(tmp_path: Path, dtype: str)
         [first_stage] = benchmark.systems[0].first_stages
 
     assert len(asked) == 1  # two systems have one model
-    assert line.startswith(f"all-MiniLM-L6-v2: {dtype} (by `fastest`: 10 texts/s in float32 against 20")
+    assert line.startswith(f"all-MiniLM-L6-v2: {dtype} (by `fastest`: 10 in float32 and 20 in bfloat16")
     assert first_stage.settings()["fastest"] == f"{dtype}: {found.describe()}"
 
 

@@ -23,14 +23,14 @@ class FastestDtype:
 
     dtype: Dtype
     rates: Mapping[str, float] = field(default_factory=dict)
-    """Dtype → texts per second; empty if nothing was measured."""
+    """Dtype → texts per CPU second; empty if nothing was measured."""
 
     computer: str = ""
     """The CPU and its threads."""
 
     @classmethod
     def of_rounds(cls, seconds: Mapping[Dtype, list[float]], texts: int, computer: str) -> Self:
-        """Choose by the median of rounds over so many texts, of which each dtype had the same number in turn."""
+        """Choose by the median CPU seconds of rounds over so many texts, in which all dtypes took turns."""
         rates: dict[str, float] = {dtype: texts / median(rounds) for dtype, rounds in seconds.items()}
         gains = rates["bfloat16"] >= LEAST_GAIN * rates["float32"]
         return cls(dtype="bfloat16" if gains else "float32", rates=rates, computer=computer)
@@ -39,5 +39,5 @@ class FastestDtype:
         """Return both rates, and where they were measured."""
         if not self.rates:
             return f"to be measured when a job begins, {self.dtype} until then"
-        rates = " against ".join(f"{rate:.3g} texts/s in {dtype}" for dtype, rate in self.rates.items())
-        return f"{rates}, measured on {self.computer}; bfloat16 must be {LEAST_GAIN} times as fast"
+        rates = " and ".join(f"{rate:.3g} in {dtype}" for dtype, rate in self.rates.items())
+        return f"{rates} texts per CPU second on {self.computer}; bfloat16 must be {LEAST_GAIN} times as fast"
