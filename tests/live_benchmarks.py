@@ -32,7 +32,9 @@ def write_benchmark(folder: Path, url: str, **changes: Any) -> Path:
     """Write the benchmark file, and the rows of a language model that a service answers for and of its reranker."""
     row = {"name": "scripted", "kind": "openai", "model": "m", "base_url": url}
     judge = {"name": "judge", "strategy": "listwise", "language_model": "scripted", "window": 3, "step": 1}
-    (folder / "models.yaml").write_text(yaml.safe_dump({"language_models": [row], "llm_rerankers": [judge]}))
+    again = {"name": "again", "encoder": "all-MiniLM-L6-v2", "shown": 2}
+    rows = {"language_models": [row], "llm_rerankers": [judge], "listwise_encoders": [again]}
+    (folder / "models.yaml").write_text(yaml.safe_dump(rows))
     values = {
         "name": "live",
         "models": "models.yaml",

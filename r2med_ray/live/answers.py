@@ -98,7 +98,8 @@ class LiveAnswers:
         match demand:
             case Find():
                 run = Run(tag=demand.first_stage.label, rankings=running.indexes.find(demand).rankings)
-                self._listener.searched(run)
+                if demand.among is None:  # a reranker's search is no first stage's
+                    self._listener.searched(run)
                 return run
             case Read():
                 return running.texts[demand.task.name].read(sorted(demand.doc_ids))

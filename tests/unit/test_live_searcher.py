@@ -21,7 +21,12 @@ from r2med_ray.workbench.bench import Workbench, open_workbench
 from tests.http_services import Service, calling, completions, half, refuse
 from tests.live_benchmarks import SYSTEMS, scripted, write_benchmark
 
-RANKED = [system["name"] for system in SYSTEMS]
+TWICE = {
+    "name": "twice",
+    "retriever": {"model": "all-MiniLM-L6-v2", "embed_dim": 100, "output_dtype": "int8"},
+    "reranker": {"model": "again", "depth": 5},
+}
+RANKED = [system["name"] for system in (TWICE, *SYSTEMS)]
 CASCADE = {
     "name": "cascade",
     "retriever": "bm25",
@@ -63,7 +68,7 @@ class Live(NamedTuple):
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     folder = tmp_path_factory.mktemp("live")
     with Service(completions(scripted)) as service:
-        benchmark = load_with(resolve, write_benchmark(folder, service.url, systems=[*SYSTEMS, CASCADE, AGENT]))
+        benchmark = load_with(resolve, write_benchmark(folder, service.url, systems=[*SYSTEMS, TWICE, CASCADE, AGENT]))
         with open_workbench(folder / "store", names=benchmark.names, resources=benchmark.config.resources) as bench:
             prepared = prepare(benchmark, bench)
             scorers = [scorer for system in prepared.systems.values() for scorer in system.scorers]
