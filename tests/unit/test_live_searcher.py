@@ -68,7 +68,9 @@ class Live(NamedTuple):
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     folder = tmp_path_factory.mktemp("live")
     with Service(completions(scripted)) as service:
-        benchmark = load_with(resolve, write_benchmark(folder, service.url, systems=[*SYSTEMS, TWICE, CASCADE, AGENT]))
+        benchmark = load_with(
+            resolve, write_benchmark(folder, service.url, systems=[*SYSTEMS, TWICE, CASCADE, AGENT])
+        )
         with open_workbench(folder / "store", names=benchmark.names, resources=benchmark.config.resources) as bench:
             prepared = prepare(benchmark, bench)
             scorers = [scorer for system in prepared.systems.values() for scorer in system.scorers]
