@@ -10,9 +10,34 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import yaml
+from ray._private.services import get_node_ip_address
+from ray.autoscaler._private.fake_multi_node.node_provider import FAKE_HEAD_NODE_ID, FakeMultiNodeProvider
+
 from tests.integration.jobs import RunningJob, environment
 
 RAY = Path(sys.executable).parent / "ray"
+
+GROWING = {
+    "RAY_FAKE_CLUSTER": "1",
+    "AUTOSCALER_UPDATE_INTERVAL_S": "1",
+    "RAY_enable_autoscaler_v2": "1",
+    "RAY_CLOUD_INSTANCE_ID": FAKE_HEAD_NODE_ID,
+    "RAY_OVERRIDE_NODE_ID_FOR_TESTING": FAKE_HEAD_NODE_ID,
+}
+"""The environment of a head that starts nodes."""
+
+WITHOUT_COMMANDS = (
+    *("initialization_commands", "setup_commands", "head_setup_commands", "worker_setup_commands"),
+    *(
+        "head_start_ray_commands",
+        "worker_start_ray_commands",
+        "cluster_synced_files",
+        "rsync_exclude",
+        "rsync_filter",
+    ),
+)
+"""Lists that the configuration of an autoscaler must have."""
 
 
 def free_ports(count: int) -> list[int]:
@@ -72,6 +97,49 @@ class Nodes:
             f"--temp-dir={self._scratch}", *arguments,
         )  # fmt: skip
         return f"127.0.0.1:{port}"
+
+    def start_growing_head(self, **kinds: Mapping[str, float]) -> str:
+        """Start a head without CPUs, whose autoscaler starts nodes on this machine. Return the cluster's address.
+
+        The autoscaler is Ray's second one. Its provider is that of Ray's own tests, named as one from elsewhere: for
+        its own name, Ray reads a file that is not in its wheel. The environment has to be `GROWING`.
+
+        Args:
+            kinds: name → CPU and GPU of a kind of nodes. There is at most one node of each.
+        """
+        port, client = free_ports(2)
+        host = get_node_ip_address()  # of the nodes that the provider starts
+        config = {
+            "cluster_name": "growing",
+            "max_workers": len(kinds),
+            "idle_timeout_minutes": 0.2,
+            "provider": {
+                "type": "external",
+                "module": f"{FakeMultiNodeProvider.__module__}.{FakeMultiNodeProvider.__name__}",
+                "gcs_address": f"{host}:{port}",
+                "head_node_id": FAKE_HEAD_NODE_ID,
+                "launch_multiple": True,
+                **dict.fromkeys(("disable_node_updaters", "disable_launch_config_check", "use_node_id_as_ip"), True),
+            },
+            **{name: {} for name in ("auth", "docker", "file_mounts")},
+            **{name: [] for name in WITHOUT_COMMANDS},
+            "file_mounts_sync_continuously": False,
+            "upscaling_speed": 1,
+            "head_node_type": "ray.head.default",
+            "available_node_types": {
+                "ray.head.default": {"resources": {"CPU": 0}, "node_config": {}, "max_workers": 0},
+                **{
+                    name: {"resources": dict(has), "node_config": {}, "max_workers": 1} for name, has in kinds.items()
+                },
+            },
+        }
+        file = self._folder / "autoscaling.yaml"
+        file.write_text(yaml.safe_dump(config))
+        self.start(
+            "--head", "--num-cpus=0", f"--port={port}", "--include-dashboard=false", f"--temp-dir={self._scratch}",
+            f"--ray-client-server-port={client}", f"--autoscaling-config={file}", f"--node-ip-address={host}",
+        )  # fmt: skip
+        return f"{host}:{port}"
 
     def end(self, node: "subprocess.Popen[bytes]") -> None:
         """End a node as a power cut would: all its processes at once."""
