@@ -525,7 +525,7 @@ class LeavesBeforeTheOther(ScriptedRunner):
         index = super().open_index(task, first_stage)
         search = index.retrieve
 
-        def retrieve(queries: Sequence[Query], *, k: int) -> Run:
+        def retrieve(queries: Sequence[Query], *, k: int, among: object = None) -> Run:
             if task.name == "one":
                 wait_until(lambda: "open two" in self.closed)
             return search(queries, k=k)
