@@ -143,6 +143,19 @@ def test_en03_an_end_token_that_the_tokenizer_writes_is_not_written_twice():
     ]
 
 
+def test_en03_a_row_may_name_another_token_than_the_tokenizers_end_token():
+    seen = []
+    watched(seen, end="[unused0]", append_eos=True, end_token="[unused1]").encode_plain(["fever"])
+
+    tokens = tiny_checkpoints.tokenizer()
+    assert seen[0][-1] == tokens.convert_tokens_to_ids("[unused1]")
+    assert tokens.convert_tokens_to_ids("[unused0]") not in seen[0]
+    with pytest.raises(
+        ConfigError, match=r"'tiny': `append_eos` needs an end token, and the tokenizer has no '<gone>'"
+    ):
+        watched([], end="[unused0]", append_eos=True, end_token="<gone>")
+
+
 def test_en03_a_row_cannot_append_what_its_tokenizer_lacks():
     with pytest.raises(ConfigError, match=r"'tiny': `append_eos` needs an end token"):
         watched([], append_eos=True)

@@ -106,6 +106,7 @@ def test_the_prompt_has_no_end_token_and_the_documents_have_one(bench: Workbench
     assert isinstance(second, SecondSearch)
 
     assert (second.documents.append_eos, second.row.append_eos) == (True, False)
+    assert (second.documents.end_token, second.row.end_token) == ("<|endoftext|>", "")
     assert (second.row.query_prompt, second.row.query_max_length) == ("", 32768)
     assert second in system.searched_with
     assert system.describe() == "bm25 → e2rank-0.6b-listwise@100"

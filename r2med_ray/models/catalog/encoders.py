@@ -82,6 +82,9 @@ class EncoderRow(OwnClassRow):
     append_eos: bool = False
     """Whether every text ends with the end token, whether it was cut or not."""
 
+    end_token: str = ""
+    """The token that `append_eos` puts there; the tokenizer's end token if left out."""
+
     autocast: bool = False
     """Whether matrix products are in float16 (`torch.autocast`). The weights and all else are in `dtype`."""
 
@@ -116,6 +119,8 @@ class EncoderRow(OwnClassRow):
                 raise ValueError(f"`{key}` needs `pooling` {', '.join(poolings)}, not {self.pooling!r}")
         if self.pooling == "encode" and not self.trust_remote_code:
             raise ValueError("`pooling: encode` needs `trust_remote_code: true`")
+        if self.end_token and not self.append_eos:
+            raise ValueError("`end_token` needs `append_eos: true`")
         if self.append_eos and (self.document_as_pair or self.document_model):
             raise ValueError("`append_eos` can not be combined with `document_as_pair` or `document_model`")
         return self
@@ -194,6 +199,7 @@ class EncoderRow(OwnClassRow):
         }
         return {
             **self.model_dump(include=_VECTOR_KEYS),
+            **({"end_token": self.end_token} if self.end_token else {}),
             **self.loading_inputs(),
             **(self.class_inputs() or pass_inputs(device)),
             "dtype": self.resolved_dtype(device),

@@ -76,5 +76,5 @@ class ListwiseEncoderRow(Row):
 
     def reads(self, encoder: EncoderRow) -> EncoderRow:
         """Return the row of the encoder as it reads the prompt: as it stands, without a prompt of its own."""
-        changes = {"query_prompt": "", "query_max_length": self.max_length, "append_eos": False}
+        changes = {"query_prompt": "", "query_max_length": self.max_length, "append_eos": False, "end_token": ""}
         return encoder.model_copy(update=changes)

@@ -149,11 +149,14 @@ def missing_end(row: EncoderRow, network: Network) -> list[int]:
     """Return the end token in a list if the row wants one that the tokenizer doesn't write; else an empty list.
 
     Raises:
-        ConfigError: the row wants an end token, and the tokenizer has none.
+        ConfigError: the row wants an end token, and the tokenizer has none, or not the one that the row names.
     """
-    end = network.tokenizer.eos_token_id
     if not row.append_eos:
         return []
+    end = network.tokenizer.eos_token_id
+    if row.end_token:
+        end = network.tokenizer.get_vocab().get(row.end_token)
     if end is None:
-        raise ConfigError(f"encoder {row.name!r}: `append_eos` needs an end token, and the tokenizer has none")
+        lacks = f"no {row.end_token!r}" if row.end_token else "none"
+        raise ConfigError(f"encoder {row.name!r}: `append_eos` needs an end token, and the tokenizer has {lacks}")
     return [] if network.tokenizer("a")["input_ids"][-1] == end else [end]
