@@ -48,6 +48,15 @@ class Index(Protocol[PreparedQueries]):
 
 
 @runtime_checkable
+class SkippingIndex(Index[PreparedQueries], Protocol[PreparedQueries]):
+    """An index that saves time if it is told which scores are too low to matter."""
+
+    def search_above(self, queries: PreparedQueries, k: int, least: Sequence[float]) -> list[Ranking]:
+        """Return what `search` returns, but of each query documents with lower scores than `least` may be missing."""
+        ...
+
+
+@runtime_checkable
 class ScoresCandidates(Protocol[PreparedQueries]):
     """The index of one shard that scores documents by their ids."""
 

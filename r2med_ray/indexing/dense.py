@@ -14,7 +14,7 @@ from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.indexing.exact import ExactSearch, Neighbours
 from r2med_ray.indexing.factory import EXACT
 from r2med_ray.ranking import best_of_scores
-from r2med_ray.types import DocId, FloatMatrix, Ranking
+from r2med_ray.types import DocId, FloatMatrix, FloatVector, Ranking
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,11 @@ class ApproximateSearch:
             ) from error
         return cls(index)
 
-    def search(self, queries_QD: FloatMatrix, k: int) -> list[Neighbours]:
-        """Return up to k documents of each query. The −1 that FAISS puts in empty places is removed."""
+    def search(self, queries_QD: FloatMatrix, k: int, least_Q: FloatVector | None = None) -> list[Neighbours]:
+        """Return up to k documents of each query, whatever their scores.
+
+        The −1 that FAISS puts in empty places is removed.
+        """
         scores_QC, positions_QC = self.index.search(queries_QD, k)
         return [
             Neighbours(positions_C[positions_C >= 0], scores_C[positions_C >= 0])
@@ -89,6 +92,10 @@ class DenseIndex:
         exact = factory == EXACT or not len(vectors_ND)
         return cls(tuple(doc_ids), ExactSearch(vectors_ND) if exact else ApproximateSearch.train(vectors_ND, factory))
 
+    def search_above(self, queries_QD: npt.NDArray[np.floating], k: int, least: Sequence[float]) -> list[Ranking]:
+        """Return what `search` returns, but of each query documents with lower scores than `least` may be missing."""
+        return self._search(queries_QD, k, np.array(least, np.float32))
+
     def search(self, queries_QD: npt.NDArray[np.floating], k: int) -> list[Ranking]:
         """Return up to k documents for each query, in the order of `ranking.best`.
 
@@ -99,12 +106,17 @@ class DenseIndex:
         Raises:
             DataError: the queries have another dimension than the documents, or a query isn't finite.
         """
+        return self._search(queries_QD, k)
+
+    def _search(
+        self, queries_QD: npt.NDArray[np.floating], k: int, least_Q: FloatVector | None = None
+    ) -> list[Ranking]:
         queries_QD = _as_matrix(queries_QD, "query", self.vectors.shape[1])
         if not self.doc_ids or not len(queries_QD) or k < 1:
             return [()] * len(queries_QD)
         return [
             best_of_scores(scores_C, [self.doc_ids[position] for position in positions_C.tolist()], k)
-            for positions_C, scores_C in self.vectors.search(queries_QD, k)
+            for positions_C, scores_C in self.vectors.search(queries_QD, k, least_Q)
         ]
 
     def to_bytes(self) -> bytes:

@@ -56,18 +56,21 @@ class ExactSearch:
         num_documents, dim = self._vectors_ND.shape
         return num_documents, dim
 
-    def search(self, queries_QD: FloatMatrix, k: int) -> list[Neighbours]:
+    def search(self, queries_QD: FloatMatrix, k: int, least_Q: FloatVector | None = None) -> list[Neighbours]:
         """Return neighbours for each query; its k best documents are among them.
 
         Args:
             queries_QD: contiguous float32, all finite.
             k: at least 1.
+            least_Q: float32, shape (Q,). Documents with lower scores may be missing.
         """
-        blocks = range(0, len(queries_QD), QUERIES_AT_ONCE)
-        return [neighbours for at in blocks for neighbours in self._search(queries_QD[at : at + QUERIES_AT_ONCE], k)]
+        if least_Q is None:
+            least_Q = np.full(len(queries_QD), -np.inf, np.float32)
+        blocks = [slice(at, at + QUERIES_AT_ONCE) for at in range(0, len(queries_QD), QUERIES_AT_ONCE)]
+        return [neighbours for block in blocks for neighbours in self._search(queries_QD[block], k, least_Q[block])]
 
-    def _search(self, queries_QD: FloatMatrix, k: int) -> list[Neighbours]:
-        near = self._near(queries_QD, min(k, self.shape[0]))
+    def _search(self, queries_QD: FloatMatrix, k: int, least_Q: FloatVector) -> list[Neighbours]:
+        near = self._near(queries_QD, min(k, self.shape[0]), least_Q)
 
         def scored(queries: npt.NDArray[np.intp]) -> list[Neighbours]:
             return [self._score(queries_QD[query], near[query]) for query in queries.tolist()]
@@ -77,12 +80,12 @@ class ExactSearch:
             parts = pool.map(scored, np.array_split(np.arange(len(near)), threads))
             return [neighbours for part in parts for neighbours in part]
 
-    def _near(self, queries_QD: FloatMatrix, k: int) -> list[npt.NDArray[np.int64]]:
+    def _near(self, queries_QD: FloatMatrix, k: int, least_Q: FloatVector) -> list[npt.NDArray[np.int64]]:
         """Return the positions of the documents that may be among the k best of each query."""
         reach_Q = self._reach(queries_QD)
         wanted = min(k + SPARE, self.shape[0])
         if self._gpu_index is None or wanted > GPU_LIMIT:
-            return nearest(self._vectors_ND, queries_QD, k, reach_Q)
+            return nearest(self._vectors_ND, queries_QD, k, reach_Q, least_Q)
         near_QC, positions_QC = self._gpu_index.search(queries_QD, wanted)
         lowest_Q = near_QC[:, k - 1] - reach_Q
         found = [

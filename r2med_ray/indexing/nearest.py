@@ -55,7 +55,11 @@ class _Floors:
 
 
 def nearest(
-    documents_ND: FloatMatrix, queries_QD: FloatMatrix, k: int, reach_Q: npt.NDArray[np.float64]
+    documents_ND: FloatMatrix,
+    queries_QD: FloatMatrix,
+    k: int,
+    reach_Q: npt.NDArray[np.float64],
+    least_Q: FloatVector | None = None,
 ) -> list[Positions]:
     """Return for each query the positions of documents whose product is at most `reach_Q` below the k-th best.
 
@@ -64,8 +68,11 @@ def nearest(
         queries_QD: contiguous float32, at least one.
         k: from 1 to N.
         reach_Q: float64, shape (Q,). All documents are within an infinite reach.
+        least_Q: float32, shape (Q,). Products that are further below it than the reach are left out, too.
     """
     floors = _Floors(len(queries_QD), k, reach_Q)
+    if least_Q is not None:
+        floors.raise_to(least_Q)
     largest = min(LARGEST_BLOCK, max(FIRST_BLOCK, SCORES_AT_ONCE // len(queries_QD)), len(documents_ND))
     scores = np.empty(len(queries_QD) * largest, np.float32)
     is_below = np.empty(len(scores), bool)

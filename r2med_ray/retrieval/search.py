@@ -1,12 +1,13 @@
 """Searches shards in this process. The distributed search has to give the same runs."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import partial
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.first_stage import Ties
-from r2med_ray.protocols import Index, ScoresCandidates
+from r2med_ray.protocols import Index, ScoresCandidates, SkippingIndex
 from r2med_ray.ranking import merge, require_finite
 from r2med_ray.retrieval.file_order import id_of, in_run_order
 from r2med_ray.types import DocId, Query, QueryId, Ranking, Run, Task
@@ -34,6 +35,10 @@ class ReadWhenSearched(Generic[P]):
         """Return up to k hits for each query, in the order of `ranking.best`."""
         return self._read().search(queries, k)
 
+    def search_above(self, queries: P, k: int, least: Sequence[float]) -> list[Ranking]:
+        """Return what `search` returns, but of each query documents with lower scores than `least` may be missing."""
+        return _search_above(self._read(), queries, k, least)
+
     def score(self, queries: P, candidates: Sequence[Sequence[DocId]]) -> list[Ranking]:
         """Return those candidates of each query that the shard has; see `score_candidates`."""
         return score_candidates(self._read(), queries, candidates)
@@ -47,11 +52,19 @@ def search_shards(shards: Iterable[Index[P]], queries: P, k: int) -> list[Rankin
     """
     best: list[Ranking] | None = None
     for index in shards:
-        found = index.search(queries, k)
-        if best is not None and len(found) != len(best):
+        if best is None:
+            best = index.search(queries, k)
+            continue
+        least = [ranking[k - 1].score if len(ranking) >= k > 0 else -math.inf for ranking in best]
+        found = _search_above(index, queries, k, least)
+        if len(found) != len(best):
             raise DataError(f"a shard answered {len(found)} queries, another one {len(best)}")
-        best = found if best is None else [merge(both, k) for both in zip(best, found, strict=True)]
+        best = [merge(both, k) for both in zip(best, found, strict=True)]
     return best or []
+
+
+def _search_above(index: Index[P], queries: P, k: int, least: Sequence[float]) -> list[Ranking]:
+    return index.search_above(queries, k, least) if isinstance(index, SkippingIndex) else index.search(queries, k)
 
 
 class PlainRetriever(Generic[P]):

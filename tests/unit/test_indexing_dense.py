@@ -15,6 +15,7 @@ from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.indexing.dense import DenseIndex
 from r2med_ray.indexing.exact import SPARE
 from r2med_ray.ranking import best_of_scores, merge
+from r2med_ray.retrieval.search import search_shards as search_in_turn
 from r2med_ray.types import Ranking, ScoredDoc
 
 Matrix = npt.NDArray[np.floating]
@@ -34,15 +35,19 @@ def brute_force(documents_ND: Matrix, queries_QD: Matrix, k: int) -> list[Rankin
 
 
 def search_shards(documents_ND: Matrix, queries_QD: Matrix, k: int, num_shards: int) -> list[Ranking]:
-    """Search shards of every n-th document and one empty shard."""
-    answers = [
-        DenseIndex.build(ids(len(documents_ND))[index::num_shards], documents_ND[index::num_shards]).search(
-            queries_QD, k
-        )
-        for index in range(num_shards)
+    """Search shards of every n-th document and one empty shard.
+
+    One after another, each told of the scores before it, they must find the same as each alone.
+    """
+    names = ids(len(documents_ND))
+    shards = [
+        DenseIndex.build(names[index::num_shards], documents_ND[index::num_shards]) for index in range(num_shards)
     ]
-    answers.append(DenseIndex.build([], documents_ND[:0]).search(queries_QD, k))
-    return [merge(rankings, k) for rankings in zip(*answers, strict=True)]
+    shards.append(DenseIndex.build([], documents_ND[:0]))
+    answers = [shard.search(queries_QD, k) for shard in shards]
+    merged = [merge(rankings, k) for rankings in zip(*answers, strict=True)]
+    assert search_in_turn(shards, queries_QD, k) == merged
+    return merged
 
 
 @pytest.fixture(scope="module", name="documents_ND")
