@@ -245,8 +245,8 @@ def _everything_ahead(task: Task, system: ResolvedSystem) -> Expect:
     first_stages = system.searched_with if searches_again else system.first_stages
     later = _reranking_ahead(system)
     # A method that shows its model nothing has all texts written at once, which is its first demand.
-    asks_first = rewriter is not None and method is not None and not searches_again and system.tool is None
-    writer = (system.language_model,) if system.language_model and not asks_first else ()
+    is_one_demand = method is not None and method.build is None and not searches_again and system.tool is None
+    writer = (system.language_model,) if system.language_model and not is_one_demand else ()
     return Expect(
         searches=tuple((task, first_stage) for first_stage in first_stages),
         models=(*writer, *later.models),

@@ -139,4 +139,5 @@ def _in_words(bundles: Bundles) -> str:
 def _have_room(now: ClusterCapacity, pool: Pool, bundles: Bundles) -> bool:
     """Return whether a cluster has what all bundles reserve together, and nodes for one pool of them."""
     cpus, gpus = (sum(bundle.get(name, 0.0) for bundle in bundles) for name in ("CPU", "GPU"))
-    return cpus <= now.cpus and gpus <= now.gpus and now.places(pool.cpus, pool.gpus) >= pool.actors
+    has_all = cpus <= now.cpus + 1e-9 and gpus <= now.gpus + 1e-9  # sums of fractions are not exact
+    return has_all and now.places(pool.cpus, pool.gpus) >= pool.actors

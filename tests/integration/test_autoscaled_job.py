@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
+import yaml
 from ray._raylet import GcsClient
 from ray.core.generated.gcs_pb2 import GcsNodeInfo
 
 from tests.fakes import wait_until
-from tests.integration.jobs import environment, run_files, run_job, write_config
+from tests.integration.jobs import environment, run_files, run_job, running_job, write_config
 from tests.integration.nodes import GROWING, nodes_in
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
@@ -48,6 +50,44 @@ def test_a_job_brings_up_the_nodes_of_its_stages_and_they_go_when_it_has_ended(
     assert len(run_files(tmp_path / "grown")) == 1
     assert run_files(tmp_path / "grown") == run_files(tmp_path / "alone")
     wait_until(lambda: nodes_there(head) == 1, deadline_s=200)
+
+
+def raylets(address: str) -> set[int]:
+    """The processes that are the nodes of a cluster."""
+    return {
+        process.pid
+        for process in psutil.process_iter(["cmdline"])
+        if (command := process.info["cmdline"])
+        and command[0].endswith("raylet/raylet")
+        and f"--gcs-address={address}" in command
+    }
+
+
+def test_a_node_that_goes_while_it_encodes_is_replaced_and_nothing_is_lost(
+    head: str, tmp_path: Path, address: str
+) -> None:
+    letters = {"name": "letters", "class": "tests.integration.workers.GatedLetters", "similarity": "dot"}
+    rows = {"encoders": [{**letters, "max_length": 8, "query_prompt": str(tmp_path)}]}
+    (tmp_path / "models.yaml").write_text(yaml.safe_dump(rows))
+    systems = [{"name": "letters", "retriever": "letters"}]
+    settings = {"models": "models.yaml", "systems": systems, "baseline": None}
+    resources = {"documents_per_shard": 20, "encode": {"gpus": 0}}
+    cluster = {"nodes": [{"cpus": 2, "max": 1}], "wait_s": 300}
+    config = write_config(tmp_path / "spot.yaml", resources=resources, cluster=cluster, **settings)
+    before = raylets(head)
+    with running_job(
+        config, "--store", tmp_path / "s", "--output", tmp_path / "o", cwd=tmp_path, address=head
+    ) as job:
+        job.wait_for("encoding", (tmp_path / "encoding").exists, limit_s=300)
+        [lost] = raylets(head) - before
+        psutil.Process(lost).kill()
+        (tmp_path / "go").touch()
+        assert job.process.wait(timeout=400) == 0, job.log.read_text()
+
+    alone = write_config(tmp_path / "alone.yaml", resources={"documents_per_shard": 20}, **settings)
+    run_job(alone, "--store", tmp_path / "other", "--output", tmp_path / "alone", cwd=tmp_path, address=address)
+    assert len(run_files(tmp_path / "o")) == 1
+    assert run_files(tmp_path / "o") == run_files(tmp_path / "alone")
 
 
 def test_a_demand_that_no_kind_of_node_can_meet_ends_the_job_long_before_its_wait_does(

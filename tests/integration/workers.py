@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -12,7 +12,9 @@ from r2med_ray.distributed.artifact_worker import ArtifactWorker
 from r2med_ray.first_stage import Computing, ShardedFirstStage
 from r2med_ray.first_stages.preparation import Piece, ShardWork
 from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.types import Document, FloatMatrix
 from tests.fakes import wait_until
+from tests.unit.toy_models import LetterCounts
 
 
 def has_ended(process: int) -> bool:
@@ -72,6 +74,16 @@ class DiesOnce(CountsRows):
             self._marker.touch()
             os._exit(1)
         return super().__call__(work, table)
+
+
+class GatedLetters(LetterCounts):
+    """An encoder that leaves a file `encoding` in the folder `query_prompt`, and waits there for a file `go`."""
+
+    def encode_documents(self, documents: Sequence[Document]) -> FloatMatrix:
+        folder = Path(self.row.query_prompt)
+        (folder / "encoding").touch()
+        wait_until((folder / "go").exists, deadline_s=200)
+        return super().encode_documents(documents)
 
 
 class EncoderKilledOnce(ArtifactWorker):

@@ -126,6 +126,22 @@ def test_a_part_says_what_it_is_going_to_need_before_it_asks_for_anything() -> N
     assert first.scorers == ()
 
 
+@pytest.mark.parametrize(
+    ("rewriter", "comes_back"),
+    [
+        ({"method": "hyde", "samples": 2}, False),
+        ({"method": "search-r1", "agent": {"retriever": "bm25"}}, True),
+    ],
+)
+def test_a_part_expects_the_model_that_its_first_demand_asks_only_if_it_comes_back(
+    rewriter: dict[str, Any], comes_back: bool
+) -> None:
+    first = next(rank(TASK, system(rewriter={"llm": "qwen-7b", **rewriter})))
+
+    assert isinstance(first, Expect)
+    assert [model.name for model in first.models] == ["qwen-7b"] * comes_back
+
+
 def test_importing_the_flow_loads_neither_ray_nor_torch() -> None:
     program = (
         "import sys, r2med_ray.pipeline; print(sorted({'ray', 'torch', 'faiss', 'transformers'} & set(sys.modules)))"
