@@ -12,7 +12,7 @@ def test_a_limit_on_unreadable_answers_is_refused_where_there_are_no_answers() -
     limited = RerankerConfig(model="m", max_unusable=0.1)
 
     require_heeded(limited, listwise)
-    with pytest.raises(ConfigError, match=r"'bge-reranker-v2-m3' scores pairs.* leave out `max_unusable: 0\.1`"):
+    with pytest.raises(ConfigError, match=r"'bge-reranker-v2-m3' writes no texts.* leave out `max_unusable: 0\.1`"):
         require_heeded(limited, pairs)
 
 
