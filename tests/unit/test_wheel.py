@@ -14,16 +14,22 @@ PACKAGE = REPOSITORY / "r2med_ray"
 
 
 @pytest.fixture(scope="module")
-def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The content of a wheel that is built from the checkout."""
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel that is built from the checkout."""
     pytest.importorskip("hatchling", reason="hatchling, of the extra `dev`, is not installed in this environment")
     folder = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder / "dist")]
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
     subprocess.run(build, cwd=REPOSITORY, check=True, capture_output=True, text=True)
-    [wheel] = (folder / "dist").glob("*.whl")
+    [built] = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def unpacked(wheel: Path) -> Path:
+    """The content of the wheel."""
     with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder / "unpacked")
-    return folder / "unpacked"
+        archive.extractall(wheel.parent / "unpacked")
+    return wheel.parent / "unpacked"
 
 
 def r2med(unpacked: Path, folder: Path, *arguments: str) -> str:
@@ -63,6 +69,39 @@ def test_the_program_of_the_wheel_plans_the_demo_without_the_checkout(unpacked: 
     assert "Demo-Posts" in plan
     assert "hybrid+maxsim" in plan
     assert list(tmp_path.iterdir()) == []
+
+
+def test_pip_installs_the_wheel_into_an_environment_of_its_own_and_the_program_runs_there(
+    wheel: Path, tmp_path: Path
+) -> None:
+    environment = tmp_path / "environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    python = environment / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-index", "--no-deps", wheel]
+    subprocess.run(pip, check=True, capture_output=True)
+    # What the wheel requires is lent by this environment, in which it would take minutes to install it again.
+    [packages] = environment.glob("lib/*/site-packages")
+    (packages / "lent.pth").write_text("\n".join(path for path in sys.path if path.endswith("site-packages")))
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+    finished = subprocess.run(
+        [environment / "bin" / "r2med", "demo", "--dry-run", "--address", "local"],
+        cwd=tmp_path,
+        env=clean,
+        capture_output=True,
+        text=True,
+    )
+    where = subprocess.run(
+        [python, "-c", "import r2med_ray; print(r2med_ray.__file__)"],
+        cwd=tmp_path,
+        env=clean,
+        capture_output=True,
+        text=True,
+    )
+
+    assert finished.returncode == 0, finished.stderr
+    assert "hybrid+maxsim" in finished.stdout
+    assert where.stdout.startswith(str(packages))
 
 
 def test_a_benchmark_file_of_the_wheel_finds_what_it_names(unpacked: Path, tmp_path: Path) -> None:
