@@ -117,19 +117,19 @@ def test_every_text_of_the_small_real_model_is_accounted_for(tmp_path: Path) -> 
 
     # Small reservations leave the engine its CPU while something is encoded, searched or scored.
     beside = " ".join(f"--set resources.{stage}.cpus=0.1" for stage in ("encode", "search", "rerank"))
-    small = f"--set queries=1 --set attempts=1 --set calibration=1 --set resources.encode.actors=1 {beside}"
-    command = f"{GENERATE} {small} --address local"
+    small = "--set queries=1 --set per_query=2 --set attempts=1 --set calibration=1"
+    command = f"{GENERATE} {small} --set resources.encode.actors=1 {beside} --address local"
     subprocess.run(["bash", "-c", command], cwd=tmp_path, env=environment(), check=True, timeout=1700)
 
     [pack] = (tmp_path / "hard_negatives" / "demo_negatives" / "Demo-Evidence").iterdir()
     manifest = json.loads((pack / "manifest.json").read_text())
     records = [json.loads(line) for line in (pack / "records.jsonl").read_text().splitlines()]
-    # One query with five slots, and one attempt for each.
-    assert manifest["planned"] == 5
+    # One query with two slots, and one attempt for each.
+    assert manifest["planned"] == 2
     released = manifest["verdicts"].get("released", 0)
-    assert len(manifest["unfilled"]) == 5 - released
+    assert len(manifest["unfilled"]) == 2 - released
     assert sum(manifest["verdicts"].values()) == manifest["attempts"] == len(records)
-    assert manifest["attempts"] == 5
+    assert manifest["attempts"] == 2
     texts = [one for one in ArtifactStore(str(tmp_path / "store")).all() if "generation/" in one.name]
     assert {one.attributes["model"] for one in texts} == {"smollm2-135m"}
     # Every attempt has a hard query of its own.
