@@ -306,16 +306,19 @@ def test_shard_actors_killed_while_they_search_leave_the_same_run_file_byte_for_
     InProcess(store, COMPUTING).prepare_shards([(task, bm25)])
     queries = [Query(query_id=f"q{number}", text=f"word{number} abc{number % 7} fever") for number in range(400)]
     retriever = open_index(store, task, bm25, "cpu", TWO)
-    retriever.tag = "bm25"
+
+    def search(name: str) -> None:
+        write_run(tmp_path / name, replace(retriever.retrieve(queries, k=20), tag="bm25"))
+
     try:
-        write_run(tmp_path / "undisturbed", retriever.retrieve(queries, k=20))
+        search("undisturbed")
         processes = [process_of(actor) for actor in actors_of(retriever)]
         killing = KillSoon(processes[:1] if killed == "one actor" else processes)
         killing.start()
-        write_run(tmp_path / "disturbed", retriever.retrieve(queries, k=20))
+        search("disturbed")
         assert not killing.is_alive()
         assert process_of(actors_of(retriever)[0]) not in processes
-        write_run(tmp_path / "afterwards", retriever.retrieve(queries, k=20))
+        search("afterwards")
     finally:
         retriever.close()
 
@@ -326,11 +329,13 @@ def test_shard_actors_killed_while_they_search_leave_the_same_run_file_byte_for_
 
 
 class KillSoon(threading.Thread):
-    """Kills processes a moment after it was started."""
+    """Stops processes at once, so that they answer nothing any more, and kills them a moment after it was started."""
 
     def __init__(self, processes: Sequence[int]) -> None:
         super().__init__()
         self._processes = processes
+        for process in processes:
+            os.kill(process, signal.SIGSTOP)
 
     def run(self) -> None:
         time.sleep(0.1)
