@@ -199,7 +199,7 @@ def _reranked(
             reranking,
             max_unusable=config.max_unusable,
             unit=f"{system.name} on {task.name}",
-            answers_per_candidate=resolved.row.answers_per_candidate,
+            answers_per_candidate=resolved.answers_per_candidate,
         )
         made.append(reranking)
     return run, made

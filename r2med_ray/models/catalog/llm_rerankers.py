@@ -14,10 +14,13 @@ from r2med_ray.models.catalog.row import Row
 from r2med_ray.models.catalog.tokenizer_names import tokenizer_identity
 from r2med_ray.settings.config import RerankerConfig
 
+_OF_PAIRS = ("pointwise", "probability")
+"""The strategies whose prompts are about one candidate each."""
+
 _SETTINGS: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("setwise",): ("sort", "top"),
     ("pointwise",): ("raw",),
-    ("pointwise", "probability"): ("samples",),
+    _OF_PAIRS: ("samples",),
     ("listwise",): ("step",),
     ("groupwise", "pointwise"): ("best_grade",),
     ("probability",): ("yes", "no", "closing", "stop"),
@@ -174,7 +177,7 @@ class LlmRerankerRow(Row):
     @property
     def asks_about_pairs(self) -> bool:
         """Whether each prompt is about one candidate."""
-        return self.strategy in ("pointwise", "probability")
+        return self.strategy in _OF_PAIRS
 
     @property
     def has_text_prompt(self) -> bool:
@@ -187,11 +190,6 @@ class LlmRerankerRow(Row):
     def answers_per_candidate(self) -> int | None:
         """How many answers there are about each candidate; None if an answer is about several."""
         return self.samples if self.asks_about_pairs else None
-
-    @property
-    def writes_answers(self) -> bool:
-        """Whether a language model writes answers, which may be unusable."""
-        return True
 
     @property
     def named_rows(self) -> Mapping[str, str]:
@@ -273,7 +271,7 @@ def require_heeded(config: RerankerConfig, row: RerankerRow | LlmRerankerRow | L
             f"reranker {row.name!r} has no samples: leave out `samples: {config.samples}`, a setting of pointwise "
             "`llm_rerankers`"
         )
-    if "max_unusable" in config.model_dump(exclude_defaults=True) and not row.writes_answers:
+    if "max_unusable" in config.model_dump(exclude_defaults=True) and not isinstance(row, LlmRerankerRow):
         raise ConfigError(
             f"reranker {row.name!r} writes no texts, so it has no answers that could be unusable: leave out "
             f"`max_unusable: {config.max_unusable:g}`, a setting of `llm_rerankers`"

@@ -87,16 +87,6 @@ class RerankerRow(OwnClassRow):
         return self
 
     @property
-    def answers_per_candidate(self) -> int | None:
-        """How many answers there are about each candidate: none is counted here."""
-        return None
-
-    @property
-    def writes_answers(self) -> bool:
-        """Whether a language model writes answers, which may be unusable. This row scores pairs and writes none."""
-        return False
-
-    @property
     def named_rows(self) -> Mapping[str, str]:
         return {"encoders": self.encoder} if self.encoder else {}
 

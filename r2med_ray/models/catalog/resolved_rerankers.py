@@ -32,6 +32,11 @@ class ResolvedReranker:
         return replace(self, second_search=cast(ShardedFirstStage, change(second))) if second else self
 
     @property
+    def answers_per_candidate(self) -> int | None:
+        """How many answers there are about each candidate; None if an answer is about several, or none is written."""
+        return self.row.answers_per_candidate if isinstance(self.row, LlmRerankerRow) else None
+
+    @property
     def scorer(self) -> RerankerRow | None:
         """The row where it scores pairs."""
         return self.row if isinstance(self.row, RerankerRow) else None
