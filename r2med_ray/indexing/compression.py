@@ -17,7 +17,7 @@ import numpy.typing as npt
 from r2med_ray.errors import ConfigError
 from r2med_ray.ranking import best_of_scores
 from r2med_ray.types import DocId, FloatMatrix, FloatVector, Ranking
-from r2med_ray.vectors import unit_length
+from r2med_ray.vectors import exact_products, unit_length
 
 OutputDtype: TypeAlias = Literal["float32", "int8", "binary"]
 
@@ -175,17 +175,14 @@ class StoredVectors:
         raise ConfigError("stored vectors score the candidates that a search names, and find none")
 
     def score(self, queries_QD: FloatMatrix, candidates: Sequence[Sequence[DocId]]) -> list[Ranking]:
-        """Return the candidates of each query that the shard has, with the float32 inner product of each pair.
-
-        As in `exact.ExactSearch`, a product is one float64 sum, rounded once.
-        """
+        """Return the candidates of each query that the shard has, with the float32 inner product of each pair."""
         doc_ids, vectors_ND = self.read()
         places = {doc_id: place for place, doc_id in enumerate(doc_ids)}
         ranked = []
-        for query_D, wanted in zip(queries_QD.astype(np.float64), candidates, strict=True):
+        for query_D, wanted in zip(queries_QD, candidates, strict=True):
             kept = [doc_id for doc_id in wanted if doc_id in places]
-            vectors_CD = vectors_ND[[places[doc_id] for doc_id in kept]].astype(np.float64)
-            ranked.append(best_of_scores(np.vecdot(vectors_CD, query_D).astype(np.float32), kept, len(kept)))
+            scores_C = exact_products(vectors_ND[[places[doc_id] for doc_id in kept]], query_D)
+            ranked.append(best_of_scores(scores_C, kept, len(kept)))
         return ranked
 
 

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from r2med_ray.indexing.nearest import QUERIES_AT_ONCE, nearest
 from r2med_ray.types import FloatMatrix, FloatVector
+from r2med_ray.vectors import exact_products
 
 SPARE = 16
 """Neighbours that a GPU is asked for beyond k. Usually fewer documents than that are within the error below the
@@ -106,8 +107,7 @@ class ExactSearch:
 
     def _score(self, query_D: FloatVector, positions_C: npt.NDArray[np.int64]) -> Neighbours:
         """Score each neighbour by itself, with one float64 dot product per pair."""
-        near_CD = np.take(self._vectors_ND, positions_C, axis=0).astype(np.float64)
-        return Neighbours(positions_C, np.vecdot(near_CD, query_D.astype(np.float64)).astype(np.float32))
+        return Neighbours(positions_C, exact_products(np.take(self._vectors_ND, positions_C, axis=0), query_D))
 
 
 def _lengths(vectors_ND: FloatMatrix) -> npt.NDArray[np.float64]:
