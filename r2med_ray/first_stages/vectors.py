@@ -162,17 +162,18 @@ class VectorFirstStage(CommonFirstStage, Generic[VectorRow]):
             )
         from r2med_ray.first_stages.vector_index import open_vector_index  # imports faiss
 
-        key = key_of_stored(store, self.on_bad_document, self.shard_key(task.name, task.corpus, shard, device))
-        cosine = self._lengths_change("document")
+        key, cosine = self._stored_key(store, task, shard, device), self._lengths_change("document")
         return open_vector_index(store, key, self.index, cosine=cosine, embed_dim=self.compression.embed_dim)
 
     def read_shard(
         self, store: ArtifactStore, task: Task, shard: CorpusShard, device: str
     ) -> tuple[Sequence[DocId], FloatMatrix]:
         """Return ids and vectors of a shard's documents, in the form in which they are compared."""
-        key = key_of_stored(store, self.on_bad_document, self.shard_key(task.name, task.corpus, shard, device))
-        stored = read_vectors(store.get(key).table(VECTORS_FILE))
+        stored = read_vectors(store.get(self._stored_key(store, task, shard, device)).table(VECTORS_FILE))
         return stored.doc_ids, self.as_compared(stored.vectors, "document")
+
+    def _stored_key(self, store: ArtifactStore, task: Task, shard: CorpusShard, device: str) -> ArtifactKey:
+        return key_of_stored(store, self.on_bad_document, self.shard_key(task.name, task.corpus, shard, device))
 
     def as_compared(self, vectors_ND: FloatMatrix, side: Side) -> FloatMatrix:
         """Return stored vectors of one side as they are compared: cut, and of unit length for cosine.
