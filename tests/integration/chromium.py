@@ -3,9 +3,11 @@
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, sync_playwright
 
 PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 needs_chromium = pytest.mark.skipif(PROGRAM is None, reason="no Chromium on this machine")
@@ -18,3 +20,9 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=PROGRAM, args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+def serious(page: Page) -> list[tuple[str, Any]]:
+    """Return what axe-core finds serious, each with the first place where it is."""
+    found = Axe().run(page).response["violations"]
+    return [(each["id"], each["nodes"][0]["target"]) for each in found if each["impact"] in ("serious", "critical")]

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
 from r2med_ray.benchmark import run_benchmark
@@ -29,7 +28,7 @@ from r2med_ray.systems import resolve
 from r2med_ray.types import Query
 from r2med_ray.workbench.bench import open_workbench
 from tests.http_services import Held, Service, completions, stalling
-from tests.integration.chromium import chromium, needs_chromium
+from tests.integration.chromium import chromium, needs_chromium, serious
 from tests.live_benchmarks import SYSTEMS, scripted, write_benchmark
 
 pytestmark = [pytest.mark.ray, pytest.mark.serve, pytest.mark.timeout(1200)]
@@ -340,12 +339,6 @@ def test_axe_finds_nothing_serious_before_and_after_an_answer(page: Page, site: 
     wait_until_done(page)
 
     assert (empty, serious(page)) == ([], [])
-
-
-def serious(page: Page) -> list[tuple[str, Any]]:
-    """Return what axe-core finds serious, each with the first place where it is."""
-    found = Axe().run(page).response["violations"]
-    return [(each["id"], each["nodes"][0]["target"]) for each in found if each["impact"] in ("serious", "critical")]
 
 
 @needs_chromium
