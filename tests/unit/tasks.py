@@ -4,6 +4,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from r2med_ray.benchmark import run_benchmark
 from r2med_ray.corpus.catalog import resolve_tasks
 from r2med_ray.corpus.convert import convert_documents, load_corpus
@@ -15,7 +17,15 @@ from r2med_ray.systems import ResolvedBenchmark
 from r2med_ray.types import Document, Query, Task
 from r2med_ray.workbench.bench import open_workbench
 
+WORDS = ["fever", "cough", "rash", "heart", "renal", "acute", "chronic", "dose", "trial", "lesion", "nerve"]
+
 TEXTS = ("abc fever", "bcd cough", "aab rash", "hhh fever", "fed", "gag cough", "cafe")
+
+
+def texts_of_words(count: int, *, seed: int) -> list[str]:
+    """Return texts of four words each."""
+    random = np.random.default_rng(seed)
+    return [" ".join(random.choice(WORDS, 4)) for _ in range(count)]
 
 
 def task_of(

@@ -22,10 +22,10 @@ from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Document, Query, Run, Task
 from r2med_ray.workbench.in_process import InProcess
 from tests.unit import tiny_checkpoints
+from tests.unit.tasks import WORDS
 
 CATALOG = load_catalog()
 FLOAT32 = {"dtype": "float32"}
-WORDS = ["fever", "cough", "rash", "heart", "renal", "acute", "chronic", "dose", "trial", "lesion", "nerve"]
 COPIED = "insulin lowers glucose, and a missed dose after a heart attack is given the next morning"
 COPIES = [Document(doc_id=f"copy{number:02}", text=COPIED) for number in range(40)]
 OTHERS = [

@@ -18,12 +18,12 @@ from r2med_ray.models.networks.sparse_encoders import SparseEncoder
 from r2med_ray.models.networks.task_encoders import TaskEncoders
 from r2med_ray.types import Document
 from tests.unit import tiny_checkpoints
+from tests.unit.tasks import WORDS
 
 Network: TypeAlias = Callable[[Sequence[str]], list[bytes]]
 """Texts → the bytes of what each text becomes."""
 
 CATALOG = load_catalog()
-WORDS = ["fever", "cough", "rash", "heart", "renal", "acute", "chronic", "dose", "trial", "lesion", "nerve"]
 TOKEN_BUDGET = 16_384
 
 

@@ -13,9 +13,9 @@ from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.models.networks.encoders import TransformerEncoder, build_encoder
 from r2med_ray.types import Document
 from tests.unit import tiny_checkpoints
+from tests.unit.tasks import WORDS
 
 MINILM = load_catalog().encoders["all-MiniLM-L6-v2"].model_copy(update={"dtype": "float32"})
-WORDS = ["fever", "cough", "rash", "heart", "renal", "acute", "chronic", "dose", "trial", "lesion", "nerve"]
 MIXED = ["fever", "", "acute renal failure after contrast " * 80, "naïve β-blocker, HbA1c=7.2 %", "rash"]
 """Texts from 2 tokens to more than MiniLM's 256."""
 

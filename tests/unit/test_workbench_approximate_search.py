@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from r2med_ray.types import Task
 from r2med_ray.workbench.bench import Workbench, open_workbench
+from tests.unit.tasks import texts_of_words
 
 MINILM = "all-MiniLM-L6-v2"
-WORDS = ["fever", "cough", "rash", "heart", "renal", "acute", "chronic", "dose", "trial", "lesion", "nerve"]
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +20,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
 
 @pytest.fixture(scope="module")
 def task(bench: Workbench) -> Task:
-    random = np.random.default_rng(5)
-    texts = [" ".join(random.choice(WORDS, 4)) for _ in range(66)]
+    texts = texts_of_words(66, seed=5)
     return bench.task(
         "mine",
         documents={f"d{number}": text for number, text in enumerate(texts[:60])},
