@@ -14,6 +14,9 @@ import yaml
 REPOSITORY = Path(__file__).parents[2]
 JOB = REPOSITORY / "jobs" / "full_benchmark.py"
 
+SHORT = {"model": "all-MiniLM-L6-v2", "max_length": 32}
+"""A dense retriever that reads the first 32 tokens of a text, for tests in which encoding is not what is tested."""
+
 
 def environment(**changes: str) -> dict[str, str]:
     """The environment of the tests, with this Python first on the path."""
@@ -96,12 +99,12 @@ def write_config(path: Path, **changes: object) -> Path:
                 "retriever": "bm25",
                 "rewriter": {"method": "hyde", "generations": "demo-writer"},
             },
-            {"name": "minilm", "retriever": "all-MiniLM-L6-v2"},
+            {"name": "minilm", "retriever": SHORT},
             {
                 "name": "hybrid+maxsim",
-                "retrievers": ["bm25", "all-MiniLM-L6-v2"],
+                "retrievers": ["bm25", SHORT],
                 "fusion": {"method": "rrf"},
-                "reranker": {"model": "maxsim-minilm", "depth": 10},
+                "reranker": {"model": "maxsim-minilm", "depth": 3},
             },
         ],
         "resources": {"documents_per_shard": 20},

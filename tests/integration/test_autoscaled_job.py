@@ -10,7 +10,7 @@ from ray._raylet import GcsClient
 from ray.core.generated.gcs_pb2 import GcsNodeInfo
 
 from tests.fakes import wait_until
-from tests.integration.jobs import environment, run_files, run_job, running_job, write_config
+from tests.integration.jobs import SHORT, environment, run_files, run_job, running_job, write_config
 from tests.integration.nodes import GROWING, nodes_in
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
@@ -94,7 +94,7 @@ def test_a_demand_that_no_kind_of_node_can_meet_ends_the_job_long_before_its_wai
     head: str, tmp_path: Path
 ) -> None:
     # The benchmark file says more than the cluster's autoscaler knows of.
-    systems = [{"name": "minilm", "retriever": "all-MiniLM-L6-v2"}]
+    systems = [{"name": "minilm", "retriever": SHORT}]
     resources = {"encode": {"cpus": 3, "gpus": 0}}
     cluster = {"nodes": [{"cpus": 4, "max": 1}], "wait_s": 3600}
     config = write_config(tmp_path / "big.yaml", systems=systems, baseline=None, resources=resources, cluster=cluster)

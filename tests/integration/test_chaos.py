@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from r2med_ray.storage.artifacts import ArtifactStore
-from tests.integration.jobs import RunningJob, run_files, run_job, running_job
+from tests.integration.jobs import SHORT, RunningJob, run_files, run_job, running_job
 from tests.integration.language_server import needs_vllm
 from tests.integration.test_live_rewriting_job import HYDE, job
 
@@ -19,12 +19,12 @@ pytestmark = [pytest.mark.ray, pytest.mark.serve, pytest.mark.llm, needs_vllm, p
 SYSTEMS = [
     {"name": "bm25", "retriever": "bm25"},
     {"name": "bm25+hyde", "retriever": "bm25", "rewriter": HYDE},
-    {"name": "minilm", "retriever": "all-MiniLM-L6-v2"},
+    {"name": "minilm", "retriever": SHORT},
     {
         "name": "hybrid+maxsim",
-        "retrievers": ["bm25", "all-MiniLM-L6-v2"],
+        "retrievers": ["bm25", SHORT],
         "fusion": {"method": "rrf"},
-        "reranker": {"model": "maxsim-minilm", "depth": 5},
+        "reranker": {"model": "maxsim-minilm", "depth": 2},
     },
 ]
 

@@ -14,7 +14,7 @@ import yaml
 
 from r2med_ray.storage.artifacts import ArtifactStore
 from tests.http_services import Held, Service, Together, completions
-from tests.integration.jobs import REPOSITORY, environment, run_files, run_job, running_job, write_config
+from tests.integration.jobs import REPOSITORY, SHORT, environment, run_files, run_job, running_job, write_config
 from tests.integration.language_server import ENGINE, NAME, LanguageServer, needs_vllm
 
 pytestmark = [pytest.mark.ray, pytest.mark.serve]
@@ -33,7 +33,7 @@ AGENT = {"method": "search-r1", "llm": NAME, "agent": {"retriever": "bm25", "max
 SYSTEMS = [
     {"name": "bm25", "retriever": "bm25"},
     {"name": "bm25+hyde", "retriever": "bm25", "rewriter": HYDE},
-    {"name": "minilm+hyde", "retriever": "all-MiniLM-L6-v2", "rewriter": HYDE},
+    {"name": "minilm+hyde", "retriever": SHORT, "rewriter": HYDE},
     {"name": "bm25+lamer", "retriever": "bm25", "rewriter": LAMER},
     {"name": "bm25+search-r1", "retriever": "bm25", "rewriter": AGENT},
     {"name": "listwise", "retriever": "bm25", "reranker": {"model": "order", "depth": 6, "max_unusable": 1}},
@@ -170,7 +170,7 @@ def test_the_texts_of_all_tasks_are_one_stream_though_their_prompts_hold_what_a_
 def test_what_is_encoded_for_the_passages_that_a_model_is_shown_is_in_the_record(
     checkpoint: Path, tmp_path: Path, address: str
 ) -> None:
-    lamer = LAMER | {"candidates": {"retriever": "all-MiniLM-L6-v2", "depth": 2, "words": 40}}
+    lamer = LAMER | {"candidates": {"retriever": SHORT, "depth": 2, "words": 40}}
     systems = [{"name": "lamer", "retriever": "bm25", "rewriter": lamer}]
     with Service(completions(lambda prompt: "a passage")) as service:
         config = job(tmp_path / "job", checkpoint, systems=systems, baseline=None, base_url=service.url)
@@ -193,7 +193,7 @@ def test_agents_of_all_tasks_take_their_turns_together(
         return "<search>rash</search>" if "\n[1] " in last else "<search>fever</search>"
 
     # Between two turns, the requests of one task are encoded while the index of the other task is open.
-    tool = {"retriever": "all-MiniLM-L6-v2", "max_turns": 2, "words": 40}
+    tool = {"retriever": SHORT, "max_turns": 2, "words": 40}
     systems = [
         {"name": "agent", "retriever": "bm25", "rewriter": AGENT | {"agent": tool}},
         {"name": "agent+bm25-r2med", "retriever": "bm25-r2med", "rewriter": AGENT | {"agent": tool}},

@@ -14,15 +14,16 @@ from r2med_ray.settings.resources import ResourcesConfig
 from r2med_ray.types import Run
 from r2med_ray.workbench.bench import Workbench
 from tests.http_services import Service, completions
+from tests.integration.jobs import SHORT
 
 pytestmark = [pytest.mark.ray, pytest.mark.serve]
 
-HYBRID = {"retrievers": ["bm25", "all-MiniLM-L6-v2"], "fusion": {"method": "rrf"}}
+HYBRID = {"retrievers": ["bm25", SHORT], "fusion": {"method": "rrf"}}
 SYSTEMS: dict[str, dict[str, Any]] = {
     "bm25": {"retriever": "bm25"},
     "published bm25": {"retriever": "bm25-r2med", "compat": "r2med"},
-    "tokens": {"retriever": "minilm-tokens"},
-    "hybrid+maxsim": {**HYBRID, "reranker": {"model": "maxsim-minilm", "depth": 10}},
+    "tokens": {"retriever": {"model": "minilm-tokens", "max_length": 32}},
+    "hybrid+maxsim": {**HYBRID, "reranker": {"model": "maxsim-minilm", "depth": 3}},
 }
 IN_SHARDS = ResourcesConfig(documents_per_shard=30)
 
