@@ -14,7 +14,7 @@ from ray import serve
 
 from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.language_models import HOW_TO_GET_VLLM, PARSERS
-from r2med_ray.serving.serve_session import HttpAddress, end_application
+from r2med_ray.serving.serve_session import IDLE_REPLICA_ENDS_S, HttpAddress, end_application
 from r2med_ray.serving.start_failures import run_application
 from r2med_ray.settings.pools import CPUS_OF_AN_INGRESS
 from r2med_ray.settings.resources import NO_PROGRESS_TIMEOUT_S
@@ -147,6 +147,7 @@ def _application(engine: Engine) -> serve.Application:
                     "downscale_delay_s": IDLE_S,
                 },
                 "graceful_shutdown_timeout_s": LEAVES_WITHIN_S,
+                "graceful_shutdown_wait_loop_s": IDLE_REPLICA_ENDS_S,
                 "max_constructor_retry_count": 2,
                 "health_check_period_s": HEALTH_CHECK_PERIOD_S,
             },
@@ -192,6 +193,7 @@ def _environment(engine: Engine) -> dict[str, str]:
 
 _INGRESS: Mapping[str, Any] = {
     "num_replicas": 1,
+    "graceful_shutdown_wait_loop_s": IDLE_REPLICA_ENDS_S,
     "ray_actor_options": {
         "num_cpus": CPUS_OF_AN_INGRESS,
         "runtime_env": {"env_vars": {"RAY_SERVE_LLM_ROUTER_HTTP_TIMEOUT": "86400"}},

@@ -21,7 +21,7 @@ from r2med_ray.first_stage import Computing
 from r2med_ray.first_stages.stored_speed import score_timed
 from r2med_ray.protocols import PairScorer
 from r2med_ray.reranking.pair_reranking import Scored
-from r2med_ray.serving.serve_session import end_application, start_serve
+from r2med_ray.serving.serve_session import IDLE_REPLICA_ENDS_S, end_application, start_serve
 from r2med_ray.serving.start_failures import run_application
 from r2med_ray.settings.resources import NO_PROGRESS_TIMEOUT_S, RerankResources
 
@@ -99,6 +99,7 @@ def serve_pair_scorer(
         max_queued_requests=2 * in_flight(resources, replicas),
         max_constructor_retry_count=2,
         health_check_timeout_s=resources.timeout_s,
+        graceful_shutdown_wait_loop_s=IDLE_REPLICA_ENDS_S,
         logging_config={"enable_access_log": False},
     )(PairScorerDeployment)
     start_serve(http=False)

@@ -22,6 +22,7 @@ from r2med_ray.secrets import scrubbed
 from r2med_ray.serving.search_answers import Event, Failed, SearchRequest, event
 from r2med_ray.serving.search_limits import Gate, Rate, checked
 from r2med_ray.serving.search_routes import PageContent, build_routes
+from r2med_ray.serving.serve_session import end_application
 from r2med_ray.serving.start_failures import run_application
 from r2med_ray.settings.resources import NO_PROGRESS_TIMEOUT_S, SearchPageResources
 
@@ -175,4 +176,4 @@ def serve_search_page(
         run_application(application, what="the search page", name=name, within_s=start_within_s, route_prefix="/")
         yield
     finally:
-        serve.delete(name)
+        end_application(name)

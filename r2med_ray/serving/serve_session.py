@@ -5,8 +5,13 @@ an application says which job it belongs to. So two jobs of one benchmark don't 
 job can end the applications of a job that was killed.
 """
 
+import contextlib
 import logging
 import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,6 +26,19 @@ logger = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
 PREFIX = "r2med"
+
+IDLE_REPLICA_ENDS_S = 0.1
+"""Seconds until a replica that is to end looks whether a request is left. Serve's own number is 2, before the first
+look, too."""
+
+LOOKS_EVERY_S = 0.1
+"""Seconds between two looks at an application that starts or ends. Serve's own number is 1."""
+
+ENDS_WITHIN_S = 60.0
+"""Seconds after which an application that still ends is left to Serve, which is Serve's own limit, too."""
+
+_STARTING = threading.Lock()
+"""Held while Serve is started: two threads that start it at once would start two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +80,37 @@ def start_serve(*, http: bool, host: str = LOOPBACK, port: int | None = None) ->
     Raises:
         ConfigError: the job needs an HTTP proxy, but Serve runs applications there without one.
     """
+    with _STARTING:
+        return _start(http, host, port)
+
+
+@dataclass(kw_only=True)
+class JobServe:
+    """Serve as one job needs it."""
+
+    host: str
+    port: int | None
+    is_needed: bool = False
+    """Whether something will be served."""
+
+    needs_http: bool = False
+    """Whether an engine will have to run: Serve's proxy then has to be there from the start."""
+
+    def start(self) -> HttpAddress | None:
+        """Start it, see `start_serve`."""
+        return start_serve(http=self.needs_http, host=self.host, port=self.port)
+
+    @contextlib.contextmanager
+    def starting(self) -> Iterator[None]:
+        """Start it, if it is needed, while the block does other work. At the end of the block it has started."""
+        with ThreadPoolExecutor(1) as pool:
+            started = pool.submit(self.start) if self.is_needed else None
+            yield
+            if started:
+                started.result()
+
+
+def _start(http: bool, host: str, port: int | None) -> HttpAddress | None:
     wanted = {"host": host, "port": port or _default_port()}
     start = partial(
         serve.start,
@@ -92,10 +141,13 @@ def start_serve(*, http: bool, host: str = LOOPBACK, port: int | None = None) ->
 
 def end_application(name: str) -> None:
     """End an application. A request that hangs keeps its replica for a while, and then Serve ends it anyway."""
-    try:
-        serve.delete(name)
-    except TimeoutError:
-        logger.warning("%s has not ended yet, and may reserve what it has for some minutes more", name)
+    serve.delete(name, _blocking=False)
+    deadline = time.monotonic() + ENDS_WITHIN_S
+    while name in serve.status().applications:
+        if time.monotonic() > deadline:
+            logger.warning("%s has not ended yet, and may reserve what it has for some minutes more", name)
+            return
+        time.sleep(LOOKS_EVERY_S)
 
 
 def require_free_port(host: str, port: int) -> None:

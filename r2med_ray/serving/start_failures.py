@@ -17,12 +17,10 @@ from ray.serve.handle import DeploymentHandle
 from ray.serve.schema import ApplicationStatus, ApplicationStatusOverview
 
 from r2med_ray.errors import StageError
+from r2med_ray.serving.serve_session import LOOKS_EVERY_S
 from r2med_ray.waiting import Wait
 
 logger = logging.getLogger(__name__)
-
-LOOKS_EVERY_S = 0.2
-"""Seconds between two looks at an application that starts."""
 
 RETRYING = re.compile(r"^A replica failed to start with exception\. Retrying.*?\. Error:\n", re.DOTALL)
 """What Serve says of a deployment before it starts another replica in place of one that did not start."""

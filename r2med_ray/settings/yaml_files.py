@@ -55,7 +55,8 @@ class UniqueKeys(SafeLoader):  # type: ignore[misc]
                     "in the keys", node.start_mark, f"{key!r} comes twice", key_node.start_mark
                 )
             known.add(key)
-        return super().construct_mapping(node, deep)
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        return mapping
 
 
 def _num_values(node: yaml.Node, known: dict[int, float]) -> float:

@@ -33,7 +33,7 @@ from r2med_ray.serving.clients import ServedReranker
 from r2med_ray.serving.engines import engine_digest, engine_of, served_engine
 from r2med_ray.serving.llm_app import Engine
 from r2med_ray.serving.reranker_app import serve_pair_scorer
-from r2med_ray.serving.serve_session import application_name, start_serve
+from r2med_ray.serving.serve_session import JobServe, application_name
 from r2med_ray.settings.pools import CPUS_FOR_READING, CPUS_OF_AN_INGRESS, ClusterCapacity, Pool
 from r2med_ray.settings.resources import ResourcesConfig
 from r2med_ray.storage.artifacts import ArtifactStore
@@ -42,6 +42,7 @@ from r2med_ray.types import Task
 from r2med_ray.workbench.catalog_rows import language_model_row, reranker_row
 from r2med_ray.workbench.ledger import Need, are_held
 from r2med_ray.workbench.probing import Probe
+from r2med_ray.workbench.reservations import engines_used, pools_used
 from r2med_ray.workbench.served import AnsweringModel, ServedScorer, SharedIndex
 from r2med_ray.workbench.sizing import require_language_model, require_reranker, size_pools
 from r2med_ray.workbench.worklog import Worklog
@@ -88,13 +89,11 @@ class ClusterRunner:
         self._catalog = catalog
         self._store = store
         self._resources = resources
-        self._host, self._port = resources.language_model.host, resources.language_model.port
         self._timeout_s = resources.no_progress_timeout_s
         self._cluster = capacity
         self._worklog = worklog
         self._models = self._models_at_hand() if ask_for_models else None
-        self._serves_models = False
-        """Whether an engine will have to run: Serve's proxy then has to be there from the start."""
+        self._serve = JobServe(host=resources.language_model.host, port=resources.language_model.port)
 
     @property
     def device(self) -> str:
@@ -114,23 +113,11 @@ class ClusterRunner:
     def reservations(
         self, first_stages: Iterable[FirstStage], scorers: Iterable[Scorer], models: Iterable[LanguageModel]
     ) -> Iterator[str]:
-        work = {first_stage.work for first_stage in first_stages}
-        is_used = {
-            "encode": bool(work & {"encode", "ask a service"}),
-            "tokenize": "tokenize" in work,
-            "search": bool(work - {"nothing"}),
-            "rerank": bool(list(scorers)),
-        }
-        if is_used["rerank"]:
+        work, has_scorers = {first_stage.work for first_stage in first_stages}, bool(list(scorers))
+        if has_scorers:
             require_reranker(self.pools, self._cluster)
-        for name in (name for name, used in is_used.items() if used):
-            yield f"{name:9} {getattr(self.pools, name).describe()}"
-        pool = self.pools.language_model
-        served = {row.name: row for row in map(language_model_row, models) if row.is_served}
-        for name, row in served.items():
-            gpus = f" + {pool.gpus:g} GPU" if pool.gpus else ""
-            replicas = f"{row.min_replicas}-{row.max_replicas} replicas"
-            yield f"language model {name}: {replicas}, each {row.workers} × {pool.cpus:g} CPU{gpus}"
+        yield from pools_used(self.pools, work, scores=has_scorers)
+        yield from engines_used(self.pools.language_model, map(language_model_row, models))
 
     def preparing(self, first_stage: ShardedFirstStage) -> Need:
         """Return what one actor reserves, and the tasks that read for it."""
@@ -164,6 +151,7 @@ class ClusterRunner:
             self._models.require(row)
         if isinstance(row, RerankerRow):
             require_reranker(self.pools, self._cluster)
+            self._serve.is_needed = True
         if isinstance(row, LanguageModelRow) and row.is_served:
             require_fit(row, memory_gb=self._memory_gb(self.pools.language_model))
             self._require_room(row)
@@ -174,7 +162,7 @@ class ClusterRunner:
         first_stage = corpora[0][1] if corpora else sets[0].first_stage
         what = "preparing a corpus" if corpora else "preparing queries"
         pool = self._pool(first_stage)
-        with self._nodes_for(what, replace(pool, actors=1), CPUS_FOR_READING):
+        with self._serve.starting(), self._nodes_for(what, replace(pool, actors=1), CPUS_FOR_READING):
             prepared = prepare(
                 self._store,
                 corpora,
@@ -225,7 +213,7 @@ class ClusterRunner:
         build = partial(build_in_worker, row, self._catalog, pool.device, resources.token_budget, pool.threads)
         with ExitStack() as stack:
             stack.enter_context(self._nodes_for(f"reranker {row.name}", first))
-            start_serve(http=self._serves_models, host=self._host, port=self._port)
+            self._serve.start()
             served = serve_pair_scorer(
                 name,
                 build,
@@ -250,7 +238,7 @@ class ClusterRunner:
             stack.enter_context(self._nodes_for(f"language model {row.name}", workers, CPUS_OF_AN_INGRESS))
             if self._cluster.grows and engine.gpus:
                 require_fit(row, memory_gb=largest_gpu_gb(capacity_now()))
-            proxy = start_serve(http=True, host=self._host, port=self._port)
+            proxy = self._serve.start()
             assert proxy is not None
             served = served_engine(self._name, row, engine, proxy, start_within_s=self._timeout_s)
             address, computer = stack.enter_context(served), computer_of(engine.gpus, engine.accelerator)
@@ -283,7 +271,7 @@ class ClusterRunner:
         except CapacityError as error:
             each = f"{engine.gpus:g} GPU" if engine.gpus else f"{engine.cpus:g} CPU"
             raise NotAtHand(f"{engine.min_workers} × {each} for {row.name}", str(error)) from error
-        self._serves_models = True
+        self._serve.is_needed = self._serve.needs_http = True
 
     def _engine(self, row: LanguageModelRow) -> Engine:
         return engine_of(row, self.pools.language_model, self._resources.language_model)
