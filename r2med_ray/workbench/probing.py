@@ -57,7 +57,7 @@ class Probe:
         ends = datetime.now() + timedelta(seconds=takes)
         logger.info(
             "%s: a worker does %.3g documents/s, %s tokens/s; %s documents are left, which %d worker(s) "
-            "have done in %.0f s, at %s",
+            "will have done in %.0f s, at %s",
             label,
             documents / seconds,
             f"{tokens / seconds:,.0f}",

@@ -32,7 +32,7 @@ def test_rate_and_end_are_told_after_the_first_piece(caplog: pytest.LogCaptureFi
     [line] = caplog.messages
     assert line.startswith(
         "all-MiniLM-L6-v2: a worker does 10 documents/s, 2,000 tokens/s; 100,000 documents are left, "
-        "which 2 worker(s) have done in 5000 s, at "
+        "which 2 worker(s) will have done in 5000 s, at "
     )
 
 
