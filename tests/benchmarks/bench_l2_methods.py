@@ -1,0 +1,212 @@
+"""L2 for each method: the cost of a text apart from the model's work, from the query to what is made of the text.
+
+    python -m tests.benchmarks.bench_l2_methods [--small]
+
+A model in this process answers every prompt at once. What is left is ours: prompts, seeds, the driver, the store, the
+searches over 400 short documents that some methods need, and the reading of the answers. Each method does a small and
+a large job, each with a new store, and the difference of their CPU times is divided by the difference of their texts:
+what a job costs once is left out. `hard negatives` is a round of their generation with filters and judges, all of
+whose passages differ. `--small` has a few queries and no bar.
+"""
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from r2med_ray.chat import ChatPrompt, Completion, ToolCall
+from r2med_ray.corpus.catalog import resolve_tasks
+from r2med_ray.negatives.generating import generate
+from r2med_ray.negatives.generation_job import load_material
+from r2med_ray.negatives.generation_settings import GenerationConfig
+from r2med_ray.negatives.material import Tools
+from r2med_ray.pipeline import rank, rewriter_of
+from r2med_ray.settings.config_files import load_settings
+from r2med_ray.settings.resources import ResourcesConfig
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.systems import Names
+from r2med_ray.workbench.bench import Workbench
+from r2med_ray.workbench.worklog import Worklog
+from tests.benchmarks.rounds import verdict
+from tests.integration.test_leading_rerankers import ROWS, names
+from tests.scripted_writer import DEMO, KINDS, Script, lines_of, name_of, write_generation
+from tests.unit.scripted_runner import ScriptedRunner
+
+BAR_MS = 1.0
+ROUNDS = 3
+MODEL = "qwen-7b"
+SHOWN = {"retriever": "bm25", "depth": 5, "words": 60}
+SAYS = "<answer>[2] > [1]</answer>"
+"""What the model answers: a ranking for rerankers, an answer for agents, and a text for the others."""
+
+SEARCHES = {
+    "search-o1": "<|begin_search_query|> word1 <|end_search_query|>",
+    "search-r1": "<search> word1 </search>",
+}
+"""What the model writes first where an agent searches."""
+
+SEARCHES = {"search-o1": "<|begin_search_query|> word1 <|end_search_query|>", "search-r1": "<search> word1 </search>"}
+"""What the model writes first where an agent searches."""
+
+REWRITERS: dict[str, dict[str, Any]] = {
+    "hyde": {"samples": 4},
+    "query2doc": {},
+    "lamer": {"candidates": SHOWN},
+    "intent": {},
+    "reasoned-query": {"samples": 5, "combine": "sum"},
+    "diver-qexpand": {"candidates": SHOWN},
+    "thinkqe": {"candidates": SHOWN, "samples": 2},
+    "contrast": {},
+    "search-o1": {"agent": {"retriever": "bm25", "max_turns": 2, "words": 60}},
+    "search-r1": {"agent": {"retriever": "bm25", "max_turns": 2, "words": 60}},
+    "retrieval-agent": {"agent": {"retriever": "bm25", "depth": 5, "max_turns": 2, "words": 60}},
+}
+RERANKERS = {row.strategy: name for name, row in sorted(ROWS.items(), reverse=True)}
+"""Strategy → the name of a shipped row that reranks by it."""
+
+SYSTEMS = {
+    method: {"retriever": "bm25", "rewriter": {"method": method, "llm": MODEL, "max_unusable": 1.0, **settings}}
+    for method, settings in REWRITERS.items()
+} | {
+    name: {"retriever": "bm25", "reranker": {"model": f"r-{name}", "depth": 20, "max_unusable": 1.0}}
+    for name in RERANKERS.values()
+}
+
+
+class Instant:
+    """A model that takes no time, and counts what it is asked."""
+
+    def __init__(self, says: Callable[[str], str]) -> None:
+        self._says = says
+        self.asked = 0
+
+    def generate(
+        self,
+        prompts: Sequence[ChatPrompt],
+        *,
+        keep: Callable[[int, Completion], None] | None = None,
+        order: Iterable[int] | None = None,
+    ) -> list[Completion]:
+        self.asked += len(prompts)
+        answers = [self._answer(prompt) for prompt in prompts]
+        for position in order or range(len(prompts)):
+            if keep:
+                keep(position, answers[position])
+        return answers
+
+    def _answer(self, prompt: ChatPrompt) -> Completion:
+        if prompt.top_tokens:
+            return Completion(text="", reasoning="", finish_reason="stop", top_tokens=((" true", -0.5),))
+        if prompt.tools:
+            searched = prompt.messages[-1]["role"] == "tool"
+            call = (
+                ToolCall("final_results", '{"ids": ["p1"]}')
+                if searched
+                else ToolCall("retrieve", '{"query": "word1"}')
+            )
+            return Completion(text="", reasoning="", finish_reason="tool_calls", tool_calls=(call,))
+        return Completion(text=self._says(prompt.messages[-1]["content"]), reasoning="", finish_reason="stop")
+
+
+Work: TypeAlias = Callable[[int], tuple[int, float]]
+
+
+@contextmanager
+def opened(known: Names, model: Instant, **resources: Any) -> Iterator[Workbench]:
+    """Open a workbench whose language models are all this one, with a store of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        store, worklog = ArtifactStore(folder), Worklog()
+        runner = ScriptedRunner(store, worklog, generator=model)
+        yield Workbench(store, runner, known, worklog, ResourcesConfig(**resources))
+
+
+def after_a_search(search: str, prompt: str) -> str:
+    """Return what the model answers to a prompt; `search` if it has not searched yet."""
+    return SAYS if search in prompt else search
+
+
+def text_of(dice: random.Random, words: int) -> str:
+    return " ".join(f"word{dice.randrange(2000)}" for _ in range(words))
+
+
+def of_system(system: dict[str, Any], queries: int) -> tuple[int, float]:
+    """Return how many texts a system needs, and the CPU seconds of all of it beside the first search."""
+    model = Instant(partial(after_a_search, SEARCHES.get(system.get("rewriter", {}).get("method"), "")))
+    dice = random.Random(7)
+    documents = {f"d{number}": text_of(dice, 60) for number in range(400)}
+    asked = {f"q{number}": text_of(dice, 30) for number in range(queries)}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        opened(names(Path(folder), "http://127.0.0.1", ROWS), model) as bench,
+    ):
+        task = bench.task("words", documents=documents, queries=asked)
+        resolved = bench.system({"name": "system", **system})
+        bench.find(task, "bm25")
+        rewriter = rewriter_of(task, resolved)
+        started = time.process_time()
+        bench.lead("system", rewriter.rewrite(task.queries) if rewriter else rank(task, resolved))
+        return model.asked, time.process_time() - started
+
+
+def another_text(corpus: Sequence[str]) -> Callable[[str], str]:
+    """Return what writer and judges say. Every other word of a passage is exchanged, so that no two are alike."""
+    dice, words, known = random.Random(7), " ".join(corpus).split(), set(corpus)
+    good = Script(
+        {"rank": lambda prompt: "[1] > [2]" if prompt.split("[1] ")[1].partition("\n")[0] in known else "[2] > [1]"}
+    )
+
+    def say(prompt: str) -> str:
+        said = good(prompt)
+        if name_of(prompt) not in KINDS:
+            return said
+        return " ".join(dice.choice(words) if number % 2 else word for number, word in enumerate(said.split()))
+
+    return say
+
+
+def of_generation(per_query: int) -> tuple[int, float]:
+    """Return how many texts a round of hard negatives needs, and the CPU seconds of all of it."""
+    model = Instant(another_text([line["text"] for line in lines_of(DEMO / "corpus.jsonl")]))
+    with tempfile.TemporaryDirectory() as folder:
+        changes = {"queries": None, "per_query": per_query}
+        config = load_settings(GenerationConfig, write_generation(Path(folder), "http://127.0.0.1", **changes))
+        known = Names.load(Path(str(config.models)))
+        [source] = resolve_tasks(list(config.tasks))
+        with opened(known, model, documents_per_shard=40) as bench:
+            material = load_material(bench, source, config, Tools.of(config, known))
+            bench.find(material.task, material.tools.anchors)
+            started = time.process_time()
+            bench.lead("round", generate(material))
+            return model.asked, time.process_time() - started
+
+
+def milliseconds_per_text(work: Work, size: int) -> tuple[int, float]:
+    """Return how many more texts a job of three times the size needs, and the CPU milliseconds for each."""
+    (few, less), (many, more) = work(size), work(3 * size)
+    return many - few, (more - less) / (many - few) * 1000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--small", action="store_true")
+    small = parser.parse_args().small
+    size, rounds = (5, 1) if small else (100, ROUNDS)
+    contestants: dict[str, Work] = {name: partial(of_system, system) for name, system in SYSTEMS.items()}
+    reached = True
+    for name, work in {**contestants, "hard negatives": of_generation}.items():
+        taken = [milliseconds_per_text(work, 8 if work is of_generation else size) for _ in range(rounds)]
+        texts, best = min(taken)
+        print(f"{name:<26}{texts:>7} texts: {best:.2f} ms of CPU time, {max(taken)[1]:.2f} at most")
+        reached &= verdict(f"{name} takes at most {BAR_MS:g} ms of CPU time a text", holds=best <= BAR_MS)
+    if not reached and not small:
+        sys.exit("missed")
+
+
+if __name__ == "__main__":
+    main()
