@@ -18,11 +18,12 @@ from r2med_ray.distributed.shard_actors import Hand, ShardActor, deal
 from r2med_ray.errors import StageError, named
 from r2med_ray.first_stage import ShardedFirstStage, Ties
 from r2med_ray.protocols import Index
+from r2med_ray.ranking_arrays import RankingArrays
 from r2med_ray.retrieval.search import Among, Merging, ReadWhenSearched
 from r2med_ray.settings.pools import Pool
 from r2med_ray.settings.resources import NO_PROGRESS_TIMEOUT_S
 from r2med_ray.storage.artifacts import ArtifactStore
-from r2med_ray.types import Query, Ranking, Run, Task
+from r2med_ray.types import Query, Run, Task
 from r2med_ray.waiting import LOOKS_EVERY_S, Wait
 
 logger = logging.getLogger(__name__)
@@ -107,7 +108,7 @@ class ShardedRetriever(Generic[Prepared]):
         """
         prepared = ray.put(self._prepare(queries))
 
-        def ask(method: str, wanted: Any) -> list[list[Ranking]]:
+        def ask(method: str, wanted: Any) -> list[RankingArrays]:
             return self._answers(
                 "search", lambda part: getattr(part.actor, method).remote(part.hand, prepared, wanted)
             )

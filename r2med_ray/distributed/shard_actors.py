@@ -8,8 +8,9 @@ import ray
 from r2med_ray.corpora import CorpusShard
 from r2med_ray.protocols import Index
 from r2med_ray.ranking import merge
+from r2med_ray.ranking_arrays import RankingArrays
 from r2med_ray.retrieval.search import score_candidates, search_shards
-from r2med_ray.types import DocId, Ranking
+from r2med_ray.types import DocId
 
 Prepared = TypeVar("Prepared")
 
@@ -31,18 +32,18 @@ class ShardOwner(Generic[Prepared]):
         return len(self._indexes(hand))
 
     @ray.method
-    def search(self, hand: Hand, queries: Prepared, k: int) -> list[Ranking]:
+    def search(self, hand: Hand, queries: Prepared, k: int) -> RankingArrays:
         """Return the best k of the shards of a hand for every query."""
-        return search_shards(self._indexes(hand), queries, k)
+        return RankingArrays.of(search_shards(self._indexes(hand), queries, k))
 
     @ray.method
-    def score(self, hand: Hand, queries: Prepared, candidates: Sequence[Sequence[DocId]]) -> list[Ranking]:
+    def score(self, hand: Hand, queries: Prepared, candidates: Sequence[Sequence[DocId]]) -> RankingArrays:
         """Return the candidates of every query that the shards of a hand have, with their scores."""
         per_shard = [score_candidates(index, queries, candidates) for index in self._indexes(hand)]
-        return [
+        return RankingArrays.of(
             merge(rankings, len(wanted))
             for wanted, rankings in zip(candidates, zip(*per_shard, strict=True), strict=True)
-        ]
+        )
 
     def _indexes(self, hand: Hand) -> list[Index[Prepared]]:
         _, key = hand

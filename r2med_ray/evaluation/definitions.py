@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from r2med_ray.evaluation.arrow import DoubleVector, IntVector
 from r2med_ray.evaluation.measure_row import Definition, Parameter, TrecEval, Value
 from r2med_ray.evaluation.ranks import GradedRanks, Rankings
+from r2med_ray.storage.arrow import DoubleVector, IntVector
 
 INFAP_EPSILON = 0.00001
 """The constant of the same name in trec_eval.h. It smooths the share of relevant documents among the judged ones."""

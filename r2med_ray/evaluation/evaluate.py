@@ -64,7 +64,7 @@ def evaluate(run: Run, qrels: Qrels, measures: Sequence[Measure]) -> Evaluation:
         StageError: a value of a measure is not finite.
     """
     judged = _with_positives(qrels, measures)
-    return _evaluation(qrels, judged, find_judged(judged, [rows_of_run(run)]), measures)
+    return _evaluation(qrels, judged, find_judged(judged, rows_of_run(run)), measures)
 
 
 def evaluate_file(path: Path, qrels: Qrels, measures: Sequence[Measure]) -> Evaluation:

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from r2med_ray.evaluation.arrow import IntVector, codes, int_array, int_vector, text_array
 from r2med_ray.evaluation.ranked import RankedRows, pairs, positions
 from r2med_ray.evaluation.ranks import GradedRanks, Rankings
+from r2med_ray.storage.arrow import IntVector, codes, int_array, int_vector, text_array
 from r2med_ray.storage.qrels import GREATEST_GRADE, whole_grade
 from r2med_ray.types import Qrels, QueryId
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from r2med_ray.evaluation.arrow import DoubleVector
+from r2med_ray.storage.arrow import DoubleVector
 
 Value: TypeAlias = float | str
 """The types of a parameter's value."""

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.evaluation.arrow import DoubleVector
 from r2med_ray.evaluation.definitions import DEFINITIONS
 from r2med_ray.evaluation.measure_row import Definition, Value
 from r2med_ray.evaluation.own_measures import OwnFunction
 from r2med_ray.evaluation.ranks import Rankings
 from r2med_ray.settings.registry import closest, nearest
+from r2med_ray.storage.arrow import DoubleVector
 
 _TEXT = re.compile(r"([A-Za-z]\w*)(?:\(([^()]*)\))?(?:@([0-9]+))?", re.ASCII)
 _MISSPELLED = re.compile(r"([A-Za-z_]+?)(?:\(([^()]*)\))?(?:(?:_at_|[@._ -]?)([0-9]+))?", re.ASCII)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from r2med_ray.errors import StageError
-from r2med_ray.evaluation.arrow import DoubleVector
 from r2med_ray.evaluation.measure_row import Definition
 from r2med_ray.evaluation.ranks import Rankings
 from r2med_ray.settings.own_code import import_named, own_code
+from r2med_ray.storage.arrow import DoubleVector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

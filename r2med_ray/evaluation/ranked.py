@@ -5,9 +5,8 @@ A run in memory and a run file both become `RankedRows`, so all evaluation is co
 Shape letters: Q queries, N rows (one per ranked document), D distinct documents, T rows that tie with another.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from r2med_ray.errors import DataError
-from r2med_ray.evaluation.arrow import IntVector, codes, int_array, int_vector, text_array
-from r2med_ray.types import FloatVector, QueryId, Ranking, Run, ScoredDoc
+from r2med_ray.ranking_arrays import RankedQueries, RankingArrays, as_arrays, bounds
+from r2med_ray.storage.arrow import IntVector, int_array, int_vector
+from r2med_ray.types import FloatVector, QueryId, Run
+
+QUERIES_AT_ONCE = 1000
+"""Queries of a run that are measured together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,33 +42,31 @@ class RankedRows:
     score: FloatVector
     rank: IntVector
 
-    def to_run(self, tag: str) -> Run:
-        """Return the same rankings as values; queries without rows are left out."""
-        doc_ids = self.doc_ids.take(int_array(self.doc)).to_pylist()
-        hits = [ScoredDoc(doc_id, score) for doc_id, score in zip(doc_ids, self.score.tolist(), strict=True)]
-        bounds = [*np.flatnonzero(self.rank == 1).tolist(), len(hits)]
-        return Run(
-            tag=tag,
-            rankings={self.query_ids[self.query[start]]: tuple(hits[start:end]) for start, end in pairwise(bounds)},
-        )
+    def to_rankings(self) -> RankedQueries:
+        """Return the same rankings by query; queries without rows are left out."""
+        count_Q = np.bincount(self.query, minlength=len(self.query_ids))
+        answered = np.flatnonzero(count_Q)
+        arrays = RankingArrays(self.doc_ids, self.doc.astype(np.int32), self.score, bounds(count_Q[answered]))
+        return RankedQueries([self.query_ids[query] for query in answered.tolist()], arrays)
 
 
-def rows_of_run(run: Run) -> RankedRows:
-    """Return the columns of a run. The rankings of the run may be in any order.
+def rows_of_run(run: Run) -> Iterator[RankedRows]:
+    """Yield the columns of a run, `QUERIES_AT_ONCE` queries at a time. Rankings of the run may be in any order.
 
     Raises:
         DataError: a score is not finite as float32, or a query ranks a document twice.
     """
-    rankings: list[Ranking] = list(run.rankings.values())
-    query_ids = list(run.rankings)
-    query_N = np.repeat(np.arange(len(rankings)), [len(ranking) for ranking in rankings])
-    doc_ids, doc_N = codes(text_array(hit.doc_id for hit in chain.from_iterable(rankings)))
-    with np.errstate(over="ignore"):  # a score that overflows becomes infinite and is refused below
-        score_N = np.array([hit.score for hit in chain.from_iterable(rankings)], np.float32)
+    return (_rows(run.tag, part) for part in as_arrays(run.rankings).parts(QUERIES_AT_ONCE))
+
+
+def _rows(tag: str, part: RankedQueries) -> RankedRows:
+    query_ids, doc_ids, score_N = list(part), part.arrays.doc_ids, part.arrays.score
+    query_N = np.repeat(np.arange(len(part)), part.arrays.lengths)
+    doc_N = part.arrays.doc.astype(np.int64)
 
     def where(row: int) -> str:
         document = doc_ids[doc_N[row]].as_py()
-        return f"evaluate: run {run.tag!r}, query {query_ids[query_N[row]]!r}, document {document!r}"
+        return f"evaluate: run {tag!r}, query {query_ids[query_N[row]]!r}, document {document!r}"
 
     for row in np.flatnonzero(~np.isfinite(score_N)).tolist():
         raise DataError(f"{where(row)} has score {score_N[row]}; scores must be finite numbers")

@@ -15,8 +15,8 @@ from functools import cached_property
 
 import numpy as np
 
-from r2med_ray.evaluation.arrow import BoolVector, DoubleVector, IntVector
 from r2med_ray.evaluation.ranked import pairs, positions
+from r2med_ray.storage.arrow import BoolVector, DoubleVector, IntVector
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -14,5 +14,9 @@ def recall_by_depth(run: Run, qrels: Qrels, depth: int) -> dict[int, float]:
     """
     positives = {query_id: found for query_id, grades in qrels.items() if (found := positives_of(grades))}
     depths = sorted({*(each for each in DEPTHS if each < depth), depth}) if positives else []
-    pairs = [([hit.doc_id for hit in run.rankings.get(query_id, ())], found) for query_id, found in positives.items()]
-    return {each: fmean(len(found.intersection(ids[:each])) / len(found) for ids, found in pairs) for each in depths}
+    recalls: dict[int, list[float]] = {each: [] for each in depths}
+    for query_id, found in positives.items():
+        ids = [hit.doc_id for hit in run.rankings.get(query_id, ())]
+        for each in depths:
+            recalls[each].append(len(found.intersection(ids[:each])) / len(found))
+    return {each: fmean(of_queries) for each, of_queries in recalls.items()}

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from r2med_ray.errors import DataError
-from r2med_ray.evaluation.arrow import IntVector, codes
 from r2med_ray.evaluation.ranked import RankedRows, ranked_rows, repeated_rows
 from r2med_ray.evaluation.run_lines import BY_RANK, float32_scores, read_tables
+from r2med_ray.storage.arrow import IntVector, codes
 from r2med_ray.storage.ids import Tally
 from r2med_ray.types import QueryId
 

@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from r2med_ray.errors import DataError
-from r2med_ray.evaluation.arrow import int_array
 from r2med_ray.evaluation.trec_eval_lines import as_trec_eval_reads
+from r2med_ray.storage.arrow import int_array
 from r2med_ray.storage.packed import open_packed
 from r2med_ray.types import FloatVector
 

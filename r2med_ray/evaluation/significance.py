@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from r2med_ray.errors import DataError
-from r2med_ray.evaluation.arrow import DoubleVector
+from r2med_ray.storage.arrow import DoubleVector
 from r2med_ray.types import QueryId
 
 K = TypeVar("K", bound=Hashable)

@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from r2med_ray.errors import DataError
-from r2med_ray.evaluation.run_columns import read_rows
+from r2med_ray.evaluation.run_columns import ScatteredQueryError, read_pieces, read_rows
 from r2med_ray.ranking import best, require_finite
+from r2med_ray.ranking_arrays import RankedQueries
 from r2med_ray.storage.ids import WORD, IdReader, encodable
 from r2med_ray.storage.packed import open_packed
 from r2med_ray.storage.qrels import read_judgements, whole_grade
@@ -30,10 +31,14 @@ def read_run(path: Path) -> Run:
     Raises:
         DataError: a line is malformed, a score is not finite, a query has a document twice, or the file is empty.
     """
-    rows = read_rows(path)
+    try:
+        rankings = RankedQueries.joined([rows.to_rankings() for rows in read_pieces(path)])
+    except ScatteredQueryError:
+        rankings = read_rows(path).to_rankings()
     with open_packed(path) as stream:
         fields = stream.readline().split()
-    return rows.to_run(fields[5].decode("utf-8", "replace") if len(fields) == 6 else path.name.split(".")[0])
+    tag = fields[5].decode("utf-8", "replace") if len(fields) == 6 else path.name.split(".")[0]
+    return Run(tag=tag, rankings=rankings)
 
 
 def write_run(path: Path, run: Run) -> None:
@@ -77,8 +82,9 @@ def write_qrels(path: Path, qrels: Qrels) -> None:
 
 def _run_lines(run: Run) -> Iterator[str]:
     tag = _word("run tag", run.tag)
-    for query_id, ranking in sorted(run.rankings.items()):
+    for query_id in sorted(run.rankings):
         _word("query id", query_id)
+        ranking = run.rankings[query_id]
         ordered = best(ranking, len(ranking))
         require_finite(ordered, stage="write run", query_id=query_id)
         num_repeats = len(ordered) - len({hit.doc_id for hit in ordered})

@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from r2med_ray.errors import StageError
 from r2med_ray.evaluation.evaluate import Evaluation
 from r2med_ray.evaluation.measures import Measure
-from r2med_ray.types import Qrels, Run
+from r2med_ray.evaluation.ranked import QUERIES_AT_ONCE
+from r2med_ray.ranking_arrays import as_arrays
+from r2med_ray.types import Qrels, QueryId, Run
 
 TOLERANCE = 1e-9
 
@@ -26,15 +28,15 @@ def check_with_trec_eval(run: Run, qrels: Qrels, measures: Sequence[Measure], ev
     checked = {measure: name for measure in measures if (name := measure.trec_eval_name)}
     if not checked:
         return
-    scores = {
-        query_id: {hit.doc_id: float(hit.score) for hit in ranking} for query_id, ranking in run.rankings.items()
-    }
     counted = {
         query_id: {doc_id: int(grade) for doc_id, grade in judged.items()}
         for query_id, judged in qrels.items()
         if any(grade > 0 for grade in judged.values())
     }
-    theirs = pytrec_eval.RelevanceEvaluator(counted, set(checked.values())).evaluate(scores)
+    evaluator = pytrec_eval.RelevanceEvaluator(counted, set(checked.values()))
+    theirs: dict[QueryId, Mapping[str, float]] = {}
+    for part in as_arrays(run.rankings).parts(QUERIES_AT_ONCE):
+        theirs |= evaluator.evaluate({query_id: dict(ranking) for query_id, ranking in part.items()})
     for measure in checked:
         values = {query_id: _value(theirs.get(query_id, {}), measure) for query_id in qrels}
         for query_id, value in values.items():

@@ -18,6 +18,7 @@ from r2med_ray.demands import Reranker, Steps
 from r2med_ray.errors import DataError
 from r2med_ray.protocols import Candidates
 from r2med_ray.ranking import best, require_finite
+from r2med_ray.ranking_arrays import RankedQueries
 from r2med_ray.reranking.blending import Blend
 from r2med_ray.types import DocId, Document, Query, QueryId, Ranking, Repairs, Reranking, Run, ScoredDoc
 
@@ -69,22 +70,22 @@ def rerank(
     by_id = {query.query_id: query for query in queries}
     if difference := by_id.keys() ^ run.rankings.keys():
         raise DataError(f"run {run.tag!r} and its queries differ in {len(difference)} ids, e.g. {min(difference)!r}")
-    heads = {query_id: ranking[:depth] for query_id, ranking in run.rankings.items()}
-    work = [_candidates(by_id[query_id], head, documents) for query_id, head in heads.items() if head]
+    heads = ((query_id, ranking[:depth]) for query_id, ranking in run.rankings.items())
+    work = [_candidates(by_id[query_id], head, documents) for query_id, head in heads if head]
     reranking = yield from reranker.score_all(work)
     scores = reranking.scores
     _warn_of_ties(scores)
-    if blend is not None:
-        scores = {
-            query_id: _blended(query_id, head, (reranking.values or scores).get(query_id, []), blend)
-            for query_id, head in heads.items()
-        }
-    rankings = {
-        query_id: _reordered(
-            query_id, heads[query_id], scores.get(query_id, []), ranking[depth:] if keep_rest else ()
-        )
-        for query_id, ranking in run.rankings.items()
-    }
+
+    def reordered(query_id: QueryId, ranking: Ranking) -> Ranking:
+        head, rest = ranking[:depth], ranking[depth:] if keep_rest else ()
+        of_head = scores.get(query_id, [])
+        if blend is not None:
+            of_head = _blended(query_id, head, (reranking.values or scores).get(query_id, []), blend)
+        return _reordered(query_id, head, of_head, rest)
+
+    rankings = RankedQueries.of(
+        (query_id, reordered(query_id, ranking)) for query_id, ranking in run.rankings.items()
+    )
     return Reranked(Run(tag=tag, rankings=rankings), reranking)
 
 

@@ -27,6 +27,7 @@ import numpy as np
 
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.ranking import best_of_scores, require_finite
+from r2med_ray.ranking_arrays import RankedQueries
 from r2med_ray.retrieval.nano_hybrid import hybrid_list
 from r2med_ray.retrieval.ranked_lists import in_order
 from r2med_ray.settings.config import FusionConfig
@@ -59,10 +60,10 @@ def fuse(runs: Sequence[Run], config: FusionConfig, *, tag: str, k: int) -> Run:
     _require_same_queries(runs)
     return Run(
         tag=tag,
-        rankings={
-            query_id: _fuse_one(query_id, [run.rankings[query_id] for run in runs], weights, config, k)
+        rankings=RankedQueries.of(
+            (query_id, fuse_one(query_id, [run.rankings[query_id] for run in runs], weights, config, k))
             for query_id in runs[0].rankings
-        },
+        ),
     )
 
 
@@ -70,12 +71,17 @@ def fuse_lists(lists: Sequence[Sequence[DocId]], *, k: int) -> Ranking:
     """Return one ranking of lists of documents, best first, without scores: one list as it is, several by `rrf`."""
     if len(lists) == 1:
         return in_order(lists[0][:k])
-    return _fuse_one("", [in_order(doc_ids) for doc_ids in lists], (1.0,) * len(lists), FusionConfig(), k)
+    return fuse_one("", [in_order(doc_ids) for doc_ids in lists], (1.0,) * len(lists), FusionConfig(), k)
 
 
-def _fuse_one(
+def fuse_one(
     query_id: QueryId, rankings: Sequence[Ranking], weights: Sequence[float], config: FusionConfig, k: int
 ) -> Ranking:
+    """Return the ranking that `fuse` makes of several rankings of one query.
+
+    Raises:
+        DataError: a score is not finite.
+    """
     for ranking in rankings:
         require_finite(ranking, stage="fuse", query_id=query_id)
     if config.method == "nano":

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from r2med_ray.errors import DataError
+from r2med_ray.ranking_arrays import RankedQueries
 from r2med_ray.storage.parquet import read_rows
 from r2med_ray.types import DocId, Query, QueryId, Ranking, Run, ScoredDoc
 
@@ -76,7 +77,7 @@ class ListRetriever:
                 raise DataError(f"candidates {self.tag!r}: there is no list for query {query.query_id!r}")
         return Run(
             tag=self.tag,
-            rankings={query.query_id: in_order(self._allowed(query)[:k]) for query in queries},
+            rankings=RankedQueries.of((query.query_id, in_order(self._allowed(query)[:k])) for query in queries),
         )
 
     def _allowed(self, query: Query) -> list[DocId]:

@@ -9,6 +9,7 @@ from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.first_stage import Ties
 from r2med_ray.protocols import Index, ScoresCandidates, SkippingIndex
 from r2med_ray.ranking import merge, require_finite
+from r2med_ray.ranking_arrays import RankedQueries, RankingArrays
 from r2med_ray.retrieval.file_order import id_of, in_run_order
 from r2med_ray.types import DocId, Query, QueryId, Ranking, Run, Task
 
@@ -17,7 +18,7 @@ P = TypeVar("P")
 Among: TypeAlias = Mapping[QueryId, Sequence[DocId]]
 """query_id → the only documents that are ranked."""
 
-Answers: TypeAlias = Sequence[Sequence[Ranking]]
+Answers: TypeAlias = Sequence[Sequence[Ranking] | RankingArrays]
 """Per shard, a ranking for each query."""
 
 
@@ -184,7 +185,7 @@ def shard_depth(k: int, queries: Sequence[Query], *, drop_identical_ids: bool) -
 def merge_shards(
     tag: str,
     queries: Sequence[Query],
-    answers: Sequence[Sequence[Ranking]],
+    answers: Answers,
     k: int,
     *,
     drop_identical_ids: bool = False,
@@ -208,10 +209,10 @@ def merge_shards(
             raise DataError(f"shard {index} of {len(answers)} answered {len(rankings)} of {len(queries)} queries")
     return Run(
         tag=tag,
-        rankings={
-            query.query_id: _merge_one(query, [rankings[row] for rankings in answers], k, drop_identical_ids, ties)
+        rankings=RankedQueries.of(
+            (query.query_id, _merge_one(query, [rankings[row] for rankings in answers], k, drop_identical_ids, ties))
             for row, query in enumerate(queries)
-        },
+        ),
     )
 
 

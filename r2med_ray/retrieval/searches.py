@@ -28,7 +28,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from r2med_ray.errors import DataError
 from r2med_ray.ranking import best, require_finite
-from r2med_ray.retrieval.fusion import fuse
+from r2med_ray.ranking_arrays import RankedQueries
+from r2med_ray.retrieval.fusion import fuse_one
 from r2med_ray.settings.config import FusionConfig
 from r2med_ray.types import Combine, DocId, Expansion, Query, QueryId, Ranking, Rewriting, Run, ScoredDoc
 
@@ -87,19 +88,20 @@ def combine_searches(searches: Sequence[Search], runs: Sequence[Run], combine: C
     """
     if len(searches) == 1:
         return runs[0]
-    found: dict[QueryId, dict[Role, list[Ranking]]] = {
-        query_id: {"fused": [], "subtracted": []} for query_id in runs[0].rankings
-    }
+    by_role: dict[Role, list[Mapping[QueryId, Ranking]]] = {"fused": [], "subtracted": []}
     for search, run in zip(searches, runs, strict=True):
         _require_answered(search, run)
-        for query in search.queries:
-            found[query.query_id][search.role].append(run.rankings[query.query_id])
+        by_role[search.role].append(run.rankings)
+
+    def found(query_id: QueryId, role: Role) -> list[Ranking]:
+        return [rankings[query_id] for rankings in by_role[role] if query_id in rankings]
+
     return Run(
         tag=runs[0].tag,
-        rankings={
-            query_id: _combined(query_id, by_role["fused"], by_role["subtracted"], combine, k)
-            for query_id, by_role in found.items()
-        },
+        rankings=RankedQueries.of(
+            (query_id, _combined(query_id, found(query_id, "fused"), found(query_id, "subtracted"), combine, k))
+            for query_id in runs[0].rankings
+        ),
     )
 
 
@@ -156,9 +158,8 @@ def _require_answered(search: Search, run: Run) -> None:
 
 
 def _fused(query_id: QueryId, rankings: Sequence[Ranking], combine: Combine, k: int) -> Ranking:
-    runs = [Run(tag="search", rankings={query_id: ranking}) for ranking in rankings]
     config = FusionConfig(method="rrf" if combine == "mean" else combine)
-    return fuse(runs, config, tag="fused", k=k).rankings[query_id]
+    return fuse_one(query_id, rankings, (1.0,) * len(rankings), config, k)
 
 
 class _Scores(NamedTuple):

@@ -6,11 +6,14 @@ finished benchmark runs again without an encoder, an index or a server.
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from r2med_ray.errors import ArtifactError
+from r2med_ray.ranking_arrays import RankedQueries, RankingArrays, as_arrays, bounds
+from r2med_ray.storage.arrow import codes, int_array, text_array
 from r2med_ray.storage.keys import ArtifactKey, Json, fingerprint, fingerprint_queries
-from r2med_ray.types import DocId, Query, QueryId, Run, ScoredDoc
+from r2med_ray.types import DocId, Query, QueryId, Run
 
 KIND = "run"
 RUN_FILE = "run.parquet"
@@ -41,13 +44,14 @@ def run_key(
 
 def run_table(run: Run) -> pa.Table:
     """Return a run as columns query_id, doc_id, score (float32), ranked within each query."""
-    rows = [(query_id, *hit) for query_id, ranking in run.rankings.items() for hit in ranking]
-    query_ids, doc_ids, scores = zip(*rows, strict=True) if rows else ((), (), ())
+    ranked = as_arrays(run.rankings)
+    arrays = ranked.arrays
+    query_H = np.repeat(np.arange(len(ranked)), arrays.lengths)
     return pa.table(
         {
-            "query_id": pa.array(query_ids, pa.string()),
-            "doc_id": pa.array(doc_ids, pa.string()),
-            "score": pa.array(scores, pa.float32()),
+            "query_id": text_array(ranked).take(int_array(query_H)),
+            "doc_id": arrays.doc_ids.take(int_array(arrays.doc.astype(np.int64))),
+            "score": pa.FloatArray.from_buffers(pa.float32(), len(query_H), [None, pa.py_buffer(arrays.score)]),
         }
     )
 
@@ -58,10 +62,15 @@ def run_from_table(tag: str, queries: Sequence[Query], table: pa.Table) -> Run:
     Raises:
         ArtifactError: the table answers a query that was not asked.
     """
-    hits: dict[QueryId, list[ScoredDoc]] = {query.query_id: [] for query in queries}
-    columns = (table[name].to_pylist() for name in ("query_id", "doc_id", "score"))
-    for query_id, doc_id, score in zip(*columns, strict=True):
-        if query_id not in hits:
+    place = {query.query_id: place for place, query in enumerate(queries)}
+    found, code_H = codes(table["query_id"])
+    for query_id in found.to_pylist():
+        if query_id not in place:
             raise ArtifactError(f"run {tag!r}: the stored run answers {query_id!r}, which was not asked")
-        hits[query_id].append(ScoredDoc(doc_id, score))
-    return Run(tag=tag, rankings={query_id: tuple(ranking) for query_id, ranking in hits.items()})
+    query_H = np.array([place[query_id] for query_id in found.to_pylist()], np.int64)[code_H]
+    order_H = np.argsort(query_H, kind="stable")
+    doc_ids, doc_H = codes(table["doc_id"])
+    score_H = np.from_dlpack(table["score"].combine_chunks()).astype(np.float32, copy=False)
+    lengths_Q = np.bincount(query_H, minlength=len(place))
+    arrays = RankingArrays(doc_ids, doc_H[order_H].astype(np.int32), score_H[order_H], bounds(lengths_Q))
+    return Run(tag=tag, rankings=RankedQueries(place, arrays))

@@ -11,8 +11,9 @@ from r2med_ray.distributed.progress import StageReport
 from r2med_ray.first_stages.query_blocks import blocks
 from r2med_ray.first_stages.stored_cuts import document_cuts, run_attributes, search_cuts
 from r2med_ray.first_stages.stored_speed import SPEED
+from r2med_ray.ranking_arrays import RankedQueries
 from r2med_ray.reranking.stored_scores import reranking_files
-from r2med_ray.retrieval.stored_runs import RUN_FILE, run_from_table, run_table
+from r2med_ray.retrieval.stored_runs import RUN_FILE, run_table
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import fingerprint
 from r2med_ray.storage.listing import SECONDS, made_for
@@ -40,7 +41,7 @@ def find_runs(store: ArtifactStore, runner: Runner, holders: Holders, worklog: W
         find, digest = answer.find, answer.key.digest
         if digest not in found:
             began = time.monotonic()
-            table = run_table(_search(runner, holders, worklog, batch, answer))
+            found[digest] = _search(runner, holders, worklog, batch, answer)
             seconds[digest] = time.monotonic() - began
             if digest in kept:
                 if find.task.name not in documents:  # a batch searches one index
@@ -51,8 +52,7 @@ def find_runs(store: ArtifactStore, runner: Runner, holders: Holders, worklog: W
                     writer.attributes[SECONDS] = seconds[digest]
                     writer.attributes.update(run_attributes(cuts[digest]))
                     writer.attributes.update(made_for(find.task.name, find.first_stage.label))
-                    writer.write_table(RUN_FILE, table)
-            found[digest] = run_from_table(find.first_stage.label, find.queries, table)
+                    writer.write_table(RUN_FILE, run_table(found[digest]))
         answer.seconds["search"] = seconds[digest]
         answer.run = Run(tag=find.first_stage.label, rankings=found[digest].rankings)
         answer.cuts = cuts.get(digest) if find.keep else None
@@ -132,9 +132,7 @@ def _search(runner: Runner, holders: Holders, worklog: Worklog, batch: Batch, an
         worklog.note(
             "search shards read one by one", unit, StageReport(documents=read, seconds=seconds, stored_before=0)
         )
-    return Run(
-        tag=found[0].tag, rankings={query_id: ranking for run in found for query_id, ranking in run.rankings.items()}
-    )
+    return Run(tag=found[0].tag, rankings=RankedQueries.joined([run.rankings for run in found]))
 
 
 def _of(kind: type[A], answers: Iterable[Answer]) -> Iterator[A]:

@@ -55,7 +55,7 @@ def test_mt03_ties_are_broken_as_in_trec_eval(scores, reciprocal_rank):
 def test_rows_are_in_the_order_of_ranking(rankings):
     run = run_of(**rankings)
 
-    assert rows_of_run(run).to_run("t").rankings == {
+    assert next(rows_of_run(run)).to_rankings() == {
         query_id: best(hits, len(hits)) for query_id, hits in run.rankings.items() if hits
     }
 
@@ -63,14 +63,14 @@ def test_rows_are_in_the_order_of_ranking(rankings):
 @pytest.mark.parametrize("score", [float("nan"), float("inf"), float("-inf"), 1e39])
 def test_mt05_a_score_that_is_not_finite_is_refused_with_stage_query_and_document(score):
     with pytest.raises(DataError, match=r"evaluate: run 't', query 'q2', document 'd1' has score (nan|-?inf)"):
-        rows_of_run(run_of(q1={"d0": 1.0}, q2={"d0": 1.0, "d1": score}))
+        list(rows_of_run(run_of(q1={"d0": 1.0}, q2={"d0": 1.0, "d1": score})))
 
 
 def test_a_document_that_is_ranked_twice_is_refused():
     run = Run(tag="t", rankings={"p": (ScoredDoc("d", 2.0),), "q": (ScoredDoc("d", 2.0), ScoredDoc("d", 1.0))})
 
     with pytest.raises(DataError, match=r"query 'q', document 'd' is ranked twice"):
-        rows_of_run(run)
+        list(rows_of_run(run))
 
 
 def test_mt17_the_order_in_which_documents_are_given_does_not_matter():

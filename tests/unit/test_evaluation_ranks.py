@@ -26,7 +26,7 @@ def rankings(*, positives_only=False):
         for query_id, doc_ids in {"q2": "xc", "q1": "nxapm", "not judged": "abc"}.items()
     }
     judged = judgements(QRELS, positives_only=positives_only)
-    return find_judged(judged, [rows_of_run(Run(tag="t", rankings=hits))]).rankings
+    return find_judged(judged, rows_of_run(Run(tag="t", rankings=hits))).rankings
 
 
 def columns(ranks):

@@ -27,11 +27,11 @@ def test_pieces_hold_whole_queries_in_the_order_of_the_whole_run(big_run):
     path = big_run("query-last Q0 d 1 1 tag")
 
     pieces = list(read_pieces(path))
-    rankings = {query_id: hits for piece in pieces for query_id, hits in piece.to_run("t").rankings.items()}
+    rankings = {query_id: hits for piece in pieces for query_id, hits in piece.to_rankings().items()}
 
     assert len(pieces) > 2
     assert sum(len(piece.query_ids) for piece in pieces) == len(rankings)
-    assert rankings == read_rows(path).to_run("t").rankings
+    assert rankings == read_rows(path).to_rankings()
 
 
 def test_a_query_that_comes_again_is_noticed(big_run):
@@ -40,7 +40,7 @@ def test_a_query_that_comes_again_is_noticed(big_run):
     with pytest.raises(ScatteredQueryError):
         list(read_pieces(path))
     # the query has 100 lines at the top and one at the end
-    assert len(read_rows(path).to_run("t").rankings["query-0"]) == 101
+    assert len(read_rows(path).to_rankings()["query-0"]) == 101
 
 
 def test_an_error_in_a_later_block_comes_after_the_pieces_before_it_and_no_thread_is_left(big_run):
@@ -71,7 +71,7 @@ def test_a_query_that_comes_again_inside_one_block_is_read_once(tmp_path):
     # the only possible cut is before the last line, and p has lines on both sides of this cut
     with pytest.raises(ScatteredQueryError):
         list(read_pieces(path))
-    assert {q: [hit.doc_id for hit in hits] for q, hits in read_rows(path).to_run("t").rankings.items()} == {
+    assert {q: [hit.doc_id for hit in hits] for q, hits in read_rows(path).to_rankings().items()} == {
         "q": ["b", "a"],
         "p": ["b", "a"],
     }

@@ -60,6 +60,7 @@ CORE = (
     "protocols",
     "chat",
     "ranking",
+    "ranking_arrays",
     "vectors",
     "blame",
     "waiting",
