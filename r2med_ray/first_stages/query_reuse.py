@@ -29,17 +29,27 @@ def take_from_whole(
 ) -> None:
     """Store the vectors of queries, if those of the whole task are stored and theirs are not.
 
-    Nothing is stored for queries that a rewriter changed. What was cut off a part of the queries is not known.
+    The vectors of one block of the task's queries are read at a time. Nothing is stored for queries that a rewriter
+    changed. What was cut off a part of the queries is not known.
     """
     positions = {query: position for position, query in enumerate(task.all_queries)}
-    if not positions or not all(query in positions for query in queries) or store.find(key):
+    if not queries or not all(query in positions for query in queries) or store.find(key):
         return
-    keys = [first_stage.queries_key(task.name, block, device) for block in blocks(task.all_queries)]
+    of_task = blocks(task.all_queries)
+    keys = [first_stage.queries_key(task.name, block, device) for block in of_task]
     whole = [artifact for artifact in store.find_all(filter(None, keys)) if artifact is not None]
     if len(whole) < len(keys):
         return
-    every = pa.concat_tables(artifact.table(QUERY_VECTORS_FILE) for artifact in whole)
-    table = every.take([positions[query] for query in queries])
+    wanted = np.array([positions[query] for query in queries])
+    order = np.argsort(wanted)
+    starts = np.cumsum([0, *map(len, of_task)])
+    parts = np.split(wanted[order], np.searchsorted(wanted[order], starts[1:-1]))
+    taken = [
+        artifact.table(QUERY_VECTORS_FILE).take(part - start)
+        for artifact, part, start in zip(whole, parts, starts, strict=False)
+        if len(part)
+    ]
+    table = pa.concat_tables(taken).take(np.argsort(order))
     if _ROW in table.column_names:  # counts the queries
         rows = pa.array(np.arange(len(queries)), table.schema.field(_ROW).type)
         table = table.set_column(table.column_names.index(_ROW), table.schema.field(_ROW), rows)
