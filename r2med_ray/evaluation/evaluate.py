@@ -15,6 +15,7 @@ from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.ranked import rows_of_run
 from r2med_ray.evaluation.run_columns import ScatteredQueryError, read_pieces, read_rows
 from r2med_ray.evaluation.run_lines import OnlyTrecEvalReadsError
+from r2med_ray.storage.arrow import in_lean_memory
 from r2med_ray.types import Qrels, QueryId, Run
 
 PerQuery: TypeAlias = Mapping[QueryId, Mapping[str, float]]
@@ -131,7 +132,8 @@ def _judgements(qrels: Qrels, measures: Sequence[Measure]) -> Judgements:
 
 def _find_in_file(path: Path, judged: Judgements, *, as_trec_eval: bool = False) -> Found:
     try:
-        return find_judged(judged, read_pieces(path, as_trec_eval=as_trec_eval))
+        with in_lean_memory():
+            return find_judged(judged, read_pieces(path, as_trec_eval=as_trec_eval))
     except ScatteredQueryError:
         return find_judged(judged, [read_rows(path, as_trec_eval=as_trec_eval)])
 

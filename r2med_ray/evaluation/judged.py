@@ -123,7 +123,7 @@ def _lookup(judged: Judgements, rows: RankedRows) -> tuple[IntVector, IntVector,
     distinct_ids, code_W = codes(judged.doc_ids.take(int_array(wanted_W)))
     unknown_D = int_array(np.full(len(rows.doc_ids), -1))
     code_D = int_vector(pc.coalesce(pc.index_in(rows.doc_ids, value_set=distinct_ids), unknown_D))
-    query_N, code_N = query_R[rows.query], code_D[rows.doc]
+    query_N, code_N = query_R.take(rows.query), code_D.take(rows.doc)
     known = np.flatnonzero((query_N >= 0) & (code_N >= 0))
     _, row, judgement = np.intersect1d(
         pairs(query_N[known], code_N[known]),

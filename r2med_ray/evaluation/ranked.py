@@ -85,21 +85,21 @@ def ranked_rows(
     """
     key_N = query_N.astype(np.uint64) << np.uint64(32) | _descending(score_N)
     order_N = np.arange(len(key_N)) if (key_N[1:] >= key_N[:-1]).all() else np.argsort(key_N)  # most runs are sorted
-    key_N = key_N[order_N]
+    key_N = key_N.take(order_N)  # faster than indexing
     same_N = key_N[1:] == key_N[:-1]
     tied_T = np.flatnonzero(np.append(same_N, False) | np.append(False, same_N))
     if len(tied_T):
         candidates_T = order_N[tied_T]
         by_id_T = np.lexsort((-_place_of_id(doc_ids, doc_N[candidates_T]), key_N[tied_T]))
         order_N[tied_T] = candidates_T[by_id_T]
-    query_N = query_N[order_N]
+    query_N = query_N.take(order_N)
     count_Q = np.bincount(query_N, minlength=len(query_ids))
     return RankedRows(
         query_ids=query_ids,
         doc_ids=doc_ids,
         query=query_N,
-        doc=doc_N[order_N],
-        score=score_N[order_N],
+        doc=doc_N.take(order_N),
+        score=score_N.take(order_N),
         rank=positions(query_N, count_Q),
     )
 
@@ -107,7 +107,7 @@ def ranked_rows(
 def positions(query_N: IntVector, count_Q: IntVector) -> IntVector:
     """Return int64 of shape (N,): 1 for the first row of each query, 2 for the second, ... Rows must be sorted."""
     start_Q = np.cumsum(count_Q) - count_Q
-    return np.arange(1, len(query_N) + 1) - start_Q[query_N]
+    return np.arange(1, len(query_N) + 1) - start_Q.take(query_N)
 
 
 def pairs(query_N: IntVector, doc_N: IntVector) -> IntVector:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from r2med_ray.errors import DataError
 from r2med_ray.evaluation.ranked import RankedRows, ranked_rows, repeated_rows
 from r2med_ray.evaluation.run_lines import BY_RANK, float32_scores, read_tables
-from r2med_ray.storage.arrow import IntVector, codes
+from r2med_ray.storage.arrow import IntVector, codes, codes_of_runs
 from r2med_ray.storage.ids import Tally
 from r2med_ray.types import QueryId
 
@@ -29,7 +29,7 @@ def read_rows(path: Path, *, as_trec_eval: bool = False) -> RankedRows:
         DataError: a line is malformed, a score is not finite, a query has a document twice, or the file is empty.
     """
     table = pa.concat_tables(read_tables(path, as_trec_eval=as_trec_eval))
-    rows, odd = _rank(path, table, *codes(table["query_id"]))
+    rows, odd = _rank(path, table, *codes_of_runs(table["query_id"]))
     _warn(path, odd)
     return rows
 
@@ -67,14 +67,14 @@ def _whole_queries(tables: Iterable[pa.Table]) -> Iterator[tuple[pa.Table, pa.St
     rest: list[pa.Table] = []
     for table in tables:
         rows = pa.concat_tables([*rest, table])
-        query_ids, query_N = codes(rows["query_id"])
+        query_ids, query_N = codes_of_runs(rows["query_id"])
         others = np.flatnonzero(query_N != query_N[-1])
         start = int(others[-1]) + 1 if len(others) else 0
         rest = [rows.slice(start)]
         if start:
             yield rows.slice(0, start), query_ids.slice(0, query_N[:start].max() + 1), query_N[:start]
     for rows in rest:
-        yield rows, *codes(rows["query_id"])
+        yield rows, *codes_of_runs(rows["query_id"])
 
 
 def _rank(

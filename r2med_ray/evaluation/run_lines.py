@@ -103,13 +103,13 @@ def _parse_plain(block: bytes, first: int, width: int) -> pa.Table | None:
     byte_C = np.frombuffer(block, np.uint8)
     blank_C = byte_C <= ord(" ")
     end_F = np.flatnonzero(blank_C).astype(np.int32)
-    if not width or len(end_F) % width or blank_C[0] or (blank_C[1:] & blank_C[:-1]).any():
+    if not width or len(end_F) % width or blank_C[0] or (np.diff(end_F) == 1).any():
         return None
     end_NW = end_F.reshape(-1, width)
-    kind_NW = byte_C[end_NW]
-    is_newline_NW = kind_NW == ord("\n")
-    is_plain = ((kind_NW == ord(" ")) | (kind_NW == ord("\t")) | is_newline_NW).all()
-    if not is_plain or not is_newline_NW[:, -1].all() or is_newline_NW[:, :-1].any():
+    kind_F = byte_C.take(end_F)
+    is_newline_F = kind_F == ord("\n")
+    is_plain = ((kind_F == ord(" ")) | (kind_F == ord("\t")) | is_newline_F).all()
+    if not is_plain or not is_newline_F[width - 1 :: width].all() or np.count_nonzero(is_newline_F) > len(end_NW):
         return None
     try:
         if not block.isascii():

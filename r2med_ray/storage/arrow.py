@@ -4,18 +4,34 @@
 more than scoring a run takes. So the functions here make arrays from buffers and read arrays through DLPack.
 """
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from r2med_ray.errors import DataError
 
 IntVector: TypeAlias = npt.NDArray[np.int64]
 DoubleVector: TypeAlias = npt.NDArray[np.float64]
 BoolVector: TypeAlias = npt.NDArray[np.bool_]
+
+
+@contextlib.contextmanager
+def in_lean_memory() -> Iterator[None]:
+    """Have Arrow take memory from the system's allocator in this block, in all threads.
+
+    Arrow's own allocator keeps what is given back, which is most of what reading a file piece by piece takes.
+    """
+    usual = pa.default_memory_pool()
+    pa.set_memory_pool(pa.system_memory_pool())
+    try:
+        yield
+    finally:
+        pa.set_memory_pool(usual)
 
 
 def text_array(texts: Iterable[str]) -> pa.StringArray:
@@ -51,3 +67,12 @@ def codes(texts: Any) -> tuple[pa.StringArray, IntVector]:
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
     return encoded.dictionary, int_vector(encoded.indices)
+
+
+def codes_of_runs(texts: Any) -> tuple[pa.StringArray, IntVector]:
+    """Return what `codes` returns, faster where equal texts are mostly together."""
+    if isinstance(texts, pa.ChunkedArray):
+        texts = texts.combine_chunks()
+    runs = pc.run_end_encode(texts)
+    distinct, code_R = codes(runs.values)
+    return distinct, np.repeat(code_R, np.diff(int_vector(runs.run_ends), prepend=0))
