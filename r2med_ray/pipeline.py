@@ -36,9 +36,10 @@ from r2med_ray.reranking.second_query import SHIPPED, SecondQuery
 from r2med_ray.rewriting.answers import FORMATS, read_completion
 from r2med_ray.rewriting.build import build_rewriter
 from r2med_ray.rewriting.prompts import PromptTask
+from r2med_ray.sentences import Shares, Told
 from r2med_ray.settings.hard_negatives import without_condition
 from r2med_ray.systems import ResolvedSystem
-from r2med_ray.types import Query, QueryId, Repairs, Reranking, Rewriting, Run, Task
+from r2med_ray.types import DocId, Query, QueryId, Repairs, Reranking, Rewriting, Run, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +63,10 @@ class Ranked:
 
     approximations: tuple[Approximation, ...] = ()
     """What each approximate search of the system missed."""
+
+    sentences: Told | None = None
+    """The sentences that the last reranker of late interaction found; None if there is none, and for scores from
+    before they were told."""
 
 
 class Watcher:
@@ -113,7 +118,7 @@ def rank(
     run = first_run(system, rewriting, found)
     if system.config.fusion or rewriting.ranked:
         watcher.fused(run)
-    run, made = yield from _reranked(task, system, rerankers, rewriting.queries, run)
+    run, made, sentences = yield from _reranked(task, system, rerankers, rewriting.queries, run)
     return Ranked(
         run=Run(tag=system.name, rankings=run.rankings),
         rewriting=rewriting,
@@ -122,6 +127,7 @@ def rank(
         cuts=_cuts(system, rewriting, made),
         pairs=tuple(each.example or () for each in made),
         approximations=approximations,
+        sentences=sentences,
     )
 
 
@@ -176,9 +182,10 @@ def _prompt_task(name: str) -> PromptTask:
 
 def _reranked(
     task: Task, system: ResolvedSystem, rerankers: Sequence[Reranker], queries: Sequence[Query], run: Run
-) -> Steps[tuple[Run, list[Reranking]]]:
+) -> Steps[tuple[Run, list[Reranking], Told | None]]:
     """Have the rerankers of a system reorder the head, one after the other."""
     made: list[Reranking] = []
+    told: Told | None = None
     for number, (reranker, resolved) in enumerate(zip(rerankers, system.rerankers, strict=True)):
         if number:  # what came before is no longer expected
             yield _reranking_ahead(system, number)
@@ -202,7 +209,19 @@ def _reranked(
             answers_per_candidate=resolved.answers_per_candidate,
         )
         made.append(reranking)
-    return run, made
+        if reranking.sentences is not None:
+            told = Told(config.model, _by_document(before, reranking.sentences))
+    return run, made, told
+
+
+def _by_document(
+    before: Run, sentences: Mapping[QueryId, Sequence[Shares]]
+) -> Mapping[QueryId, Mapping[DocId, Shares]]:
+    """Return the shares of the candidates, which are the first documents of a run, by their ids."""
+    return {
+        query_id: {hit.doc_id: shares for hit, shares in zip(before.rankings[query_id], found, strict=False)}
+        for query_id, found in sentences.items()
+    }
 
 
 def _reranker(task: Task, reranker: ResolvedReranker) -> Reranker:

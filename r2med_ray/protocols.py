@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from r2med_ray.cuts import SideCuts
+from r2med_ray.sentences import Shares
 from r2med_ray.types import DocId, Document, FloatMatrix, Query, Ranking, Run
 
 PreparedQueries = TypeVar("PreparedQueries", contravariant=True)
@@ -93,6 +94,15 @@ class CountsCuts(Protocol):
 def taken_cuts(model: object) -> SideCuts | None:
     """Return what a model cut since the last call; None if the model can't say."""
     return model.take_cuts() if isinstance(model, CountsCuts) else None
+
+
+@runtime_checkable
+class TellsSentences(Protocol):
+    """A pair scorer that can say which sentences of a document its scores come from."""
+
+    def take_sentences(self) -> list[Shares]:
+        """Return the share of each sentence in the score of each pair of the last call; see `sentences.Shares`."""
+        ...
 
 
 class Candidates(NamedTuple):

@@ -23,6 +23,7 @@ from r2med_ray.workbench.neighbourhoods import neighbourhood_maps
 from r2med_ray.workbench.parts import Ended
 from r2med_ray.workbench.showing.examples import example
 from r2med_ray.workbench.showing.model_facts import model_records, sized
+from r2med_ray.workbench.showing.page_sentences import with_sentences
 from r2med_ray.workbench.showing.page_texts import page_texts
 
 
@@ -77,7 +78,8 @@ def results_of(benchmark: ResolvedBenchmark, bench: Workbench, tasks: Sequence[T
         of_task = [(system, found) for each, system, found in done if each is task]
         if of_task and task.qrels:
             kept.texts[task.name] = page_texts(bench.store, bench.runner.device, task, of_task)
-    return kept._replace(maps=tuple(_maps(benchmark, bench, tasks, done)))
+    texts = with_sentences(bench, kept.texts, done)
+    return kept._replace(texts=texts, maps=tuple(_maps(benchmark, bench, tasks, done)))
 
 
 def _maps(

@@ -1,7 +1,7 @@
 """Plain values that travel along the flow.
 
-All values are frozen. This module needs the standard library, numpy, `approximations`, `corpora` and `cuts` only. Ids
-are text everywhere. Scores are compared as float32 (see `ranking`).
+All values are frozen. This module needs the standard library, numpy, `approximations`, `corpora`, `cuts` and
+`sentences` only. Ids are text everywhere. Scores are compared as float32 (see `ranking`).
 """
 
 from collections import Counter
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from r2med_ray.approximations import Approximation
 from r2med_ray.corpora import Corpus
 from r2med_ray.cuts import SideCuts
+from r2med_ray.sentences import Shares
 
 DocId: TypeAlias = str
 QueryId: TypeAlias = str
@@ -219,6 +220,9 @@ class Reranking:
 
     example: list[Any] | None = field(default=None, compare=False)
     """What a scorer of pairs read of one pair, see `readings.Listener.example`; None if that isn't known."""
+
+    sentences: Mapping[QueryId, Sequence[Shares]] | None = field(default=None, compare=False)
+    """query_id → the share of each sentence of each candidate in its score, if they come of late interaction."""
 
 
 class ScoredDoc(NamedTuple):

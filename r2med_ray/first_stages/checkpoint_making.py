@@ -15,6 +15,7 @@ from r2med_ray.models.networks.late_interaction import LateInteractionEncoder
 from r2med_ray.models.networks.sparse_encoders import SparseEncoder
 from r2med_ray.protocols import Index
 from r2med_ray.retrieval.query_parts import encode_parts
+from r2med_ray.sentences import Shares, shares
 from r2med_ray.settings.compat import Rules
 from r2med_ray.types import Document, Query
 
@@ -85,3 +86,24 @@ class CheckpointMaker(Maker):
     def take_cuts(self) -> SideCuts:
         """Return what was cut since the last call."""
         return self._encoder.take_cuts()
+
+
+class TokenMaker(CheckpointMaker):
+    """Gives each token a vector, and says which sentences of a document make its score.
+
+    Args:
+        encoder: makes the vectors.
+    """
+
+    def __init__(self, encoder: LateInteractionEncoder) -> None:
+        super().__init__(TOKEN_VECTORS, encoder)
+        self._tokens = encoder
+
+    def sentence_shares(self, query: Query, documents: Sequence[Document]) -> list[Shares]:
+        """Return the share of each sentence in the score of each document for a query."""
+        [asked] = late_interaction.read_queries(self.make_queries("", [query], Rules())[QUERY_VECTORS_FILE])
+        query_SD = asked.vectors.astype(np.float32)
+        return [
+            shares(query_SD @ vectors_TD.astype(np.float32).T, sentences_T, asked.weights)
+            for vectors_TD, sentences_T in self._tokens.encode_sentences(documents)
+        ]

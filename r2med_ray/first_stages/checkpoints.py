@@ -2,13 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
 from r2med_ray.corpora import Corpus, CorpusShard
 from r2med_ray.corpus.pieces import num_pieces
 from r2med_ray.first_stage import Computing, MadeBy, Maker, ModelFacts
 from r2med_ray.first_stages.bad_documents import key_of_stored
-from r2med_ray.first_stages.checkpoint_making import SPARSE_VECTORS, TOKEN_VECTORS, CheckpointMaker, VectorFormat
+from r2med_ray.first_stages.checkpoint_making import (
+    SPARSE_VECTORS,
+    TOKEN_VECTORS,
+    CheckpointMaker,
+    TokenMaker,
+    VectorFormat,
+)
 from r2med_ray.first_stages.common import CommonFirstStage, WantedRetriever
 from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, VECTORS_FILE, query_vectors_key, vectors_key
 from r2med_ray.models.catalog.checkpoints import LateInteractionRow, SparseRow
@@ -16,9 +22,13 @@ from r2med_ray.models.catalog.devices import prepare_worker
 from r2med_ray.models.networks.late_interaction import LateInteractionEncoder
 from r2med_ray.models.networks.sparse_encoders import SparseEncoder
 from r2med_ray.protocols import Index
+from r2med_ray.sentences import Shares
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
-from r2med_ray.types import Query, Task
+from r2med_ray.types import Document, Query, Task
+
+Asked: TypeAlias = tuple[Query, Sequence[Document]]
+"""A query, and documents whose scores for it are to be explained."""
 
 CheckpointRow = TypeVar("CheckpointRow", SparseRow, LateInteractionRow)
 
@@ -132,8 +142,18 @@ class LateInteractionFirstStage(CheckpointFirstStage[LateInteractionRow]):
     model_kind: ClassVar[Literal["late-interaction"]] = "late-interaction"
     form: ClassVar[VectorFormat] = TOKEN_VECTORS
 
-    def load(self, store: ArtifactStore, computing: Computing) -> Maker:
+    def load(self, store: ArtifactStore, computing: Computing) -> TokenMaker:
         """Load the model."""
         prepare_worker(computing.threads)
         encoder = LateInteractionEncoder(self.row, device=computing.device, token_budget=computing.token_budget)
-        return CheckpointMaker(self.form, encoder)
+        return TokenMaker(encoder)
+
+    def sentence_shares(
+        self, store: ArtifactStore, asked: Sequence[Asked], computing: Computing
+    ) -> list[list[Shares]]:
+        """Return the share of each sentence in the score of each document that is asked about.
+
+        The model is loaded into this process, and reads the documents again: their vectors don't tell its tokens.
+        """
+        maker = self.load(store, computing)
+        return [maker.sentence_shares(query, documents) for query, documents in asked]

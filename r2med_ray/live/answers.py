@@ -1,7 +1,7 @@
 """Answers the demands of one question: from open indexes and running models, and from the store what it has."""
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,8 +15,9 @@ from r2med_ray.models.services.chat import ChatModel
 from r2med_ray.protocols import Scorer
 from r2med_ray.reranking.pair_requests import PairRequest, gathered, packed
 from r2med_ray.reranking.pair_reranking import Scored
+from r2med_ray.sentences import Shares
 from r2med_ray.storage.artifacts import ArtifactStore
-from r2med_ray.types import Reranking, Run
+from r2med_ray.types import Document, Reranking, Run
 from r2med_ray.workbench.answers import Answer, KnownAnswer
 from r2med_ray.workbench.catalog_rows import language_model_row, reranker_row
 from r2med_ray.workbench.longest_first import Lengths
@@ -58,8 +59,8 @@ class Running:
 class Listener(Protocol):
     """Hears what happens on the way to an answer."""
 
-    def searched(self, run: Run) -> None:
-        """Hear what a search found."""
+    def searched(self, run: Run, explain: Callable[[Sequence[Document]], Sequence[Shares]] | None) -> None:
+        """Hear what a search found, and how its scores are explained; None if they can't be."""
         ...
 
     def wrote(self, unit: str, parts: AnswerParts) -> None:
@@ -99,7 +100,7 @@ class LiveAnswers:
             case Find():
                 run = Run(tag=demand.first_stage.label, rankings=running.indexes.find(demand).rankings)
                 if demand.among is None:  # a reranker's search is no first stage's
-                    self._listener.searched(run)
+                    self._listener.searched(run, running.indexes.explaining(demand))
                 return run
             case Read():
                 return running.texts[demand.task.name].read(sorted(demand.doc_ids))

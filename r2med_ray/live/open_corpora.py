@@ -1,16 +1,18 @@
 """The texts of a corpus and its indexes, held open between questions."""
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from r2med_ray.corpora import Corpus
 from r2med_ray.corpus.shards import from_table, read_table
 from r2med_ray.demands import Find
 from r2med_ray.errors import DataError
 from r2med_ray.first_stage import Computing, Maker, ShardedFirstStage
+from r2med_ray.first_stages.checkpoint_making import TokenMaker
 from r2med_ray.first_stages.making import failing_as, make_queries
 from r2med_ray.first_stages.preparation import STAGES, QuerySet, queries_left
 from r2med_ray.first_stages.query_blocks import blocks
+from r2med_ray.sentences import Shares
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import DocId, Document, Run, Task
 from r2med_ray.workbench.in_process import InProcess, PlainIndex
@@ -114,6 +116,19 @@ class OpenIndexes:
             finally:
                 if key.name not in self._kept:
                     self._scratch.remove(key.name)
+
+    def explaining(self, find: Find) -> Callable[[Sequence[Document]], list[Shares]] | None:
+        """Return what tells the shares of sentences in the scores of a search; None if its model can't."""
+        opened = None if find.first_stage.work == "nothing" else self._makers.get(group_of(find.first_stage))
+        maker, turn = opened or (None, None)
+        if turn is None or not isinstance(maker, TokenMaker):
+            return None
+
+        def explain(documents: Sequence[Document]) -> list[Shares]:
+            with turn:
+                return maker.sentence_shares(find.queries[0], documents)
+
+        return explain
 
 
 def group_of(first_stage: ShardedFirstStage) -> tuple[str, str]:

@@ -120,17 +120,34 @@ function moves(passage) {
   }).join(" · ");
 }
 
+/** Marks the sentences that late interaction found in a piece of a passage. They are counted in characters. */
+function marked(piece, begins, sentences) {
+  const characters = [...piece];
+  const parts = [];
+  let at = 0;
+  for (const { number, start, stop, percent } of [...sentences].sort((one, other) => one.number - other.number)) {
+    const [left, right] = [start - begins, stop - begins].map((place) => Math.min(Math.max(place, at), characters.length));
+    if (left === right) continue;
+    const share = stop - begins <= characters.length ? make("small", "", ` [sentence ${number}: ${percent} %]`) : null;
+    parts.push(characters.slice(at, left).join(""), make("span", "sentence", characters.slice(left, right).join(""), share));
+    at = right;
+  }
+  return [...parts, characters.slice(at).join("")];
+}
+
 function showPassage(passage) {
   const isGold = passage.grade !== null && passage.grade > 0;
   const mark = isGold ? make("span", "mark", `★ relevant${passage.grade > 1 ? ` (${passage.grade})` : ""}`) : null;
-  const text = make("p", "text", passage.title ? make("strong", "", `${passage.title} `) : null, passage.text);
+  const text = make("p", "text", passage.title ? make("strong", "", ...marked(`${passage.title} `, 0, passage.sentences)) : null,
+    ...marked(passage.text, passage.title ? [...passage.title].length + 1 : 0, passage.sentences));
   const more = make("button", "more", "Whole text");
   more.type = "button";
   const moved = moves(passage);
   const item = make("li", isGold ? "gold" : "",
     make("div", "head", make("span", "rank", String(passage.rank)), make("span", "id", passage.doc_id),
       make("span", "score", passage.score.toFixed(4))),
-    mark || moved ? make("div", "moved", mark, moved) : null, text, more);
+    mark || moved ? make("div", "moved", mark, moved) : null, text,
+    passage.sentences.length ? make("div", "moved", `Score by sentences: ${passage.sentences.map((each) => `sentence ${each.number} ${each.percent} %`).join(" · ")}`) : null, more);
   more.addEventListener("click", () => {
     const open = item.classList.toggle("open");
     more.textContent = open ? "Less" : "Whole text";

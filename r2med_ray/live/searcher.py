@@ -122,7 +122,7 @@ class Searcher:
         if isinstance(part.outcome, R2MedError):
             raise part.outcome
         assert part.outcome is not None
-        telling.ranked(part.outcome.result.run)
+        telling.ranked(part.outcome.result)
 
 
 def replays(system: ResolvedSystem) -> bool:

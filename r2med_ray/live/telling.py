@@ -3,15 +3,19 @@
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from r2med_ray.live.open_corpora import OpenTexts
 from r2med_ray.models.services.answer_parts import AnswerParts
-from r2med_ray.pipeline import Watcher
+from r2med_ray.pipeline import Ranked, Watcher
 from r2med_ray.retrieval.searches import searches_of
-from r2med_ray.serving.search_answers import Event, Passage, RankedList, Rewritten, Text, Writing, event
+from r2med_ray.sentences import Shares, best_sentences
+from r2med_ray.serving.search_answers import Event, Passage, RankedList, Rewritten, Sentence, Text, Writing, event
 from r2med_ray.systems import ResolvedSystem
-from r2med_ray.types import DocId, Ranking, Rewriting, Run
+from r2med_ray.types import DocId, Document, Ranking, Rewriting, Run
+
+Explain: TypeAlias = Callable[[Sequence[Document]], Sequence[Shares]]
+"""Returns the shares of sentences in the scores of documents."""
 
 
 class Telling(Watcher):
@@ -74,10 +78,15 @@ class Telling(Watcher):
         notes = [*rewriting.flagged, *(["the question is searched for as it is"] if rewriting.unchanged else [])]
         self._tell(event("rewritten", Rewritten(texts=texts, notes=notes, seconds=seconds)))
 
-    def searched(self, run: Run) -> None:
-        """Tell what a first stage found, if it makes no other search."""
+    def searched(self, run: Run, explain: Explain | None = None) -> None:
+        """Tell what a first stage found, if it makes no other search.
+
+        Args:
+            run: what it found.
+            explain: returns the shares of sentences in the scores of documents; None if the first stage can't.
+        """
         if self._searches == 1:
-            self._retrieved(run)
+            self._retrieved(run, explain)
 
     def found(self, runs: Sequence[Run]) -> None:
         """Tell what first stages found that made several searches."""
@@ -94,27 +103,33 @@ class Telling(Watcher):
         self._tell(event("fused", self._list(name, ranking, self._lists)))
         self._lists = {name: ranking}
 
-    def ranked(self, run: Run) -> None:
+    def ranked(self, ranked: Ranked) -> None:
         """Tell the final list, if rerankers made it, one after the other."""
         if self._system.rerankers:
-            [ranking] = run.rankings.values()
+            [(query_id, ranking)] = ranked.run.rankings.items()
+            shares = ranked.sentences.shares.get(query_id, {}) if ranked.sentences else {}
             name = " → ".join(reranker.config.model for reranker in self._system.rerankers)
-            self._tell(event("reranked", self._list(name, ranking, self._lists)))
+            explain: Explain = lambda documents: [shares.get(document.doc_id, ()) for document in documents]  # noqa: E731
+            self._tell(event("reranked", self._list(name, ranking, self._lists, explain)))
 
-    def _retrieved(self, run: Run) -> None:
+    def _retrieved(self, run: Run, explain: Explain | None = None) -> None:
         [ranking] = run.rankings.values()
         label = self._system.first_stages[len(self._lists)].label
         name = label if label not in self._lists else f"{label} {len(self._lists) + 1}"
-        self._tell(event("retrieved", self._list(name, ranking, {})))
+        self._tell(event("retrieved", self._list(name, ranking, {}, explain)))
         self._lists[name] = ranking
 
-    def _list(self, name: str, ranking: Ranking, made_from: Mapping[str, Ranking]) -> RankedList:
+    def _list(
+        self, name: str, ranking: Ranking, made_from: Mapping[str, Ranking], explain: Explain | None = None
+    ) -> RankedList:
         seconds, head = self._lap(), ranking[: self._k]
         places = {
             other: {hit.doc_id: place for place, hit in enumerate(earlier, start=1)}
             for other, earlier in made_from.items()
         }
         documents = self._texts.read([hit.doc_id for hit in head])
+        shares = explain([documents[hit.doc_id] for hit in head]) if explain else [()] * len(head)
+        self._step_began = time.monotonic()  # telling is no part of the next step
         passages = [
             Passage(
                 rank=place,
@@ -124,8 +139,11 @@ class Telling(Watcher):
                 text=documents[hit.doc_id].text,
                 grade=self._grades.get(hit.doc_id),
                 before={other: of_other.get(hit.doc_id) for other, of_other in places.items()},
+                sentences=[
+                    Sentence(**best._asdict()) for best in best_sentences(documents[hit.doc_id].content, of_hit)
+                ],
             )
-            for place, hit in enumerate(head, start=1)
+            for place, (hit, of_hit) in enumerate(zip(head, shares, strict=True), start=1)
         ]
         return RankedList(name=name, seconds=seconds, passages=passages)
 

@@ -6,6 +6,7 @@ from itertools import islice
 
 from r2med_ray.reporting.texts import SHOWN, TaskTexts, Written
 from r2med_ray.secrets import scrubbed
+from r2med_ray.sentences import Told, best_sentences
 from r2med_ray.storage.keys import Json
 from r2med_ray.types import DocId, QueryId, Run, positives_of
 
@@ -85,6 +86,7 @@ def query_details(
             "scores": [float(f"{hit.score:.5g}") for hit in hits[:SHOWN]],
             "ranks": [rank_of.get(doc_id, 0) for doc_id in listed],
             **({"terms": [_terms(terms.get(doc_id, {})) for doc_id in shown]} if terms else {}),
+            **_told(texts.sentences.get(names[position]), query_id, shown, texts.passages),
             **_written(texts.written.get(names[position], {}).get(query_id), pool),
         }
     return {
@@ -98,6 +100,21 @@ def query_details(
 
 def _terms(parts: Mapping[str, float]) -> list[Json]:
     return [[term, round(part, 2)] for term, part in islice(parts.items(), TERMS)]
+
+
+def _told(
+    told: Told | None, query_id: QueryId, shown: Sequence[DocId], passages: Mapping[DocId, str]
+) -> dict[str, Json]:
+    """Return the best sentences of each document, and whose scores they make; or why nobody knows them."""
+    if told is None:
+        return {}
+    shares = told.shares.get(query_id, {})
+    best = [best_sentences(passages[doc_id], shares.get(doc_id, ())) for doc_id in shown]
+    return {
+        "scorer": told.model,
+        **({"sentences": [list(map(list, each)) for each in best]} if any(best) else {}),
+        **({"untold": scrubbed(told.why_not)} if told.why_not else {}),
+    }
 
 
 def _written(written: Written | None, pool: Pool) -> dict[str, Json]:

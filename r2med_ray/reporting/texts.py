@@ -1,8 +1,9 @@
-"""What a report knows of single queries beyond ids and figures: texts, passages, rewritings, and BM25's terms."""
+"""What a report knows of single queries beyond ids and figures: texts, passages, rewritings, terms and sentences."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from r2med_ray.sentences import Told
 from r2med_ray.types import DocId, QueryId
 
 SHOWN = 10
@@ -42,3 +43,6 @@ class TaskTexts:
     terms: Mapping[str, Mapping[QueryId, Mapping[DocId, Mapping[str, float]]]] = field(default_factory=dict)
     """System with BM25 → query_id → document among its first `SHOWN` → term that query and document share → what it
     adds to BM25's score."""
+
+    sentences: Mapping[str, Told] = field(default_factory=dict)
+    """System with late interaction → which sentences of its first documents make their scores."""

@@ -12,6 +12,7 @@ from r2med_ray.cuts import sum_of_sides
 from r2med_ray.protocols import Candidates
 from r2med_ray.reranking.pair_reranking import Scored
 from r2med_ray.reranking.stored_scores import read_reranking, reranking_files
+from r2med_ray.sentences import Shares
 from r2med_ray.storage.artifacts import Artifact
 from r2med_ray.storage.keys import ArtifactKey, Json, fingerprint
 from r2med_ray.types import DocId, QueryId, Reranking
@@ -103,24 +104,36 @@ def gathered(work: Sequence[Candidates], answers: Iterable[tuple[PairRequest, Sc
 
     Equal texts have one score for a query, that of the first of their ids, because on a GPU their own may differ.
     """
-    by_pair: dict[tuple[QueryId, str], tuple[Candidate, float]] = {}
-    cuts, examples = [], []
+    by_pair: dict[tuple[QueryId, str], tuple[Candidate, float, Shares]] = {}
+    cuts, examples, are_told = [], [], False
     for request, scored in answers:
         cuts.append(scored.cuts)
         examples.append(scored.example)
-        for candidate, score in zip(request.candidates, scored.scores, strict=True):
-            pair = candidate.query_id, candidate.pair[1]
-            by_pair[pair] = min(by_pair.get(pair, (candidate, score)), (candidate, score))
-    scores = {
-        query.query_id: [by_pair[query.query_id, document.content][1] for document in documents]
+        are_told |= scored.sentences is not None
+        shares = scored.sentences or [()] * len(scored.scores)
+        for found in zip(request.candidates, scored.scores, shares, strict=True):
+            pair = found[0].query_id, found[0].pair[1]
+            by_pair[pair] = min(by_pair.get(pair, found), found)
+    of_work = {
+        query.query_id: [by_pair[query.query_id, document.content] for document in documents]
         for query, documents, _ in work
     }
-    return Reranking(scores=scores, cuts=sum_of_sides(cuts), example=next(filter(None, examples), None))
+    return Reranking(
+        scores={query_id: [score for _, score, _ in found] for query_id, found in of_work.items()},
+        cuts=sum_of_sides(cuts),
+        example=next(filter(None, examples), None),
+        sentences={query_id: [each for *_, each in found] for query_id, found in of_work.items()}
+        if are_told
+        else None,
+    )
 
 
 def scored_files(scored: Scored) -> dict[str, bytes]:
     """Return file name → content for the scores of one request, in the order of its pairs."""
-    return reranking_files(Reranking(scores={_NO_QUERY: scored.scores}, cuts=scored.cuts, example=scored.example))
+    sentences = None if scored.sentences is None else {_NO_QUERY: scored.sentences}
+    return reranking_files(
+        Reranking(scores={_NO_QUERY: scored.scores}, cuts=scored.cuts, example=scored.example, sentences=sentences)
+    )
 
 
 def read_scored(artifact: Artifact) -> Scored:
@@ -130,4 +143,5 @@ def read_scored(artifact: Artifact) -> Scored:
         ArtifactError: a file is missing or damaged.
     """
     reranking = read_reranking(artifact)
-    return Scored(list(reranking.scores[_NO_QUERY]), reranking.cuts, reranking.example)
+    sentences = None if reranking.sentences is None else list(reranking.sentences[_NO_QUERY])
+    return Scored(list(reranking.scores[_NO_QUERY]), reranking.cuts, reranking.example, sentences)

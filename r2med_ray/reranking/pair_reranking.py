@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 
 from r2med_ray.cuts import SideCuts
 from r2med_ray.demands import Score, Steps
-from r2med_ray.protocols import Candidates, PairScorer, Scorer, taken_cuts
+from r2med_ray.protocols import Candidates, PairScorer, Scorer, TellsSentences, taken_cuts
 from r2med_ray.readings import listening
+from r2med_ray.sentences import Shares
 from r2med_ray.types import Reranking
 
 
@@ -20,6 +21,9 @@ class Scored(NamedTuple):
     example: list[Any] | None = None
     """What was read of the first pair, see `readings.Listener.example`."""
 
+    sentences: list[Shares] | None = None
+    """The share of each sentence of the document in each score."""
+
     speed: Mapping[str, Any] | None = None
     """How fast the pairs were scored and on what, as plain values of `first_stages.stored_speed.Speed`."""
 
@@ -29,7 +33,8 @@ def score_counted(scorer: PairScorer, pairs: Sequence[tuple[str, str]]) -> Score
     taken_cuts(scorer)  # whatever pairs that failed have left
     with listening(most=1) as heard:
         scores = scorer.score_pairs(pairs)
-    return Scored(scores, taken_cuts(scorer), heard.example())
+    sentences = scorer.take_sentences() if isinstance(scorer, TellsSentences) else None
+    return Scored(scores, taken_cuts(scorer), heard.example(), sentences)
 
 
 class PairReranker:

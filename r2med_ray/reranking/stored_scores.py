@@ -1,7 +1,8 @@
 """The files of an artefact that holds reranking scores, and the artefact's key.
 
 scores.parquet    query_id (string), scores (list of float64: one per candidate, in their order), values (the same; a
-                  column that is there if a language model's answers gave numbers)
+                  column that is there if a language model's answers gave numbers), sentences (one list of float64
+                  per candidate: see `sentences.Shares`; a column that is there if a scorer told them)
 repairs.json      the repairs of a language model's answers; absent if nothing was repaired or unreadable
 cuts.json         what was cut off queries and documents; absent if that isn't known
 example.json      what was read of one pair; absent if that isn't known
@@ -53,6 +54,9 @@ def reranking_files(reranking: Reranking) -> dict[str, bytes]:
     columns = {"query_id": list(reranking.scores), "scores": pa.array(reranking.scores.values(), _SCORES)}
     if reranking.values is not None:
         columns["values"] = pa.array([reranking.values[query_id] for query_id in reranking.scores], _SCORES)
+    if reranking.sentences is not None:
+        of_queries = [list(map(list, reranking.sentences[query_id])) for query_id in reranking.scores]
+        columns["sentences"] = pa.array(of_queries, pa.list_(_SCORES))
     files = {SCORES_FILE: _parquet(pa.table(columns))}
     if reranking.repairs.query_ids:
         files[REPAIRS_FILE] = canonical_json(asdict(reranking.repairs)).encode()
@@ -72,13 +76,18 @@ def read_reranking(artifact: Artifact) -> Reranking:
     """
     table = artifact.table(SCORES_FILE)
     query_ids = table["query_id"].to_pylist()
-    values = table["values"].to_pylist() if "values" in table.column_names else None
+    values, sentences = (
+        table[name].to_pylist() if name in table.column_names else None for name in ("values", "sentences")
+    )
     return Reranking(
         scores=dict(zip(query_ids, table["scores"].to_pylist(), strict=True)),
         values=dict(zip(query_ids, values, strict=True)) if values is not None else None,
         repairs=Repairs(**(_read(artifact, REPAIRS_FILE) or {})),
         cuts=_read_cuts(artifact),
         example=_read(artifact, EXAMPLE_FILE),
+        sentences=None
+        if sentences is None
+        else {query_id: [*map(tuple, found)] for query_id, found in zip(query_ids, sentences, strict=True)},
     )
 
 

@@ -39,6 +39,20 @@ class SearchRequest(Json):
     """The most passages of each list."""
 
 
+class Sentence(Json):
+    """A sentence of a passage that late interaction found."""
+
+    number: int
+    """Its place in the passage, from 1."""
+
+    start: int
+    """Where it begins in title, space and text, or in the text of a passage without a title; in characters."""
+
+    stop: int
+    percent: int
+    """The part of the passage's score that comes of tokens in the sentence."""
+
+
 class Passage(Json):
     """A document in a list."""
 
@@ -54,6 +68,9 @@ class Passage(Json):
 
     before: dict[str, int | None]
     """Name of each list that this one was made from → its place there; null if it is not in that list."""
+
+    sentences: list[Sentence]
+    """Those with the largest parts of the score, if the list was made by late interaction."""
 
 
 class RankedList(Json):

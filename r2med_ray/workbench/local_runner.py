@@ -13,6 +13,7 @@ from r2med_ray.chat import LanguageModel, TextGenerator
 from r2med_ray.errors import NotAtHand
 from r2med_ray.first_stage import Computing, FirstStage, ShardedFirstStage
 from r2med_ray.first_stages.bad_documents import stored_bytes
+from r2med_ray.first_stages.checkpoints import Asked, LateInteractionFirstStage
 from r2med_ray.first_stages.making import failing_as
 from r2med_ray.first_stages.measuring_dtypes import fastest_here, measuring
 from r2med_ray.first_stages.preparation import STAGES, Corpora, Questions, maker_label
@@ -26,6 +27,7 @@ from r2med_ray.models.services.chat import ChatModel
 from r2med_ray.protocols import PairScorer, Scorer
 from r2med_ray.reranking.pair_requests import PairRequest
 from r2med_ray.reranking.pair_reranking import Scored
+from r2med_ray.sentences import Shares
 from r2med_ray.settings.pools import Pool
 from r2med_ray.settings.resources import ResourcesConfig
 from r2med_ray.storage.artifacts import ArtifactStore
@@ -141,6 +143,10 @@ class LocalRunner:
     def fastest(self, first_stage: ShardedFirstStage) -> FastestDtype:
         with failing_as("encode", measuring(first_stage)):
             return fastest_here(self._store, first_stage, self._computing)
+
+    def sentence_shares(self, first_stage: LateInteractionFirstStage, asked: Sequence[Asked]) -> list[list[Shares]]:
+        with failing_as("explain", first_stage.label):
+            return first_stage.sentence_shares(self._store, asked, self._computing)
 
     def open_index(self, task: Task, first_stage: ShardedFirstStage) -> PlainIndex:
         num_bytes = stored_bytes(self._store, first_stage, task, self.device)

@@ -1,7 +1,7 @@
 """Does the work of a benchmark on a Ray cluster: encoders in pools, indexes in actors, models behind Ray Serve."""
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
@@ -18,6 +18,7 @@ from r2med_ray.distributed.session import capacity_now
 from r2med_ray.errors import CapacityError, NotAtHand
 from r2med_ray.first_stage import Computing, FirstStage, ShardedFirstStage
 from r2med_ray.first_stages.bad_documents import stored_bytes
+from r2med_ray.first_stages.checkpoints import Asked, LateInteractionFirstStage
 from r2med_ray.first_stages.measuring_dtypes import fastest_here, measuring, stored_fastest
 from r2med_ray.first_stages.preparation import STAGES, Corpora, Questions, maker_label
 from r2med_ray.models.at_hand import ModelsAtHand
@@ -29,6 +30,7 @@ from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.catalog.sources import hub_answers
 from r2med_ray.models.networks.pair_scorers import build_in_worker, scoring_inputs
 from r2med_ray.protocols import Scorer
+from r2med_ray.sentences import Shares
 from r2med_ray.serving.clients import ServedReranker
 from r2med_ray.serving.engines import engine_digest, engine_of, served_engine
 from r2med_ray.serving.llm_app import Engine
@@ -186,6 +188,12 @@ class ClusterRunner:
         work = partial(fastest_here, self._store, first_stage, computing)
         with self._nodes_for(what, replace(pool, actors=1)):
             return on_a_worker("encode", what, work, pool, timeout_s=self._timeout_s)
+
+    def sentence_shares(self, first_stage: LateInteractionFirstStage, asked: Sequence[Asked]) -> list[list[Shares]]:
+        computing, pool, what = self._computing(first_stage), self._pool(first_stage), first_stage.label
+        work = partial(first_stage.sentence_shares, self._store, asked, computing)
+        with self._nodes_for(what, replace(pool, actors=1)):
+            return on_a_worker("explain", what, work, pool, timeout_s=self._timeout_s)
 
     def open_index(self, task: Task, first_stage: ShardedFirstStage) -> SharedIndex:
         pool = self._search_pool(task)

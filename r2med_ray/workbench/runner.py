@@ -6,11 +6,13 @@ from typing import Any, Literal, Protocol
 
 from r2med_ray.chat import LanguageModel, TextGenerator
 from r2med_ray.first_stage import FirstStage, ShardedFirstStage
+from r2med_ray.first_stages.checkpoints import Asked, LateInteractionFirstStage
 from r2med_ray.first_stages.preparation import Corpora, Questions
 from r2med_ray.models.catalog.fastest import FastestDtype
 from r2med_ray.protocols import Retriever, Scorer
 from r2med_ray.reranking.pair_requests import PairRequest
 from r2med_ray.reranking.pair_reranking import Scored
+from r2med_ray.sentences import Shares
 from r2med_ray.settings.pools import Pool
 from r2med_ray.types import DocId, Query, QueryId, Run, Task
 from r2med_ray.workbench.ledger import Need
@@ -153,6 +155,14 @@ class Runner(Protocol):
 
         Raises:
             StageError: the model can't compute in one of the dtypes.
+        """
+        ...
+
+    def sentence_shares(self, first_stage: LateInteractionFirstStage, asked: Sequence[Asked]) -> list[list[Shares]]:
+        """Return the share of each sentence in the scores that are asked about, told where the model runs.
+
+        Raises:
+            StageError: the model can't be loaded or read the texts.
         """
         ...
 

@@ -1,7 +1,8 @@
 """Which artefacts no benchmark of a few uses, so that they can go.
 
-A benchmark is planned, and every artefact that the plan finds is used. So are vectors of queries, trained indexes and
-surveys that go with what was found. What a language model wrote and what a service was paid for always stays.
+A benchmark is planned, and every artefact that the plan finds is used. So are vectors of queries, trained indexes,
+surveys and sentences that go with what was found. What a language model wrote and what a service was paid for always
+stays.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +22,7 @@ from r2med_ray.systems import ResolvedBenchmark
 from r2med_ray.workbench.fastest import Dtypes
 from r2med_ray.workbench.local_runner import LocalRunner
 from r2med_ray.workbench.plan import make_plan
+from r2med_ray.workbench.showing.page_sentences import KIND as SENTENCES
 from r2med_ray.workbench.task_sources import find_task
 from r2med_ray.workbench.worklog import Worklog
 
@@ -96,7 +98,7 @@ def _beside(found: Sequence[Artifact], every: Sequence[Artifact]) -> Iterator[st
             or (kind == SURVEYS and inputs["corpus"] in corpora)
             or (kind == "ann" and inputs["vectors"] in digests)
             or (kind == "bm25" and inputs["terms"] in digests)
-            or (kind.startswith(QUERIES) and inputs["encoding"]["document"] in encoders)
+            or (kind.startswith((QUERIES, SENTENCES)) and inputs["encoding"]["document"] in encoders)
         ):
             yield artifact.name
 

@@ -18,6 +18,7 @@ from r2med_ray.reporting.record import SystemRecord
 from r2med_ray.reporting.summary import summarise
 from r2med_ray.reporting.texts import Question, TaskTexts, Written
 from r2med_ray.reporting.write import write_report
+from r2med_ray.sentences import Told
 from tests.integration.chromium import chromium, needs_chromium, serious
 from tests.unit.reporting_records import ALPHA, BETA, record, result
 
@@ -49,9 +50,18 @@ def made(folder: Path, lacking: tuple[str, str] | None = None) -> Path:
             "q10": Question(text="Why the rash?", answer="rubella", body_system="skin"),
             "q1": Question(text="Why the cough?", body_system="lung"),
         },
-        passages={"d1": "Rubella brings a rash.", "d2": HOSTILE, "x": "Nothing here.", "y": "Rashes differ."},
+        passages={
+            "d1": "Rubella brings a rash.",
+            "d2": HOSTILE,
+            "x": "🦠 Nothing here. Nor a rash.",
+            "y": "Rashes differ.",
+        },
         written={"bm25+reasoning": {"q10": Written(texts=("It is rubella.",), reasoning=("A virus, I think.",))}},
         terms={"bm25": {"q10": {"d1": {"rash": 1.5}}}},
+        sentences={
+            "minilm": Told("minilm-tokens", {"q10": {"x": (0.25, 0.5)}}),
+            "bm25+reasoning": Told("colbert", {}, "the model is not here"),
+        },
     )
     tasks = [replace(ALPHA, qrels=QRELS, texts=texts), BETA]
     results = [
@@ -231,8 +241,23 @@ def test_hostile_texts_are_shown_and_never_run(page: Page, report: str) -> None:
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+def test_the_sentences_that_make_a_score_are_marked_and_named_with_their_shares(page: Page, report: str) -> None:
+    page.goto(f"{report}#query/Alpha/q10/minilm/bm25%2Breasoning")
+    left, right = (page.get_by_role("region", name=f"System {side}") for side in "AB")
+    left.wait_for()
+
+    marked = ["🦠 Nothing here. [sentence 1: 25 %]", "Nor a rash. [sentence 2: 50 %]"]
+    assert left.locator(".sentence").all_inner_texts() == marked
+    assert left.locator(".terms").inner_text().startswith("Sentences, by minilm-tokens:")
+    assert left.locator(".terms .tag").all_inner_texts() == ["sentence 2 50 %", "sentence 1 25 %"]
+    assert "The sentences that colbert finds are not known: the model is not here" in right.inner_text()
+    assert right.locator(".sentence").count() == 0
+
+
 @pytest.mark.parametrize("colours", ["light", "dark"])
-@pytest.mark.parametrize("address", ["", "#query/Alpha/q10", "#pair/bm25/bm25%2Breasoning"])
+@pytest.mark.parametrize(
+    "address", ["", "#query/Alpha/q10", "#query/Alpha/q10/minilm/bm25", "#pair/bm25/bm25%2Breasoning"]
+)
 def test_axe_finds_nothing_serious(browser: Browser, report: str, address: str, colours: Any) -> None:
     page = browser.new_page(color_scheme=colours)
     page.goto(report + address)

@@ -264,6 +264,11 @@ def test_every_list_is_shown_and_another_system_is_asked_when_it_is_chosen(page:
     assert page.evaluate(HEADINGS) == ["bm25", "all-MiniLM-L6-v2", "Fused: rrf", "Reranked: maxsim-minilm"]
     assert page.evaluate("document.querySelectorAll('.reranked li').length") == 10
     assert page.evaluate("document.querySelectorAll('.mark').length") > 0
+    marked = page.locator(".reranked li:first-child .sentence small").all_inner_texts()
+    named = page.locator(".reranked li:first-child").get_by_text("Score by sentences: ").inner_text()
+    assert marked
+    assert all(text.strip(" []").replace(":", "") in named for text in marked)
+    assert page.locator("#lists section:not(.reranked) .sentence").count() == 0
     assert "from rrf" in page.evaluate("document.querySelector('.reranked').textContent")
     page.locator("#system").select_option("bm25")
     wait_until_done(page)

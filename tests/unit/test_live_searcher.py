@@ -26,7 +26,8 @@ TWICE = {
     "retriever": {"model": "all-MiniLM-L6-v2", "embed_dim": 100, "output_dtype": "int8"},
     "reranker": {"model": "again", "depth": 5},
 }
-RANKED = [system["name"] for system in (TWICE, *SYSTEMS)]
+TOKENS = {"name": "tokens", "retriever": "minilm-tokens"}
+RANKED = [system["name"] for system in (TWICE, TOKENS, *SYSTEMS)]
 CASCADE = {
     "name": "cascade",
     "retriever": "bm25",
@@ -69,7 +70,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     folder = tmp_path_factory.mktemp("live")
     with Service(completions(scripted)) as service:
         benchmark = load_with(
-            resolve, write_benchmark(folder, service.url, systems=[*SYSTEMS, TWICE, CASCADE, AGENT])
+            resolve, write_benchmark(folder, service.url, systems=[*SYSTEMS, TWICE, TOKENS, CASCADE, AGENT])
         )
         with open_workbench(folder / "store", names=benchmark.names, resources=benchmark.config.resources) as bench:
             prepared = prepare(benchmark, bench)
@@ -99,6 +100,26 @@ def test_a_question_of_the_benchmark_gets_the_benchmarks_ranking(live: Live, sys
     for query_id, answer in answers.items():
         assert final(answer) == [(hit.doc_id, hit.score) for hit in run.rankings[query_id][:10]]
         assert answer.query_id == query_id
+
+
+@pytest.mark.parametrize("system", ["tokens", "hybrid+maxsim"])
+def test_the_sentences_that_late_interaction_found_are_told_with_its_list_and_with_no_other(
+    live: Live, system: str
+) -> None:
+    answer = live.ask(live.queries[0].text, system, k=3)
+
+    made = answer.reranked or answer.retrieved[0]
+    for passage in made.passages:
+        percents = [each.percent for each in passage.sentences]
+        assert percents == sorted(percents, reverse=True)
+        assert 0 < sum(percents) <= 101  # each is rounded; special tokens have the rest
+        for each in passage.sentences:
+            # No passage has a title. A sentence begins behind another one or with the text, and ends with a mark.
+            before = passage.text[: each.start].rstrip()
+            assert before == "" or before[-1] in ".!?"
+            assert passage.text[each.stop - 1] in ".!?"
+    others = [*answer.retrieved, answer.fused] if answer.reranked else []
+    assert not any(passage.sentences for each in others if each for passage in each.passages)
 
 
 def test_every_step_is_told_in_its_order_with_its_passages(live: Live) -> None:

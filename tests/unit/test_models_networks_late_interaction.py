@@ -89,6 +89,20 @@ def test_a_document_is_marked_and_its_punctuation_is_no_vector(colbert: Path) ->
     assert np.abs(vectors - by_formula(colbert, ids, attended=len(ids))[kept]).max() < 1e-3
 
 
+def test_each_vector_of_a_document_tells_its_sentence_though_others_are_masked_or_cut(colbert: Path) -> None:
+    document = Document(doc_id="d", text="aspirin, after a heart attack. A cough.")
+
+    [(vectors, numbers)] = encoder(colbert).encode_sentences([document])
+    [(_, of_cut)] = encoder(colbert, max_length=9).encode_sentences([document])
+
+    # [CLS] and [D] are in no sentence; `aspirin` is three tokens; comma and periods have no vector; [SEP] is in none.
+    assert len(words("aspirin")) == 3
+    assert numbers.tolist() == [-1, -1, 0, 0, 0, 0, 0, 0, 0, 1, 1, -1]
+    assert len(vectors) == len(numbers)
+    # [CLS] [D], the three, a comma, `after`, `a` and [SEP] are 9 tokens.
+    assert of_cut.tolist() == [-1, -1, 0, 0, 0, 0, 0, -1]
+
+
 def test_a_row_may_give_queries_another_length(colbert: Path) -> None:
     short, long = (encoder(colbert, query_max_length=length) for length in (6, 20))
 

@@ -1,6 +1,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from r2med_ray.cuts import CutCounter, Cuts, Side, SideCuts
@@ -25,6 +26,9 @@ class WordVectors:
         self._cuts.note(side, [len(text.split()) for text in texts], [0] * len(texts), 9, times)
         return [np.array([VECTORS[word] for word in text.split()], dtype=np.float32) for text in texts]
 
+    def token_sentences(self, text: str, prompt: str = "") -> npt.NDArray[np.int32]:
+        return np.arange(len(text.split()), dtype=np.int32)  # each word is a sentence
+
     def take_cuts(self) -> SideCuts:
         return self._cuts.take()
 
@@ -34,9 +38,9 @@ def test_maxsim_is_the_sum_of_each_query_tokens_best_match():
     document = np.array([VECTORS["northeast"], VECTORS["north"]], dtype=np.float32)
 
     # east: max(0.6, 0) = 0.6; north: max(0.8, 1) = 1
-    assert maxsim(query, document) == pytest.approx(1.6)
+    assert maxsim(query @ document.T) == pytest.approx(1.6)
     # in the other direction, northeast: max(0.6, 0.8) = 0.8; north: max(0, 1) = 1
-    assert maxsim(document, query) == pytest.approx(1.8)
+    assert maxsim(document @ query.T) == pytest.approx(1.8)
 
 
 def test_scores_stand_in_the_order_of_the_pairs_and_each_text_is_encoded_once():
@@ -47,6 +51,16 @@ def test_scores_stand_in_the_order_of_the_pairs_and_each_text_is_encoded_once():
 
     assert scores == pytest.approx([0.0, 1.6, 0.6, 1.0])
     assert sorted(encoder.seen) == ["east", "east", "east north", "north", "northeast north"]
+
+
+def test_the_sentences_that_make_each_score_are_told_once_in_the_order_of_the_pairs():
+    scorer = MaxSimScorer(WordVectors())
+    scorer.score_pairs([("east north", "northeast north"), ("east", "north")])
+
+    # east matches northeast by 0.6 and north matches north by 1, so the shares of 1.6 are 0.375 and 0.625. East and
+    # north have nothing in common.
+    assert scorer.take_sentences() == [(0.375, 0.625), ()]
+    assert scorer.take_sentences() == []
 
 
 def test_prompts_stand_before_queries_and_documents():

@@ -62,6 +62,7 @@ CORE = (
     "ranking",
     "ranking_arrays",
     "vectors",
+    "sentences",
     "blame",
     "waiting",
     "activity",

@@ -11,6 +11,7 @@ from r2med_ray.reporting import chunks
 from r2med_ray.reporting.chunks import task_scripts, write_chunks
 from r2med_ray.reporting.query_details import PASSAGE
 from r2med_ray.reporting.texts import Question, TaskTexts, Written
+from r2med_ray.sentences import Told
 from tests.unit.reporting_records import ALPHA, BETA, record
 
 HOSTILE = "</script><script>alert(1)</script>\u202e\x00\u2028" + "x" * 100_000
@@ -19,6 +20,7 @@ TEXTS = TaskTexts(
     passages={"d1": "one", "d2": "two", "x": HOSTILE},
     written={"first": {"q1": Written(texts=("hypothesis",), reasoning=("because",))}},
     terms={"first": {"q1": {"d1": {"fever": 1.234, "rash": 0.5}}}},
+    sentences={"second": Told("colbert", {"q1": {"d1": (0.5,)}}), "first": Told("colbert", {}, "no model")},
 )
 
 
@@ -61,6 +63,17 @@ def test_a_query_has_what_each_system_found_where_the_relevant_stand_and_why(tmp
     assert (first["ranks"], second["ranks"]) == ([1], [2])
     assert first["terms"] == [[["fever", 1.23], ["rash", 0.5]]]
     assert ([*map(text, first["written"])], [*map(text, first["reasoning"])]) == (["hypothesis"], ["because"])
+
+
+def test_a_system_with_late_interaction_has_the_sentences_of_what_it_found_or_why_they_are_unknown(tmp_path):
+    written(tmp_path)
+
+    block = read(tmp_path / "queries/Alpha/0.js", "block")
+    first, second = block["queries"][1]["systems"]["0"], block["queries"][1]["systems"]["1"]
+
+    # `second` found x, of which nothing is told, and d1, whose text is one sentence of three characters.
+    assert (second["scorer"], second["sentences"]) == ("colbert", [[], [[1, 0, 3, 50]]])
+    assert (first["untold"], "sentences" in first) == ("no model", False)
 
 
 def test_a_long_or_hostile_text_is_cut_counted_and_only_data(tmp_path):

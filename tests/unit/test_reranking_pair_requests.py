@@ -43,6 +43,17 @@ def test_every_score_comes_back_to_the_place_of_its_candidate() -> None:
     assert reranking.cuts == {"query": Cuts(texts=4)}
 
 
+def test_the_sentences_of_a_score_come_back_with_it_and_are_unknown_if_no_scorer_tells_them() -> None:
+    requests = packed(WORK, token_budget=3)
+    scored = [Scored([1.0, 2.0], None, None, [(0.1,), (0.2,)]), Scored([3.0, 4.0], None, None, [(0.3,), (0.4,)])]
+
+    told = gathered(WORK, zip(requests, scored, strict=True))
+    untold = gathered(WORK, zip(requests, (each._replace(sentences=None) for each in scored), strict=True))
+
+    assert told.sentences == {"q1": [(0.3,), (0.1,)], "q2": [], "q3": [(0.2,), (0.4,)]}
+    assert untold.sentences is None
+
+
 @pytest.mark.parametrize("in_order", [list, lambda answers: answers[::-1]], ids=["first to last", "last to first"])
 def test_equal_texts_have_the_score_of_the_first_of_their_ids_in_whatever_order_answers_arrive(in_order) -> None:
     query, documents, scores = candidates("q1", "d3", "d1", "d2")
@@ -76,6 +87,7 @@ def test_kept_scores_are_read_as_they_were_made(store: ArtifactStore) -> None:
     made = [
         Scored([0.1, -2.0], {"document": Cuts(texts=2, cut=1, tokens=9, lost=3, lengths=(4,))}),
         Scored([1.0], None),
+        Scored([1.0, 2.0], None, None, [(0.25, 0.5), ()]),
     ]
     [request, *_] = packed(WORK, token_budget=3)
     for number, scored in enumerate(made):
@@ -83,7 +95,7 @@ def test_kept_scores_are_read_as_they_were_made(store: ArtifactStore) -> None:
             for name, content in scored_files(scored).items():
                 writer.write(name, content)
 
-    assert [read_scored(store.get(request.key({"number": number}))) for number in range(2)] == made
+    assert [read_scored(store.get(request.key({"number": number}))) for number in range(3)] == made
 
 
 def test_no_request_but_the_last_has_room_for_the_next_pair() -> None:

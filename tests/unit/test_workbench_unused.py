@@ -68,6 +68,17 @@ def test_what_was_measured_stays_and_so_do_vectors_of_the_dtype_that_was_chosen(
     assert "fastest-dtype" not in {name.split("/")[0] for name in removed}
 
 
+def test_the_sentences_that_a_report_shows_go_with_the_vectors_of_their_model(tmp_path: Path) -> None:
+    benchmarks = [
+        load_with(resolve, run(tmp_path, *each)) for each in (("tokens", "minilm-tokens"), ("words", "bm25"))
+    ]
+    store = ArtifactStore(str(tmp_path / "store"))
+
+    assert unused(store, benchmarks, before=LATER) == []
+    removed = {name.split("/")[0] for name in unused(store, benchmarks[1:], before=LATER)}
+    assert removed >= {"sentences", "token-vectors"}
+
+
 def test_nothing_is_judged_by_a_benchmark_with_hard_negatives(tmp_path: Path) -> None:
     values = {"name": "a", "tasks": ["Demo-Evidence"], "systems": [{"name": "s", "retriever": "bm25"}]}
     benchmark = resolve(parse_config({**values, "hard_negatives": [{"task": "Demo-Evidence"}]}))

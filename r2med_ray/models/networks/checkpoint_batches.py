@@ -8,12 +8,16 @@ Shape letters: B texts of a block or a micro-batch, T tokens of the longest one.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from r2med_ray.cuts import CutCounter, Side, SideCuts
 from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.checkpoints import SIDES, CheckpointRow
 from r2med_ray.models.catalog.devices import BatchLimits
 from r2med_ray.models.networks.checkpoints import longest_input, require_plain_text
 from r2med_ray.models.networks.token_budget import plan_batches, run_batches
+from r2med_ray.models.networks.token_sentences import token_sentences
 from r2med_ray.models.networks.tokens import lost_of_full
 from r2med_ray.models.networks.told import tell_texts
 
@@ -63,15 +67,23 @@ class CheckpointBatches:
             for start in range(0, len(texts), TEXTS_PER_BLOCK):
                 self._run_block(texts[start : start + TEXTS_PER_BLOCK], start, side, take)
 
+    def sentences(self, side: Side, text: str, ids_T: Sequence[int]) -> npt.NDArray[np.int32]:
+        """Return the number of the sentence of each token of a text that has been run; see `token_sentences`."""
+        return token_sentences(self._inputs[side].tokenizer, self._prompt(side) or "", text, ids_T)
+
     def take_cuts(self) -> SideCuts:
         """Return what was cut since the last call."""
         return self._cuts.take()
 
+    def _prompt(self, side: Side) -> str | None:
+        prompt = self._prompts[side]
+        named: str | None = self._model.prompts.get(side) if prompt is None else prompt
+        return named
+
     def _run_block(self, texts: Sequence[str], start: int, side: Side, take: Take) -> None:
         import torch
 
-        prompt = self._prompts[side]
-        prompt = self._model.prompts.get(side) if prompt is None else prompt
+        prompt = self._prompt(side)
         features = self._model.preprocess(list(texts), prompt=prompt, task=side, max_length=self._max_lengths[side])
         read_BT = features["attention_mask"].bool()
         own_BT = read_BT

@@ -5,12 +5,16 @@ Shape letters: Q queries, B texts of a call, D embedding size, T tokens of one t
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 from r2med_ray.cuts import CutCounter, Side, SideCuts
 from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.devices import Dtype, batch_limits, best_device
 from r2med_ray.models.catalog.encoders import EncoderRow, Prompts, prompts_for
 from r2med_ray.models.networks.checkpoints import Network, load_network
 from r2med_ray.models.networks.token_budget import embed_batches, plan_batches, run_batches
+from r2med_ray.models.networks.token_sentences import token_sentences
 from r2med_ray.models.networks.tokens import Tokens, count_prompt_tokens, features, lengths, missing_end, tokenize
 from r2med_ray.models.networks.told import tell_texts
 from r2med_ray.types import Document, FloatMatrix
@@ -114,6 +118,12 @@ class TransformerEncoder:
         with torch.inference_mode():
             run_batches(plan_batches(lengths(tokens), self._limits), forward)
         return [states_of[position] for position in range(len(tokens))]
+
+    def token_sentences(self, text: str, prompt: str = "") -> npt.NDArray[np.int32]:
+        """Return the number of the sentence of each token that `token_vectors` returns of a text, shape (T,)."""
+        network = self._queries
+        [tokens] = tokenize(network, [prompt + text], self._row.max_length, end=self._end)
+        return token_sentences(network.tokenizer, prompt, text, tokens["input_ids"])
 
     def _tokens(
         self,

@@ -54,17 +54,33 @@ class LateInteractionEncoder:
         """Return float16 of shape (T, D) per document: its tokens, without the tokens that the checkpoint masks."""
         return self._encode([document.content for document in documents], "document")
 
+    def encode_sentences(self, documents: Sequence[Document]) -> list[tuple[TokenVectors, npt.NDArray[np.int32]]]:
+        """Return what `encode_documents` does, each with the number of the sentence of each token, shape (T,)."""
+        texts = [document.content for document in documents]
+        ids_of: dict[int, list[int]] = {}
+        vectors = self._encode(texts, "document", ids_of)
+        return [
+            (vectors_TD, self._batches.sentences("document", text, ids_of[position]))
+            for position, (text, vectors_TD) in enumerate(zip(texts, vectors, strict=True))
+        ]
+
     def take_cuts(self) -> SideCuts:
         """Return what was cut since the last call."""
         return self._batches.take_cuts()
 
-    def _encode(self, texts: Sequence[str], side: Side) -> list[TokenVectors]:
+    def _encode(
+        self, texts: Sequence[str], side: Side, ids_of: dict[int, list[int]] | None = None
+    ) -> list[TokenVectors]:
+        """Return the vectors of each text. `ids_of` gets the ids of the tokens that they are of, by position."""
         vectors_of: dict[int, TokenVectors] = {}
 
         def take(batch: list[int], output: Mapping[str, Any]) -> None:
             masks = output["attention_mask"].bool()
             for position, tokens_TD, mask_T in zip(batch, output["token_embeddings"], masks, strict=True):
                 vectors_of[position] = tokens_TD[mask_T].half().cpu().numpy()
+            if ids_of is not None:
+                for position, ids_T, mask_T in zip(batch, output["input_ids"], masks, strict=True):
+                    ids_of[position] = ids_T[mask_T].tolist()
 
         self._batches.run(texts, side, take)
         return [vectors_of[position] for position in range(len(texts))]

@@ -7,8 +7,12 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from r2med_ray.cuts import Side, SideCuts
 from r2med_ray.protocols import taken_cuts
+from r2med_ray.sentences import Shares, shares
 from r2med_ray.types import FloatMatrix
 
 DOCUMENTS_PER_BLOCK = 256
@@ -25,13 +29,14 @@ class TokenEncoder(Protocol):
         """
         ...
 
+    def token_sentences(self, text: str, prompt: str = "") -> npt.NDArray[np.int32]:
+        """Return the number of the sentence of each token of a text, int32 of shape (T,)."""
+        ...
 
-def maxsim(query_SD: FloatMatrix, document_TD: FloatMatrix) -> float:
-    """Return the sum, over query tokens, of the greatest cosine with a document token (ColBERT, arXiv 2004.12832).
 
-    The rows of both matrices must have unit length.
-    """
-    return float((query_SD @ document_TD.T).max(axis=1).sum())
+def maxsim(cosines_ST: FloatMatrix) -> float:
+    """Return the sum, over query tokens, of the greatest cosine with a document token (ColBERT, arXiv 2004.12832)."""
+    return float(cosines_ST.max(axis=1).sum())
 
 
 class MaxSimScorer:
@@ -49,6 +54,7 @@ class MaxSimScorer:
         self._encoder = encoder
         self._query_prompt = query_prompt
         self._document_prompt = document_prompt
+        self._sentences: list[Shares] = []
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """Return one score per (query, document), in their order. A text that comes several times is encoded once."""
@@ -60,15 +66,24 @@ class MaxSimScorer:
         for position, (_, document) in enumerate(pairs):
             positions_of[document].append(position)
         scores = [0.0] * len(pairs)
+        self._sentences = [()] * len(pairs)
         documents = list(positions_of)
         for start in range(0, len(documents), DOCUMENTS_PER_BLOCK):
             block = documents[start : start + DOCUMENTS_PER_BLOCK]
             times = [len(positions_of[document]) for document in block]
             vectors = self._encoder.token_vectors(block, self._document_prompt, side="document", times=times)
             for document, document_TD in zip(block, vectors, strict=True):
+                sentences_T = self._encoder.token_sentences(document, self._document_prompt)
                 for position in positions_of[document]:
-                    scores[position] = maxsim(vectors_of[pairs[position][0]], document_TD)
+                    cosines_ST = vectors_of[pairs[position][0]] @ document_TD.T
+                    scores[position] = maxsim(cosines_ST)
+                    self._sentences[position] = shares(cosines_ST, sentences_T)
         return scores
+
+    def take_sentences(self) -> list[Shares]:
+        """Return the share of each sentence of the document in the score of each pair of the last call."""
+        sentences, self._sentences = self._sentences, []
+        return sentences
 
     def take_cuts(self) -> SideCuts | None:
         """Return what was cut off the queries and documents of all pairs since the last call."""

@@ -4,24 +4,36 @@ const words = (block, place, name = "p") => {
   const [text, lost] = textOf(block, place);
   return h(name, { class: "words", dir: "auto" }, text, lost ? h("small", {}, ` … and ${lost.toLocaleString("en")} more characters`) : null);
 };
-// A passage with the words marked that begin with one of BM25's terms, which are stems.
-const marked = (block, place, terms) => {
+// A passage with the words marked that begin with one of BM25's terms, which are stems, and the sentences that make
+// the score of late interaction. Sentences are counted in characters, not in units of UTF-16.
+const marked = (block, place, terms, sentences) => {
   if (place < 0) return h("p", { class: "about" }, "The corpus lacks this document.");
   const stems = terms.map(([term]) => term.toLowerCase().replace(/(?<=..)[iy]$/, ""));
   const node = words(block, place);
-  if (!stems.length) return node;
-  const parts = textOf(block, place)[0].split(/([\p{L}\p{N}]+)/u).map((part, index) => (index % 2 && stems.some((stem) => part.toLowerCase().startsWith(stem)) ? h("mark", {}, part) : part));
-  node.replaceChild(h("span", {}, parts), node.firstChild);
+  if (!stems.length && !sentences.length) return node;
+  const inTerms = (part) => part.split(/([\p{L}\p{N}]+)/u).map((word, index) => (index % 2 && stems.some((stem) => word.toLowerCase().startsWith(stem)) ? h("mark", {}, word) : word));
+  const characters = [...textOf(block, place)[0]];
+  const parts = [];
+  let at = 0;
+  for (const [number, start, stop, percent] of sentences.filter((each) => each[1] < characters.length).sort((one, other) => one[0] - other[0])) {
+    parts.push(inTerms(characters.slice(at, start).join("")),
+      h("span", { class: "sentence" }, inTerms(characters.slice(start, stop).join("")), h("small", {}, ` [sentence ${number}: ${percent} %]`)));
+    at = stop;
+  }
+  parts.push(inTerms(characters.slice(at).join("")));
+  node.replaceChild(h("span", {}, parts.flat()), node.firstChild);
   return node;
 };
-const passage = (block, place, { rank, score, terms = [], isRelevant }) => {
+const passage = (block, place, { rank, score, terms = [], sentences = [], scorer, isRelevant }) => {
   const [id, text] = block.documents[place];
   return h("li", { class: isRelevant ? "passage relevant" : "passage" },
     h("div", { class: "head" }, rank ? h("b", {}, String(rank)) : null, h("bdi", { class: "id" }, id),
       isRelevant ? h("span", { class: "gold" }, "✓ relevant") : null,
       score === undefined ? null : h("small", {}, `score ${score}`)),
-    marked(block, text, terms),
-    terms.length ? h("p", { class: "terms" }, h("small", {}, "BM25: "), terms.map(([term, part]) => h("span", { class: "tag" }, h("bdi", {}, term), ` ${part}`))) : null);
+    marked(block, text, terms, sentences),
+    terms.length ? h("p", { class: "terms" }, h("small", {}, "BM25: "), terms.map(([term, part]) => h("span", { class: "tag" }, h("bdi", {}, term), ` ${part}`))) : null,
+    sentences.length ? h("p", { class: "terms" }, h("small", {}, `Sentences, by ${scorer}: `),
+      sentences.map(([number, , , percent]) => h("span", { class: "tag" }, `sentence ${number} ${percent} %`))) : null);
 };
 const column = (found, task, system, side, change) => {
   const { block, details, table, place } = found;
@@ -34,9 +46,10 @@ const column = (found, task, system, side, change) => {
     h("p", { class: "about" }, `${data.systems[system].description} · ${values.join(" · ")}`),
     own?.written?.length ? h("details", { class: "written", open: true }, h("summary", {}, "What the rewriter wrote"), own.written.map((text) => words(block, text))) : null,
     own?.reasoning?.length ? h("details", { class: "written" }, h("summary", {}, "Its reasoning"), own.reasoning.map((text) => words(block, text))) : null,
+    own?.untold ? h("p", { class: "about" }, `The sentences that ${own.scorer} finds are not known: ${own.untold}`) : null,
     !own ? h("p", { class: "about" }, `${name} has no ranking here.`)
       : own.found.length ? h("ol", { class: "passages" }, own.found.map((document, index) => passage(block, document,
-        { rank: index + 1, score: own.scores[index], terms: own.terms?.[index], isRelevant: relevant.has(document) })))
+        { rank: index + 1, score: own.scores[index], terms: own.terms?.[index], sentences: own.sentences?.[index], scorer: own.scorer, isRelevant: relevant.has(document) })))
       : h("p", { class: "about" }, "Found nothing."));
 };
 const standings = (found, task, id, a, b) => {
