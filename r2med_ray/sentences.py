@@ -53,7 +53,7 @@ SHOWN = 3
 """Sentences of a passage that are shown."""
 
 SPLITTER = "sentences-1"
-"""Name of the rules below in keys of artefacts. Change it with any change of the rules."""
+"""Name of the rules below wherever shares are stored. Change it with any change of the rules."""
 
 NO_SENTENCE = -1
 

@@ -1,8 +1,8 @@
 """The files of an artefact that holds reranking scores, and the artefact's key.
 
 scores.parquet    query_id (string), scores (list of float64: one per candidate, in their order), values (the same; a
-                  column that is there if a language model's answers gave numbers), sentences (one list of float64
-                  per candidate: see `sentences.Shares`; a column that is there if a scorer told them)
+                  column that is there if a language model's answers gave numbers), sentences-1 (one list of
+                  float64 per candidate: see `sentences.Shares`; a column that is there if a scorer told them)
 repairs.json      the repairs of a language model's answers; absent if nothing was repaired or unreadable
 cuts.json         what was cut off queries and documents; absent if that isn't known
 example.json      what was read of one pair; absent if that isn't known
@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from r2med_ray.cuts import Cuts, Side, SideCuts, from_json, to_json
 from r2med_ray.protocols import Candidates
+from r2med_ray.sentences import SPLITTER
 from r2med_ray.storage.artifacts import Artifact
 from r2med_ray.storage.keys import ArtifactKey, Json, canonical_json, fingerprint
 from r2med_ray.types import Repairs, Reranking
@@ -56,7 +57,7 @@ def reranking_files(reranking: Reranking) -> dict[str, bytes]:
         columns["values"] = pa.array([reranking.values[query_id] for query_id in reranking.scores], _SCORES)
     if reranking.sentences is not None:
         of_queries = [list(map(list, reranking.sentences[query_id])) for query_id in reranking.scores]
-        columns["sentences"] = pa.array(of_queries, pa.list_(_SCORES))
+        columns[SPLITTER] = pa.array(of_queries, pa.list_(_SCORES))
     files = {SCORES_FILE: _parquet(pa.table(columns))}
     if reranking.repairs.query_ids:
         files[REPAIRS_FILE] = canonical_json(asdict(reranking.repairs)).encode()
@@ -77,7 +78,7 @@ def read_reranking(artifact: Artifact) -> Reranking:
     table = artifact.table(SCORES_FILE)
     query_ids = table["query_id"].to_pylist()
     values, sentences = (
-        table[name].to_pylist() if name in table.column_names else None for name in ("values", "sentences")
+        table[name].to_pylist() if name in table.column_names else None for name in ("values", SPLITTER)
     )
     return Reranking(
         scores=dict(zip(query_ids, table["scores"].to_pylist(), strict=True)),

@@ -10,8 +10,10 @@ import yaml
 from r2med_ray import open_workbench
 from r2med_ray.corpus.loading import read_shard
 from r2med_ray.errors import ConfigError, NotAtHand
+from r2med_ray.first_stages.checkpoints import LateInteractionFirstStage
+from r2med_ray.sentences import Shares
 from r2med_ray.settings.resources import ResourcesConfig
-from r2med_ray.types import Run
+from r2med_ray.types import Document, Run
 from r2med_ray.workbench.bench import Workbench
 from tests.http_services import Service, completions
 from tests.integration.jobs import SHORT
@@ -35,6 +37,31 @@ def ranked(bench: Workbench) -> dict[str, Run]:
 
 def ids(run: Run) -> dict[str, list[str]]:
     return {query_id: [hit.doc_id for hit in ranking] for query_id, ranking in run.rankings.items()}
+
+
+def sentences(bench: Workbench) -> list[tuple[str, Shares]]:
+    """Return what a reranker and a retriever tell of the first documents of one query."""
+    task = bench.task("Demo-Posts")
+    query, documents = task.queries[0], [Document(doc_id="d", text="A rash. It began with fever. Then it rained.")]
+    told = bench.rank(task, SYSTEMS["hybrid+maxsim"]).sentences
+    assert told is not None
+    first_stage = bench.first_stage("minilm-tokens")
+    assert isinstance(first_stage, LateInteractionFirstStage)
+    [[shares]] = bench.runner.sentence_shares(first_stage, [(query, documents)])
+    return [*told.shares[query.query_id].items(), ("d", shares)]
+
+
+def test_sentences_are_told_alike_in_one_process_and_on_ray(tmp_path: Path, address: str) -> None:
+    with open_workbench(tmp_path / "here", resources=IN_SHARDS) as bench:
+        here = sentences(bench)
+    with open_workbench(tmp_path / "there", address=address, resources=IN_SHARDS) as bench:
+        there = sentences(bench)
+
+    assert [doc_id for doc_id, _ in here] == [doc_id for doc_id, _ in there]
+    assert len(here) == 4  # the reranker has read three
+    for (_, one), (_, other) in zip(here, there, strict=True):
+        assert one == pytest.approx(other, abs=0.001)  # another number of threads
+        assert 0 < sum(one) <= 1
 
 
 def test_every_kind_of_system_gives_the_same_run_in_one_process_and_on_ray(tmp_path: Path, address: str) -> None:

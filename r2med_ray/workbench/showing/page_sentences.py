@@ -97,12 +97,9 @@ def _told(bench: Workbench, first_stage: LateInteractionFirstStage, wanted: Sequ
     """Return what a retriever tells. What isn't stored is told by its model, which is loaded once for all of it."""
     stored = bench.store.find_all(each.key for each in wanted)
     missing = [each for each, found in zip(wanted, stored, strict=True) if found is None]
+    asked = [pair for each in missing for pair in each.asked]
     try:
-        answers = iter(
-            bench.runner.sentence_shares(first_stage, [pair for each in missing for pair in each.asked])
-            if missing
-            else []
-        )
+        answers = iter(bench.runner.sentence_shares(first_stage, asked) if asked else [])
     except R2MedError as error:
         logger.warning("the sentences that %s finds are not shown: %s", first_stage.label, error)
         return [
