@@ -1,8 +1,9 @@
 """Answers the demands of one question: from open indexes and running models, and from the store what it has."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from r2med_ray.chat import Completion
@@ -23,6 +24,9 @@ from r2med_ray.workbench.catalog_rows import language_model_row, reranker_row
 from r2med_ray.workbench.longest_first import Lengths
 from r2med_ray.workbench.texts import Texts, have_written
 
+TEXTS_IN_MEMORY = 1_000
+"""Texts of language models that are kept until the page ends."""
+
 
 def scorer_key(scorer: Scorer) -> str:
     """Return what tells apart rerankers that score pairs: `compat` makes two rows of one name."""
@@ -35,6 +39,29 @@ class PairScores(Protocol):
     def score(self, requests: Sequence[PairRequest]) -> Iterator[Scored]:
         """Yield the scores of each request, in the order of the requests."""
         ...
+
+
+class LastTexts:
+    """The last texts that language models wrote for questions, in memory.
+
+    A question that is asked again, or of another system with the same rewriter, is not written for again.
+    """
+
+    def __init__(self) -> None:
+        self._texts: OrderedDict[str, Completion] = OrderedDict()
+        self._turn = threading.Lock()
+
+    def find(self, digests: Iterable[str]) -> dict[str, Completion]:
+        """Return those texts that are there, by the digest of their key."""
+        with self._turn:
+            return {digest: self._texts[digest] for digest in digests if digest in self._texts}
+
+    def keep(self, digest: str, text: Completion) -> None:
+        """Keep a text, and let go of the oldest one if there are too many."""
+        with self._turn:
+            self._texts[digest] = text
+            if len(self._texts) > TEXTS_IN_MEMORY:
+                self._texts.popitem(last=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +81,8 @@ class Running:
 
     pair_budget: int
     """Tokens of one forward pass of a scorer."""
+
+    last_texts: LastTexts = field(default_factory=LastTexts)
 
 
 class Listener(Protocol):
@@ -117,9 +146,9 @@ class LiveAnswers:
         raise OwnCodeError(f"{demand!r:.80} is no demand; a part yields what `r2med_ray.demands.Demand` lists")
 
     def _written(self, ask: Ask) -> list[Completion | None]:
-        """Return texts: those that the store has as a benchmark reads them, and the others freshly written."""
-        keys = self._texts.keys(ask.model, ask.prompts)
-        found: dict[str, Completion | None] = dict(self._texts.find(keys))
+        """Return texts: those that store or memory has as a benchmark reads them, and the others freshly written."""
+        keys, last = self._texts.keys(ask.model, ask.prompts), self._running.last_texts
+        found: dict[str, Completion | None] = {**last.find(key.digest for key in keys), **self._texts.find(keys)}
         row = language_model_row(ask.model)
         address = self._running.addresses[row.name] if row.is_served else None
         model = ChatModel(
@@ -133,7 +162,7 @@ class LiveAnswers:
             for key, prompt in zip(keys, ask.prompts, strict=True)
             if key.digest not in found
         }
-        have_written(row, model, missing, found, lambda key, prompt, completion: None, Lengths())
+        have_written(row, model, missing, found, lambda key, _, text: last.keep(key.digest, text), Lengths())
         return [found[key.digest] for key in keys]
 
     def _scored(self, score: Score) -> Reranking:

@@ -148,7 +148,7 @@ def _started_models(runner: ClusterRunner, prepared: Prepared, running: ExitStac
             if row.is_served:
                 engine = runner.engine(row)
                 if engine not in started:
-                    started[engine] = runner.start_model(row)
+                    started[engine] = runner.start_model(row, is_read_along=True)
                     running.callback(started[engine].close)
                 address = started[engine].address
                 assert address is not None

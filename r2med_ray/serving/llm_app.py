@@ -6,6 +6,7 @@ served model doesn't import this module.
 
 import contextlib
 import logging
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -83,6 +84,10 @@ class Engine:
     kv_cache_gib: int = 4
     """GiB of memory for keys and values if the engine computes on the CPU."""
 
+    is_read_along: bool = False
+    """Whether somebody reads the answers while they are written. Pieces are then as small and as frequent as vLLM's
+    and Ray's own."""
+
     @property
     def min_workers(self) -> int:
         """The number of workers that must run before the model can answer."""
@@ -136,7 +141,9 @@ def _application(engine: Engine) -> serve.Application:
             placement_group_config={"bundles": [_bundle(engine)] * engine.workers},
             runtime_env={"env_vars": _environment(engine)},
             log_engine_metrics=False,
-            experimental_configs={"stream_batching_interval_ms": STREAM_INTERVAL_MS},
+            experimental_configs=(
+                {} if engine.is_read_along else {"stream_batching_interval_ms": STREAM_INTERVAL_MS}
+            ),
             deployment_config={
                 "ray_actor_options": {"num_cpus": 0},  # Ray adds this to the first bundle, and its default is 1
                 "autoscaling_config": {
@@ -159,11 +166,15 @@ def _application(engine: Engine) -> serve.Application:
 
 @contextlib.contextmanager
 def _logging_as_it_is() -> Iterator[None]:
-    """Undo the changes that importing `ray.serve.llm` makes to the root logger: JSON lines and the level INFO."""
+    """Undo the changes that importing `ray.serve.llm` makes to the root logger: JSON lines and the level INFO.
+
+    What vLLM logs in this process goes to the log too, and not among the results on the standard output.
+    """
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     try:
-        yield
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
     finally:
         root.handlers[:] = handlers
         root.setLevel(level)
@@ -174,7 +185,8 @@ def _streaming(engine: Engine) -> dict[str, Json]:
 
     An engine with a parser sends single tokens, because the parser may misread longer pieces.
     """
-    return {} if PARSERS & engine.arguments.keys() else {"stream_interval": STREAM_INTERVAL_TOKENS}
+    whole = engine.is_read_along or PARSERS & engine.arguments.keys()
+    return {} if whole else {"stream_interval": STREAM_INTERVAL_TOKENS}
 
 
 def _bundle(engine: Engine) -> dict[str, float]:

@@ -235,12 +235,13 @@ class ClusterRunner:
             client = ServedReranker(stack.enter_context(served), resources, row.name, replicas)
             return ServedScorer(client, stack.pop_all())
 
-    def start_model(self, model: LanguageModel) -> AnsweringModel:
+    def start_model(self, model: LanguageModel, *, is_read_along: bool = False) -> AnsweringModel:
+        """Start a language model; see `llm_app.Engine.is_read_along`."""
         row = language_model_row(model)
         if not row.is_served:
             return AnsweringModel(None, ExitStack(), self.stop)
         self._require_room(row)
-        engine = self._engine(row)
+        engine = replace(self._engine(row), is_read_along=is_read_along)
         workers = Pool(actors=engine.min_workers, cpus=engine.cpus, gpus=engine.gpus)
         with ExitStack() as stack:
             stack.enter_context(self._nodes_for(f"language model {row.name}", workers, CPUS_OF_AN_INGRESS))

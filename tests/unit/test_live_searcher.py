@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from r2med_ray.chat import Completion
 from r2med_ray.first_stage import Computing
+from r2med_ray.live import answers
 from r2med_ray.live.answers import scorer_key
 from r2med_ray.live.preparing import Prepared, prepare
 from r2med_ray.live.searcher import Searched, Searcher
@@ -193,6 +195,28 @@ def test_a_text_that_the_benchmark_has_is_not_written_again(live: Live) -> None:
 
     assert not live.service.requests
     assert "writing" not in {each["event"] for each in events}
+
+
+def test_the_same_question_again_asks_the_language_model_for_nothing(live: Live) -> None:
+    first = live.ask("What comes twice?", "bm25+hyde")
+    live.service.forget()
+
+    events = live.events("What comes twice?", "bm25+hyde")
+
+    assert not live.service.requests
+    assert "writing" not in {each["event"] for each in events}
+    again = gathered(events)
+    assert (again.rewritten and again.rewritten.texts) == (first.rewritten and first.rewritten.texts)
+    assert final(again) == final(first)
+
+
+def test_only_the_last_texts_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "TEXTS_IN_MEMORY", 2)
+    last = answers.LastTexts()
+    for name in "abc":
+        last.keep(name, Completion(text=name, reasoning="", finish_reason="stop"))
+
+    assert {name: text.text for name, text in last.find("abc").items()} == {"b": "b", "c": "c"}
 
 
 def test_a_question_of_ones_own_has_no_gold_marks_and_leaves_nothing_in_the_store(live: Live) -> None:
