@@ -3,13 +3,15 @@
 python -m tests.integration.language_server FOLDER NAME     prints the address, serves until its input ends
 """
 
+import contextlib
 import importlib.util
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import psutil
 import pytest
@@ -47,12 +49,20 @@ class LanguageServer:
         """The process of Serve's replica, which started the engine and passes requests to the engine."""
         return self._child("LLMServer")
 
+    def is_starting(self) -> bool:
+        """Return whether the process that will hold the weights has begun."""
+        return bool(self._children("EngineCore"))
+
     def _child(self, name: str) -> psutil.Process:
-        [found] = [
-            child
-            for child in self.process.children(recursive=True)
-            if name in " ".join([child.name(), *child.cmdline()])
-        ]
+        [found] = self._children(name)
+        return found
+
+    def _children(self, name: str) -> list[psutil.Process]:
+        found = []
+        for child in self.process.children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):  # some end while others start
+                if name in " ".join([child.name(), *child.cmdline()]):
+                    found.append(child)
         return found
 
 
@@ -71,19 +81,40 @@ def tiny_llama(folder: Path) -> Path:
 
 
 @contextmanager
-def language_server(model: Path, name: str) -> Iterator[LanguageServer]:
-    """Serve the checkpoint in a folder during a `with` block."""
+def language_server(
+    model: Path,
+    name: str,
+    *,
+    meanwhile: Callable[[LanguageServer], None] = lambda server: None,
+    log: int | IO[str] | None = None,
+) -> Iterator[LanguageServer]:
+    """Serve the checkpoint in a folder during a `with` block.
+
+    Args:
+        model: the folder.
+        name: the model's name in requests.
+        meanwhile: is called while the engine starts, with a server that has no address yet.
+        log: gets what the server logs.
+    """
     command = [sys.executable, "-m", "tests.integration.language_server", str(model), name]
     with subprocess.Popen(
-        command, cwd=REPOSITORY, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        command,
+        cwd=REPOSITORY,
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=log,
+        text=True,
     ) as server:
         assert server.stdout is not None
+        process = psutil.Process(server.pid)
+        meanwhile(LanguageServer(url="", model=model, process=process))
         for line in server.stdout:
             if line.startswith("http://"):
                 break
         else:
             raise AssertionError(f"the server ended with {server.wait()} before it gave an address")
-        yield LanguageServer(url=line.strip(), model=model, process=psutil.Process(server.pid))
+        yield LanguageServer(url=line.strip(), model=model, process=process)
         server.communicate()
 
 

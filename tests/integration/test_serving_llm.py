@@ -35,8 +35,9 @@ from r2med_ray.workbench.driver import Driver
 from r2med_ray.workbench.on_cluster import ClusterRunner
 from r2med_ray.workbench.parts import Ended
 from r2med_ray.workbench.worklog import Worklog
+from tests.fakes import wait_until
 from tests.integration.jobs import REPOSITORY
-from tests.integration.language_server import NAME, LanguageServer, needs_vllm
+from tests.integration.language_server import NAME, LanguageServer, language_server, needs_vllm
 from tests.unit.scripted_runner import ScriptedRunner
 
 pytestmark = [pytest.mark.ray, pytest.mark.serve, pytest.mark.llm, needs_vllm]
@@ -215,6 +216,31 @@ def test_an_engine_or_a_replica_that_dies_loses_no_text_and_none_is_written_twic
     # The new engine has the same weights, so it writes the same texts again.
     assert served_llama.engine().pid != engine.pid
     assert model(served_llama, max_tokens=128).generate([asked[0], asked[63]])[1].text == written[63].text
+
+
+def kill_while_it_starts(server: LanguageServer) -> None:
+    """End the replica as soon as it has begun to start its engine."""
+    wait_until(server.is_starting, deadline_s=600)
+    server.replica().kill()
+
+
+@pytest.mark.timeout(1200)  # an engine is started twice
+def test_a_replica_that_is_killed_while_its_engine_starts_is_told_and_the_next_one_writes_the_same(
+    served_llama: LanguageServer, tmp_path: Path
+) -> None:
+    asked = prompts(8, "a rash")
+    log = tmp_path / "log"
+    with (
+        log.open("w") as stream,
+        language_server(served_llama.model, NAME, meanwhile=kill_while_it_starts, log=stream) as server,
+    ):
+        written = [completion.text for completion in model(server).generate(asked)]
+
+    assert written == [completion.text for completion in model(served_llama).generate(asked)]
+    told = [line for line in log.read_text().splitlines() if "did not start" in line]
+    assert told == [
+        f"language model '{NAME}': a replica did not start, and another one is started: its process ended"
+    ]
 
 
 @pytest.mark.filterwarnings("default")  # vLLM's imports warn
