@@ -38,11 +38,10 @@ check: $(VENV)/ready
 fuzz: $(VENV)/ready
 	R2MED_FUZZ_CASES=100000 $(BIN)/pytest tests/fuzz
 
-# One script per benchmark, with its anchors and its bar. Every figure is a ratio of two things that are measured in turn.
+# One script per benchmark, with its anchors and its bars, and at the end one table of all bars. Every figure is a ratio of
+# two things that are measured in turn. The figures are added to tests/benchmarks/history.jsonl and to docs/numbers.md.
 benchmarks: $(VENV)/ready $(LLM_VENV)/ready
-	for script in tests/benchmarks/bench_*.py; do \
-		case $$script in */bench_l3_*) python=$(LLM_VENV)/bin/python;; *) python=$(BIN)/python;; esac; \
-		$$python -m tests.benchmarks.$$(basename $$script .py) || exit 1; done
+	$(BIN)/python -m tests.benchmarks.table --llm-python $(LLM_VENV)/bin/python
 
 # The pictures of README.md, from the demo. They need a Chromium on the path.
 screenshots: demo

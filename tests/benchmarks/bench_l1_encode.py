@@ -19,8 +19,10 @@ from r2med_ray.corpora import CorpusShard
 from r2med_ray.corpus.pieces import num_pieces
 from r2med_ray.first_stages.preparation import ShardWork
 from r2med_ray.storage.keys import ArtifactKey
+from tests.benchmarks.bars import BARS
+from tests.benchmarks.findings import Findings, Measured
 
-BAR = 1.10
+BAR = BARS["L1 R2MED"].at_most
 ACTORS = (1, 2, 4, 8, 16, 18, 32, 64)
 IN_FLIGHT = 2
 PER_SHARD = 25_000
@@ -90,11 +92,14 @@ def ratio(work: Sequence[float], actors: int, in_flight: int = IN_FLIGHT) -> flo
 
 
 def main() -> None:
-    for name, shards in {"R2MED": r2med(), "24 M abstracts": abstracts()}.items():
+    findings = Findings(__file__, small=False)
+    for name, shards in {"R2MED": r2med(), "abstracts": abstracts()}.items():
         for unit, work in {"shards": [shard.words for shard in shards], "pieces": in_pieces(shards)}.items():
             ratios = {actors: ratio(work, actors) for actors in ACTORS}
             shown = "  ".join(f"{actors}: {each:.2f}{'' if each <= BAR else '!'}" for actors, each in ratios.items())
             print(f"{name:14} {len(work):7,} {unit}  {shown}")
+        findings.add(f"L1 {name}", Measured(max(ratios.values()), min(ratios.values()), max(ratios.values())))
+    findings.close()
 
 
 if __name__ == "__main__":

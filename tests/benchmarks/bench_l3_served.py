@@ -11,23 +11,22 @@ and no bar. Every step of such a small model is cheap, so this shows the highest
 
 import argparse
 import os
-import sys
 import tempfile
 from pathlib import Path
 
 from r2med_ray.chat import ChatPrompt
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.services.chat import ChatModel
-from tests.benchmarks.rounds import print_seconds, seconds_per_round, times_as_fast, verdict
+from tests.benchmarks.findings import Findings
+from tests.benchmarks.rounds import print_seconds, seconds_per_round, times_as_fast
 from tests.integration.language_server import ENGINE, NAME, language_server, tiny_llama
 
 PROMPTS = 64
 TOKENS = 256
 ROUNDS = 5
-BAR = 0.95
 
 
-def measure(folder: Path, small: bool) -> bool:
+def measure(folder: Path, small: bool) -> None:
     from vllm import LLM, SamplingParams
 
     prompts = [
@@ -65,8 +64,9 @@ def measure(folder: Path, small: bool) -> bool:
         )
     items = dict.fromkeys(seconds, len(prompts) * TOKENS)
     print_seconds(seconds, items, "tokens")
-    ratio = times_as_fast(seconds, items, "D", "A")
-    return verdict(f"D is at least {BAR} times as fast as A", holds=ratio >= BAR)
+    findings = Findings(__file__, small=small)
+    findings.add("L3", times_as_fast(seconds, items, "D", "A"))
+    findings.close()
 
 
 def main() -> None:
@@ -75,9 +75,7 @@ def main() -> None:
     small = parser.parse_args().small
     os.environ["VLLM_CPU_KVCACHE_SPACE"] = "1"
     with tempfile.TemporaryDirectory() as folder:
-        reached = measure(tiny_llama(Path(folder)), small)
-    if not reached and not small:
-        sys.exit("missed")
+        measure(tiny_llama(Path(folder)), small)
 
 
 if __name__ == "__main__":

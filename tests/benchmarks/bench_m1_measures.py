@@ -11,19 +11,19 @@ memory of A and of D is measured in a process of its own for each. There are 2,0
 
 import argparse
 import resource
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+
+from tests.benchmarks.findings import Findings, Measured
+from tests.benchmarks.rounds import print_seconds, seconds_per_round, times_as_fast
 
 MEASURES = {"nDCG@10": "ndcg_cut.10", "AP": "map", "R@1000": "recall.1000", "RR": "recip_rank"}
 RANX_MEASURES = ["ndcg@10", "map", "recall@1000", "mrr"]
 ROUNDS = 5
 TOLERANCE = 1e-9
-BARS = "D must be at least 3 times as fast as A, as fast as B, and take at most 0.3 of A's memory"
 
 PerQuery = dict[str, dict[str, float]]
 
@@ -84,28 +84,16 @@ def _doc_id(number: int) -> str:
     return f"topic_{number % 997}/passage_{number}.txt"
 
 
-def require_agreement(run: Path, qrels: Path) -> int:
-    """Check that A and D agree, and return the number of compared values."""
+def require_agreement(findings: Findings, run: Path, qrels: Path) -> None:
     theirs, ours = pytrec_eval_values(run, qrels), our_values(run, qrels)
     compared = 0
     for query_id, values in theirs.items():
         for name, value in values.items():
             if not abs(ours[query_id][name] - value) <= TOLERANCE:
-                sys.exit(f"{name} of {query_id} is {ours[query_id][name]} here and {value} in trec_eval")
+                claim = f"{name} of {query_id} is {value}, as in trec_eval, and not {ours[query_id][name]}"
+                findings.gate(claim, holds=False)
             compared += 1
-    return compared
-
-
-def seconds_per_round(
-    contestants: dict[str, Callable[[Path, Path], object]], run: Path, qrels: Path
-) -> dict[str, list[float]]:
-    seconds: dict[str, list[float]] = {name: [] for name in contestants}
-    for _ in range(ROUNDS):
-        for name, contestant in contestants.items():
-            start = time.perf_counter()
-            contestant(run, qrels)
-            seconds[name].append(time.perf_counter() - start)
-    return seconds
+    findings.gate(f"{compared} values agree within {TOLERANCE}", holds=True)
 
 
 def peak_megabytes(name: str, run: Path, qrels: Path) -> float:
@@ -133,29 +121,25 @@ def main() -> None:
         contestants[name](Path(run), Path(qrels))
         print(own_peak_megabytes())
         return
+    findings = Findings(__file__, small=arguments.small)
     if arguments.small:
         del contestants["B"]
+        findings.leave_out("M1 ranx", "it is compiled first, which takes longer than the rest")
     with tempfile.TemporaryDirectory() as folder:
         run, qrels = make_files(Path(folder), *((20, 100) if arguments.small else (2000, 1000)))
-        print(f"{run.stat().st_size / 2**20:.1f} MB; {require_agreement(run, qrels)} values agree within {TOLERANCE}")
+        print(f"{run.stat().st_size / 2**20:.1f} MB")
+        require_agreement(findings, run, qrels)
         memory = {name: peak_megabytes(name, run, qrels) for name in ("A", "D")}
-        for contestant in contestants.values():
-            contestant(run, qrels)
-        seconds = seconds_per_round(contestants, run, qrels)
-    report(seconds, memory, has_bars=not arguments.small)
-
-
-def report(seconds: dict[str, list[float]], memory: dict[str, float], *, has_bars: bool) -> None:
-    for name, values in seconds.items():
-        print(f"{name}  min {min(values):.3f} s  median {statistics.median(values):.3f} s  max {max(values):.3f} s")
-    speed = {name: min(values) / min(seconds["D"]) for name, values in seconds.items() if name != "D"}
-    for name, ratio in speed.items():
-        medians = statistics.median(seconds[name]) / statistics.median(seconds["D"])
-        print(f"D/{name}  {ratio:.2f} times as fast by the minimum, {medians:.2f} by the median of {ROUNDS} rounds")
-    share = memory["D"] / memory["A"]
-    print(f"peak memory  A {memory['A']:.0f} MB  D {memory['D']:.0f} MB  D/A {share:.3f}")
-    if has_bars and (speed["A"] < 3 or speed["B"] < 1 or share > 0.3):
-        sys.exit(f"missed: {BARS}")
+        works = {name: partial(contestant, run, qrels) for name, contestant in contestants.items()}
+        seconds = seconds_per_round(works, ROUNDS)
+    items = dict.fromkeys(seconds, 1)
+    print_seconds(seconds, items, "files")
+    findings.add("M1 pytrec_eval", times_as_fast(seconds, items, "D", "A"))
+    if "B" in seconds:
+        findings.add("M1 ranx", times_as_fast(seconds, items, "D", "B"))
+    print(f"peak memory  A {memory['A']:.0f} MB  D {memory['D']:.0f} MB")
+    findings.add("M1 memory", Measured.once(memory["D"] / memory["A"]))
+    findings.close()
 
 
 if __name__ == "__main__":

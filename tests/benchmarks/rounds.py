@@ -1,9 +1,12 @@
 """Runs contestants in turn in one process, and shows their times."""
 
+import itertools
 import statistics
 import time
 from collections.abc import Callable
 from typing import TypeAlias
+
+from tests.benchmarks.findings import Measured
 
 Work: TypeAlias = Callable[[], object]
 
@@ -30,17 +33,17 @@ def print_seconds(seconds: dict[str, list[float]], items: dict[str, int], what: 
         )
 
 
-def times_as_fast(seconds: dict[str, list[float]], items: dict[str, int], ours: str, theirs: str) -> float:
-    """Print and return how many times as fast we are, by the minimum over the rounds."""
-    by = {
-        choose: (items[ours] / choose(seconds[ours])) / (items[theirs] / choose(seconds[theirs]))
-        for choose in (min, statistics.median)
-    }
+def times_as_fast(seconds: dict[str, list[float]], items: dict[str, int], ours: str, theirs: str) -> Measured:
+    """Print and return how many times as fast we are, by the minimum over the rounds.
+
+    The spread is that of the single rounds. A contestant that ran once is compared with each round of the other.
+    """
+
+    def ratio(our_seconds: float, their_seconds: float) -> float:
+        return (items[ours] / our_seconds) / (items[theirs] / their_seconds)
+
+    by = {choose: ratio(choose(seconds[ours]), choose(seconds[theirs])) for choose in (min, statistics.median)}
     print(f"{ours}/{theirs}  {by[min]:.2f} times as fast by the minimum, {by[statistics.median]:.2f} by the median")
-    return by[min]
-
-
-def verdict(claim: str, *, holds: bool) -> bool:
-    """Print a bar and whether it was reached."""
-    print(f"{'PASS' if holds else 'FAIL'}  {claim}")
-    return holds
+    rounds = max(len(seconds[ours]), len(seconds[theirs]))
+    every = list(map(ratio, *(itertools.islice(itertools.cycle(seconds[name]), rounds) for name in (ours, theirs))))
+    return Measured(by[min], min(every), max(every))

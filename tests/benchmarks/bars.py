@@ -1,0 +1,87 @@
+"""Every bar of the benchmarks: which script measures it, what is compared with what, and what the ratio must be."""
+
+from dataclasses import dataclass
+
+LLM = "bench_l3_served"
+"""The script that needs vLLM, and so an environment of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A bar for a ratio: of rates or shares it has to be at least a value, of times or sizes at most a value."""
+
+    name: str
+    ours: str
+    anchor: str
+    at_least: float | None = None
+    at_most: float | None = None
+
+    @property
+    def wanted(self) -> str:
+        return f"≤ {self.at_most:.3g}" if self.at_least is None else f"≥ {self.at_least:.3g}"
+
+    def holds(self, ratio: float) -> bool:
+        return (self.at_least is None or ratio >= self.at_least) and (self.at_most is None or ratio <= self.at_most)
+
+
+SCRIPTS: dict[str, tuple[Bar, ...]] = {
+    "bench_b1_bm25": (
+        Bar("B1 bm25s", "queries/s, one shard", "bm25s with numba, one thread", at_least=0.9),
+        Bar("B1 rank_bm25", "queries/s, one shard", "rank_bm25", at_least=100),
+    ),
+    "bench_b1_bm25_million": (
+        Bar("B1M bm25s", "queries/s, one shard", "bm25s with numba, one thread", at_least=0.9),
+        Bar("B1M two", "queries/s, two shards", "bm25s with numba, one thread", at_least=1.5),
+    ),
+    "bench_e0_padding": (
+        Bar("E0 cpu", "tokens of texts, CPU", "tokens with padding", at_least=0.95),
+        Bar("E0 cuda", "tokens of texts, GPU", "tokens with padding", at_least=0.95),
+    ),
+    "bench_e1_encode": (
+        Bar("E1 float32", "documents/s in float32", "sentence-transformers in float32", at_least=1.0),
+        Bar("E1 half", "documents/s in 16 bits", "sentence-transformers in float32", at_least=2.0),
+        Bar("E1 bfloat16", "documents/s, `dtype: auto`", "sentence-transformers in bfloat16", at_least=1.0),
+    ),
+    "bench_e2_actors": (
+        Bar("E2 Ray", "seconds of one actor", "the same calls without Ray", at_most=1.1),
+        Bar("E2 actors", "documents/s, two actors", "one actor", at_least=1.7),
+    ),
+    "bench_l1_encode": (
+        Bar("L1 R2MED", "simulated end, 1 to 64 encoders", "lower bound", at_most=1.1),
+        Bar("L1 abstracts", "simulated end, 1 to 64 encoders", "lower bound", at_most=1.1),
+    ),
+    "bench_l1_makespan": (
+        Bar("L1 1 replica", "simulated steps", "lower bound", at_most=1.1),
+        Bar("L1 2 replicas", "simulated steps", "lower bound", at_most=1.1),
+        Bar("L1 4 replicas", "simulated steps", "lower bound", at_most=1.1),
+    ),
+    "bench_l2_overhead": (
+        Bar("L2 ask", "a prompt's time beyond OpenAI's client", "1 ms", at_most=1.0),
+        Bar("L2 keep", "a prompt's time with a store", "1 ms", at_most=1.0),
+    ),
+    LLM: (Bar("L3", "tokens/s over HTTP", "`LLM.chat` of vLLM", at_least=0.95),),
+    "bench_m1_measures": (
+        Bar("M1 pytrec_eval", "files/s", "pytrec_eval", at_least=3.0),
+        Bar("M1 ranx", "files/s", "ranx", at_least=1.0),
+        Bar("M1 memory", "peak memory", "pytrec_eval", at_most=0.3),
+    ),
+    "bench_serve": (Bar("P1", "first passages on the search page, 95 % within", "200 ms", at_most=1.0),),
+    "bench_r1_rerank": (
+        Bar("R1 float32", "pairs/s in float32", "`CrossEncoder.predict` per query", at_least=1.5),
+        Bar("R1 half", "pairs/s in 16 bits", "`CrossEncoder.predict` per query", at_least=2.0),
+    ),
+    "bench_v1_exact_search": (
+        Bar("V1 FAISS 876", "queries/s, 876 at once", "IndexFlatIP", at_least=2.0),
+        Bar("V1 product 876", "queries/s, 876 at once", "the float32 product alone", at_least=0.5),
+        Bar("V1 FAISS 103", "queries/s, 103 at once", "IndexFlatIP", at_least=2.0),
+        Bar("V1 product 103", "queries/s, 103 at once", "the float32 product alone", at_least=0.5),
+    ),
+    "bench_v2_streamed_search": (
+        Bar("V2 time", "seconds from disk", "IndexFlatIP in memory", at_most=1.3),
+        Bar("V2 memory", "peak memory", "500 MB", at_most=1.0),
+    ),
+}
+"""Script → its bars, in the order of the table."""
+
+BARS = {bar.name: bar for bars in SCRIPTS.values() for bar in bars}
+"""Name → bar."""
