@@ -24,6 +24,16 @@ class Bar:
         return (self.at_least is None or ratio >= self.at_least) and (self.at_most is None or ratio <= self.at_most)
 
 
+S1 = {
+    "convert": "loading and converting",
+    "tokenise": "tokenising",
+    "BM25": "BM25's index and search",
+    "encode": "encoding without the model",
+    "vectors": "vector search",
+    "evaluate": "evaluation",
+}
+"""Stage that has to scale → what it does."""
+
 SCRIPTS: dict[str, tuple[Bar, ...]] = {
     "bench_b1_bm25": (
         Bar("B1 bm25s", "queries/s, one shard", "bm25s with numba, one thread", at_least=0.9),
@@ -79,6 +89,18 @@ SCRIPTS: dict[str, tuple[Bar, ...]] = {
     "bench_v2_streamed_search": (
         Bar("V2 time", "seconds from disk", "IndexFlatIP in memory", at_most=1.3),
         Bar("V2 memory", "peak memory", "500 MB", at_most=1.0),
+    ),
+    "gpu": (
+        Bar("GE1 BERT", "floating-point operations/s, 0.3 B", "the product of large matrices", at_least=0.45),
+        Bar("GE1 decoder", "floating-point operations/s, 1.7 B", "the product of large matrices", at_least=0.45),
+        Bar("GV1", "seconds of 876 queries, the best 1,000 of 24 M × 1024", "0.1 s", at_most=1.0),
+        Bar("GR1", "pairs/s, 0.3 B", "700 pairs/s", at_least=1.0),
+        Bar("GP1", "documents/s, two encoders on one GPU", "one encoder", at_least=1.0),
+    ),
+    "scale": (
+        *(Bar(f"S1 {stage}", f"slope of {what}", "1: all cost the same", at_most=1.05) for stage, what in S1.items()),
+        Bar("S1 driver", "driver's memory", "that at a tenth of the documents", at_most=1.15),
+        Bar("S1 worker", "a worker's memory", "that at a tenth of the documents", at_most=1.15),
     ),
 }
 """Script → its bars, in the order of the table."""
