@@ -44,8 +44,8 @@ SCRIPTS: dict[str, tuple[Bar, ...]] = {
         Bar("B1M two", "queries/s, two shards", "bm25s with numba, one thread", at_least=1.5),
     ),
     "bench_e0_padding": (
-        Bar("E0 cpu", "tokens of texts, CPU", "tokens with padding", at_least=0.95),
-        Bar("E0 cuda", "tokens of texts, GPU", "tokens with padding", at_least=0.95),
+        Bar("E0 cpu", "tokens of texts in batches for a CPU", "tokens with padding", at_least=0.95),
+        Bar("E0 cuda", "tokens of texts in batches for a GPU", "tokens with padding", at_least=0.95),
     ),
     "bench_e1_encode": (
         Bar("E1 float32", "documents/s in float32", "sentence-transformers in float32", at_least=1.0),
