@@ -39,6 +39,12 @@ class Computing:
     token_budget: int = 16_384
     """Padded tokens of one forward pass on a GPU."""
 
+    gpus: float = 1.0
+    """GPUs of the worker: a part of one if several workers share it."""
+
+    kv_cache_gib: int = 4
+    """GiB of memory for keys and values where vLLM encodes on a CPU."""
+
     asks: bool = True
     """Whether services are asked. If not, what is made holds no vectors of theirs, and must not be stored."""
 

@@ -13,13 +13,13 @@ from r2med_ray.corpora import Corpus, CorpusShard
 from r2med_ray.cuts import Side, SideCuts
 from r2med_ray.first_stage import Computing, Maker
 from r2med_ray.first_stages.common import WantedRetriever
-from r2med_ray.first_stages.vector_making import VectorMaker
+from r2med_ray.first_stages.vector_making import VectorMaker, encoders_of
 from r2med_ray.first_stages.vectors import DenseFirstStage
 from r2med_ray.indexing.compression import StoredVectors
 from r2med_ray.models.catalog.devices import prepare_worker
 from r2med_ray.models.catalog.encoders import EncoderRow
 from r2med_ray.models.catalog.listwise_encoders import ListwiseEncoderRow
-from r2med_ray.models.networks.task_encoders import TaskEncoders
+from r2med_ray.models.catalog.vllm_pooling import require_engine
 from r2med_ray.settings.compat import Rules
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
@@ -42,8 +42,13 @@ class SecondSearch(DenseFirstStage):
 
     @classmethod
     def of(cls, row: ListwiseEncoderRow, encoder: EncoderRow, wanted: WantedRetriever) -> Self:
-        """Return the second search of a reranker, under the rules of its system."""
+        """Return the second search of a reranker, under the rules of its system.
+
+        Raises:
+            ConfigError: the encoder's engine can't make its vectors.
+        """
         documents = encoder.under(wanted.rules.compat).model_copy(update=wanted.row_changes())
+        require_engine(documents)
         return cls(
             name=row.name,
             row=row.reads(documents),
@@ -116,7 +121,6 @@ class _OneSideAtATime(Maker):
     def _for(self, side: Side) -> VectorMaker:
         if side not in self._loaded:
             self._loaded.clear()
-            row, computing = self._rows[side], self._computing
-            encoders = TaskEncoders(row, device=computing.device, token_budget=computing.token_budget)
-            self._loaded[side] = VectorMaker(row, encoders.for_task)
+            row = self._rows[side]
+            self._loaded[side] = VectorMaker(row, encoders_of(row, self._computing).for_task)
         return self._loaded[side]

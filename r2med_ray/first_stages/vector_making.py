@@ -7,12 +7,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from r2med_ray.cuts import SideCuts
-from r2med_ray.first_stage import Maker
+from r2med_ray.first_stage import Computing, Maker
 from r2med_ray.indexing.compression import require_dimensions
 from r2med_ray.indexing.embedding import embed_documents, vectors_table
 from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, VECTORS_FILE
 from r2med_ray.models.catalog.encoders import EncoderRow
 from r2med_ray.models.catalog.services import ApiEncoderRow
+from r2med_ray.models.networks.task_encoders import TaskEncoders
 from r2med_ray.models.services.embeddings import ApiEncoder
 from r2med_ray.protocols import Encoder, taken_cuts
 from r2med_ray.retrieval.query_construction import prepare_dense
@@ -69,6 +70,17 @@ class VectorMaker(Maker):
         self._used = self._encoder_for(task)
         require_dimensions(self._row.name, self._embed_dim, self._used.dim)
         return self._used
+
+
+def encoders_of(row: EncoderRow, computing: Computing) -> TaskEncoders:
+    """Load the model of a row for a worker that computes with what `computing` says."""
+    return TaskEncoders(
+        row,
+        device=computing.device,
+        token_budget=computing.token_budget,
+        gpus=computing.gpus,
+        kv_cache_gib=computing.kv_cache_gib,
+    )
 
 
 class ServiceMaker(VectorMaker):

@@ -11,7 +11,7 @@ from r2med_ray.cuts import Side
 from r2med_ray.first_stage import Computing, MadeBy, Maker, ModelFacts
 from r2med_ray.first_stages.bad_documents import key_of_stored
 from r2med_ray.first_stages.common import CommonFirstStage, WantedRetriever
-from r2med_ray.first_stages.vector_making import ServiceMaker, VectorMaker
+from r2med_ray.first_stages.vector_making import ServiceMaker, VectorMaker, encoders_of
 from r2med_ray.indexing.compression import (
     RESCORE_MULTIPLIER,
     WHOLE,
@@ -30,7 +30,7 @@ from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, VECTORS_FILE, query_vect
 from r2med_ray.models.catalog.devices import prepare_worker
 from r2med_ray.models.catalog.encoders import EncoderRow
 from r2med_ray.models.catalog.services import ApiEncoderRow, cost_line
-from r2med_ray.models.networks.task_encoders import TaskEncoders
+from r2med_ray.models.catalog.vllm_pooling import require_engine
 from r2med_ray.models.services.embeddings import ApiEncoder
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
@@ -59,14 +59,16 @@ class VectorFirstStage(CommonFirstStage, Generic[VectorRow]):
 
         Raises:
             ConfigError: the index is approximate, and nothing says how much of it is searched; or more components are
-                to be kept than the vectors have.
+                to be kept than the vectors have; or the row's engine can't make its vectors.
         """
         asked = wanted.retriever
+        row = row.under(wanted.rules.compat).model_copy(update=wanted.row_changes())
+        require_engine(row)
         if asked.embed_dim:
             require_dimensions(row.name, asked.embed_dim, row.known_dimension())
         multiplier = RESCORE_MULTIPLIER if asked.rescore_multiplier is None else asked.rescore_multiplier
         return cls(
-            row=row.under(wanted.rules.compat).model_copy(update=wanted.row_changes()),
+            row=row,
             index=with_search_parameters(asked.index or EXACT),
             compression=Compression(
                 asked.embed_dim, asked.output_dtype or "float32", multiplier if asked.output_dtype else 0
@@ -223,8 +225,7 @@ class DenseFirstStage(VectorFirstStage[EncoderRow]):
     def load(self, store: ArtifactStore, computing: Computing) -> Maker:
         """Load the model."""
         prepare_worker(computing.threads)
-        encoders = TaskEncoders(self.row, device=computing.device, token_budget=computing.token_budget)
-        return VectorMaker(self.row, encoders.for_task, self.compression.embed_dim)
+        return VectorMaker(self.row, encoders_of(self.row, computing).for_task, self.compression.embed_dim)
 
 
 class ApiFirstStage(VectorFirstStage[ApiEncoderRow]):

@@ -101,6 +101,8 @@ def served(benchmark: ResolvedBenchmark, bench: Workbench, prepared: Prepared) -
                 device=runner.device,
                 threads=pool.threads,
                 token_budget=benchmark.config.resources.encode.token_budget,
+                gpus=gpus,
+                kv_cache_gib=benchmark.config.resources.encode.kv_cache_gib,
             ),
             scorers=_started_scorers(runner, prepared, running),
             addresses=_started_models(runner, prepared, running),

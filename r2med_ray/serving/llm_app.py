@@ -14,6 +14,7 @@ from typing import Any
 from ray import serve
 
 from r2med_ray.errors import ConfigError
+from r2med_ray.models.catalog import vllm
 from r2med_ray.models.catalog.language_models import HOW_TO_GET_VLLM, PARSERS
 from r2med_ray.serving.serve_session import IDLE_REPLICA_ENDS_S, HttpAddress, end_application
 from r2med_ray.serving.start_failures import run_application
@@ -195,11 +196,7 @@ def _bundle(engine: Engine) -> dict[str, float]:
 
 def _environment(engine: Engine) -> dict[str, str]:
     """Return environment variables for the engine's processes, which then send no telemetry and log no prompts."""
-    private = {
-        "VLLM_NO_USAGE_STATS": "1",
-        "RAYLLM_ENABLE_REQUEST_PROMPT_LOGS": "0",
-        "VLLM_LOGGING_LEVEL": "WARNING",
-    }
+    private = {**vllm.PRIVATE, "RAYLLM_ENABLE_REQUEST_PROMPT_LOGS": "0"}
     return private | ({} if engine.gpus else {KV_CACHE_GIB: str(engine.kv_cache_gib)})
 
 

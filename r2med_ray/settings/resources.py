@@ -67,6 +67,10 @@ class EncodeResources(Frozen):
     """Overrides the dtype of the model's row. `auto` keeps the row's. `fastest` has a job measure on a CPU whether an
     encoder is faster in float32 or in bfloat16, once per kind of CPU, and keep that in the store."""
 
+    kv_cache_gib: int = Field(default=4, ge=1)
+    """GiB of memory for keys and values of an encoder with `engine: vllm` on a CPU. On a GPU, it takes 0.9 of the
+    memory, times `gpus`."""
+
 
 class SearchResources(Frozen):
     """The actors that hold index shards. Each actor owns one shard or more."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from r2med_ray.first_stage import FirstStage
 from r2med_ray.first_stages.preparation import maker_label
+from r2med_ray.models.catalog.encoders import EncoderRow
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.catalog.row import Row
@@ -60,4 +61,5 @@ def _line(name: str, row: Row, pool: Pool, runner: Runner, lengths: Sequence[int
     most = sorted({length for length in lengths if length})
     read = f", at most {' or '.join(map(str, most))} tokens" if most else ""
     device = f"a GPU {runner.gpu or 'of an unknown kind'}" if pool.gpus else f"a CPU, {pool.threads} thread(s)"
-    return f"{name}: {dtype}{chosen}{read}, on {device}"
+    by = ", by vLLM" if isinstance(row, EncoderRow) and row.engine == "vllm" else ""
+    return f"{name}: {dtype}{chosen}{read}, on {device}{by}"

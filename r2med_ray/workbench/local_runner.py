@@ -181,8 +181,13 @@ class LocalRunner:
 
     @property
     def _computing(self) -> Computing:
-        budget = self._resources.encode.token_budget
-        return Computing(device=self.device, threads=os.cpu_count() or 1, token_budget=budget)
+        encode = self._resources.encode
+        return Computing(
+            device=self.device,
+            threads=os.cpu_count() or 1,
+            token_budget=encode.token_budget,
+            kv_cache_gib=encode.kv_cache_gib,
+        )
 
 
 @dataclass(frozen=True, slots=True)

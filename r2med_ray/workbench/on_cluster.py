@@ -294,4 +294,11 @@ class ClusterRunner:
 
     def _computing(self, first_stage: ShardedFirstStage) -> Computing:
         pool = self._pool(first_stage)
-        return Computing(device=self.device, threads=pool.threads, token_budget=self._resources.encode.token_budget)
+        encode = self._resources.encode
+        return Computing(
+            device=self.device,
+            threads=pool.threads,
+            token_budget=encode.token_budget,
+            gpus=pool.gpus,
+            kv_cache_gib=encode.kv_cache_gib,
+        )

@@ -10,6 +10,7 @@ from r2med_ray.models.catalog.encoders import EncoderRow, prompts_for
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.catalog.row import library_versions
+from r2med_ray.models.catalog.vllm import version
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 ROW = EncoderRow(
@@ -170,6 +171,7 @@ CHANGES: Mapping[str, Any] = {
     "autocast": True,
     "trust_remote_code": True,
     "class_": "toys.Encoder",
+    "engine": "vllm",
 }
 HARMLESS = {
     "allow_pickle": True,
@@ -238,6 +240,17 @@ def test_en11_what_one_text_alone_became_has_another_key_than_what_shared_a_pass
     inputs: Callable[..., dict[str, Any]],
 ):
     assert inputs(device="cpu") == {**inputs(device="cuda"), "pass": "one text"}
+
+
+def test_en11_vectors_of_vllm_have_their_engine_and_its_version_in_the_key_and_others_do_not():
+    plain, other = ROW.encoding_inputs("t", device="cuda"), ROW.model_copy(update={"engine": "vllm"})
+    libraries = {**library_versions(), "vllm": version()}
+
+    assert other.encoding_inputs("t", device="cuda") == {**plain, "engine": "vllm", "libraries": libraries}
+    # Texts share matrix products on a CPU too, so the key doesn't say that each was read alone.
+    assert other.encoding_inputs("t", device="cpu") == other.encoding_inputs("t", device="cuda")
+    assert plain["libraries"] == library_versions()
+    assert "engine" not in ROW.encoding_inputs("t", device="cpu")
 
 
 def test_en11_a_class_of_ones_own_decides_itself_what_shares_a_pass():

@@ -29,7 +29,7 @@ from r2med_ray.models.networks.unread_tensors import left_by_transformers, rebui
 from r2med_ray.models.networks.yes_no import YesNoScorer
 from r2med_ray.types import Document
 from tests.unit import tiny_checkpoints
-from tests.unit.tiny_checkpoints import own_buffers, with_mean_pooling, with_own_loading
+from tests.unit.tiny_checkpoints import own_buffers, with_own_loading, with_pooling
 
 TEXTS = ["acute renal failure", "rash"]
 PAIRS = [("fever", "measles after travel"), ("fever", "rash")]
@@ -90,7 +90,7 @@ def saved(kind: str, folder: Path, **changes: Any) -> Path:
         whole = own_buffers(folder.with_name(f"{folder.name}-whole"))
         base = transformers.AutoModelForSequenceClassification.from_pretrained(whole, trust_remote_code=True)
         peft.get_peft_model(base, config).save_pretrained(f"{folder}-adapter")
-    return with_mean_pooling(folder) if kind == "sentence-transformers" else folder
+    return with_pooling(folder, "mean_tokens", 8) if kind == "sentence-transformers" else folder
 
 
 def by_formula(kind: str, folder: Path) -> Any:
@@ -340,7 +340,7 @@ def test_a_pickle_of_a_module_of_sentence_transformers_is_refused(tmp_path: Path
 
 def with_dense_layer(folder: Path) -> Path:
     """Save a checkpoint whose vectors go through a layer from 8 to 3 numbers."""
-    with_mean_pooling(own_buffers(folder))
+    with_pooling(own_buffers(folder), "mean_tokens", 8)
     (folder / "2_Dense").mkdir()
     Dense(8, 3).save(str(folder / "2_Dense"))
     modules = json.loads((folder / "modules.json").read_text())

@@ -249,10 +249,15 @@ def test_the_nodes_of_a_cluster_that_the_readme_shows_are_understood() -> None:
 
 
 def test_every_row_of_a_model_that_the_pages_show_is_one_of_a_catalogue(tmp_path: Path) -> None:
-    rows = [block for block in blocks("yaml") if block != OWN and not block.startswith(("systems:", "cluster:"))]
+    rows: dict[str, list[object]] = {}
+    for block in blocks("yaml"):
+        if block != OWN and not block.startswith(("systems:", "cluster:")):
+            for section, listed in yaml.safe_load(block).items():
+                rows.setdefault(section, []).extend(listed)
 
-    (tmp_path / "models.yaml").write_text("".join(rows))
+    (tmp_path / "models.yaml").write_text(yaml.safe_dump(rows))
     catalog = load_catalog(tmp_path / "models.yaml")
     assert "my-encoder" in catalog.encoders
+    assert catalog.encoders["qwen3-embedding-8b-vllm"].engine == "vllm"
     assert not catalog.language_models["my-qwen"].is_served
     assert catalog.llm_rerankers["my-listwise"].language_model == "my-qwen"

@@ -300,13 +300,22 @@ def with_own_loading(folder: Path, read: str = "model.load_state_dict(weights, s
     return folder
 
 
-def with_mean_pooling(folder: Path) -> Path:
-    """Make a folder a checkpoint of sentence-transformers, which takes the mean over tokens."""
+def vllm_model(folder: Path, model_class: str, tokens: Any, **changes: int) -> Path:
+    """Save a model that vLLM reads, e.g. `Qwen3ForCausalLM`, with the given tokenizer.
+
+    Its heads have 32 numbers. vLLM computes attention on a CPU for heads of 32 numbers or more only.
+    """
+    sizes = SMALL | {"hidden_size": 64, "num_key_value_heads": 2, "head_dim": 32, "max_position_embeddings": 512}
+    return save(folder, model_class, getattr(transformers, model_class).config_class(**sizes | changes), tokens)
+
+
+def with_pooling(folder: Path, mode: str, dim: int) -> Path:
+    """Make a folder a checkpoint of sentence-transformers, which pools by a mode of that library."""
     rooms = {"": "sentence_transformers.base.modules.Transformer"}
     rooms |= {"1_Pooling": "sentence_transformers.sentence_transformer.modules.Pooling"}
     modules = [{"idx": at, "name": str(at), "path": path, "type": rooms[path]} for at, path in enumerate(rooms)]
     (folder / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
     (folder / "1_Pooling").mkdir()
-    settings = {"word_embedding_dimension": 8, "pooling_mode_mean_tokens": True}
+    settings = {"word_embedding_dimension": dim, f"pooling_mode_{mode}": True}
     (folder / "1_Pooling" / "config.json").write_text(json.dumps(settings), encoding="utf-8")
     return folder

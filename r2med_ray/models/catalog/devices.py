@@ -68,6 +68,29 @@ def best_dtype(device: str) -> Dtype:
     return "float32"
 
 
+class Share(NamedTuple):
+    """What an engine that manages its own memory may take of a device."""
+
+    gpus: float = 1.0
+    """GPUs of its worker: a part of one if several workers share it."""
+
+    token_budget: int = 16_384
+    """Tokens that go through the model together."""
+
+    kv_cache_gib: int = 4
+    """GiB of memory for keys and values on a CPU."""
+
+
+PACKED_PASSES = 8
+"""Passes of an engine that packs texts without padding, per call: one after the other, they leave no part of a pass
+empty but of the last one."""
+
+
+def packed_limits(token_budget: int) -> BatchLimits:
+    """Return the limits of one call of an engine that packs texts of any lengths into passes of `token_budget`."""
+    return BatchLimits(most=PACKED_PASSES * token_budget, few=PACKED_PASSES * token_budget)
+
+
 def batch_limits(device: str, token_budget: int) -> BatchLimits:
     """Return the limits of one pass: `token_budget` on an accelerator, and on a CPU one text (`ALONE`)."""
     if device == "cpu":

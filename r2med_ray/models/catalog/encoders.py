@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from r2med_ray.cuts import Side
-from r2med_ray.models.catalog import sources
+from r2med_ray.models.catalog import sources, vllm
 from r2med_ray.models.catalog.devices import pass_inputs
 from r2med_ray.models.catalog.needs import Needs, Source
 from r2med_ray.models.catalog.own_class import OwnClassRow
@@ -29,6 +29,12 @@ _VECTOR_KEYS = {
     *("similarity", "append_eos", "autocast", "trust_remote_code"),
 }
 """Keys whose values change the vectors of both sides."""
+
+_NOT_IN_VLLM = {
+    *("class", "document_model", "attention", "exclude_prompt_from_pooling", "document_as_pair", "autocast"),
+    "trust_remote_code",
+}
+"""Keys that `engine: vllm` doesn't take, whatever their value is."""
 
 
 class EncoderRow(OwnClassRow):
@@ -91,6 +97,10 @@ class EncoderRow(OwnClassRow):
     expansion_prompt: Literal["none", "query"] = "none"
     """Which prompt R2MED's code puts before a hypothetical document."""
 
+    engine: Literal["sentence-transformers", "vllm"] = "sentence-transformers"
+    """What computes the vectors. `vllm` is vLLM's pooling runner, for large causal language models; it reads the same
+    tokens, pools by the mean, the first or the last token, and runs none of a checkpoint's own code."""
+
     @model_validator(mode="after")
     def _somebody_makes_the_vectors(self) -> Self:
         left_out = [key for key, value in (("model", self.model), ("pooling", self.pooling)) if not value]
@@ -125,10 +135,25 @@ class EncoderRow(OwnClassRow):
             raise ValueError("`append_eos` can not be combined with `document_as_pair` or `document_model`")
         return self
 
+    @model_validator(mode="after")
+    def _vllm_computes_it(self) -> Self:
+        if self.engine != "vllm":
+            return self
+        given = self.model_dump(exclude_defaults=True)
+        if refused := sorted(_NOT_IN_VLLM & given.keys()):
+            key = refused[0]
+            raise ValueError(f"`engine: vllm` can not be combined with `{key}: {given[key]}`; leave out one of them")
+        if self.pooling == "encode":
+            raise ValueError("`engine: vllm` needs `pooling` mean, cls, last or model, not 'encode'")
+        if self.dtype == "fastest":
+            raise ValueError("`engine: vllm` needs `dtype` auto, float32, bfloat16 or float16, not 'fastest'")
+        return self
+
     def needs(self) -> Needs:
         checkpoints = [Source(self.model, self.revision), Source(self.document_model, self.document_revision)]
+        engine = (vllm.needed(f"encoder {self.name!r} has `engine: vllm`"),) if self.engine == "vllm" else ()
         return Needs(
-            modules=self.class_modules(),
+            modules=(*self.class_modules(), *engine),
             checkpoints=tuple(checkpoint for checkpoint in checkpoints if checkpoint.name),
             memory_gb=self.memory_gb,
         )
@@ -139,6 +164,7 @@ class EncoderRow(OwnClassRow):
             "bidirectional": self.attention == "bidirectional",
             "prompt left out": self.exclude_prompt_from_pooling,
             "two checkpoints": self.document_model != "",
+            "by vLLM": self.engine == "vllm",
         }
         makes = super().how or str(self.pooling)
         return ", ".join([makes, *(note for note, holds in notes.items() if holds)])
@@ -201,15 +227,22 @@ class EncoderRow(OwnClassRow):
             **self.model_dump(include=_VECTOR_KEYS),
             **({"end_token": self.end_token} if self.end_token else {}),
             **self.loading_inputs(),
-            **(self.class_inputs() or pass_inputs(device)),
+            **(self.class_inputs() or self._pass_inputs(device)),
             "dtype": self.resolved_dtype(device),
-            "libraries": library_versions(),
+            "libraries": {**library_versions(), **self._engine_versions()},
             **{
                 name: {**_weights(row), "prompt": prompt, "max_length": max_length}
                 for name, (row, prompt, max_length) in of_side.items()
                 if side in (None, name)
             },
         }
+
+    def _pass_inputs(self, device: str) -> dict[str, str]:
+        """Return what the key says of the texts that a vector depends on: in vLLM, texts share matrix products."""
+        return {"engine": self.engine} if self.engine == "vllm" else pass_inputs(device)
+
+    def _engine_versions(self) -> dict[str, str]:
+        return {"vllm": vllm.version()} if self.engine == "vllm" else {}
 
 
 def _weights(row: EncoderRow) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from r2med_ray.models.catalog import sources
+from r2med_ray.models.catalog import sources, vllm
 from r2med_ray.models.catalog.call_policy import CallPolicy
 from r2med_ray.models.catalog.needs import Needs, PythonModule, Source
 from r2med_ray.models.catalog.row import Row, revision_cell
@@ -33,9 +33,7 @@ REASONING_PARSER = "reasoning_parser"
 PARSERS = frozenset({REASONING_PARSER, "tool_call_parser"})
 """The arguments of vLLM that name a parser of texts."""
 
-HOW_TO_GET_VLLM = (
-    "install 'r2med-ray[llm]' on GPUs or 'r2med-ray[llm-cpu]' without, or give the model the `base_url` of a service"
-)
+HOW_TO_GET_VLLM = f"{vllm.HOW_TO_GET}, or give the model the `base_url` of a service"
 
 ATTEMPTS_AT_REPLICAS = 20
 """Attempts of one call. The wait before an attempt grows up to a minute, and is half of that on average. So all

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.models.catalog.devices import Dtype
+from r2med_ray.models.catalog.devices import Dtype, Share
 from r2med_ray.models.catalog.encoders import EncoderRow
 from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.loading import load_whole
@@ -47,10 +47,12 @@ class Network:
     """Most tokens that tokenizer and positions allow."""
 
     device: str
+    packs: bool = False
+    """Whether it computes texts of any lengths together without padding."""
 
 
-def load_network(row: EncoderRow, device: str, dtype: Dtype) -> Network:
-    """Load the checkpoint that reads a row's queries, for inference.
+def load_network(row: EncoderRow, device: str, dtype: Dtype, share: Share = Share()) -> Network:  # noqa: B008
+    """Load the checkpoint that reads a row's queries, for inference. `share` is for `engine: vllm` alone.
 
     Raises:
         ConfigError, DataError, OwnCodeError: the checkpoint isn't there (see `sources.locate`), isn't whole (see
@@ -60,6 +62,10 @@ def load_network(row: EncoderRow, device: str, dtype: Dtype) -> Network:
         maker = f"class {row.class_}" if row.class_ else "`pooling: encode`"
         raise ConfigError(f"encoder {row.name!r}: {maker} gives vectors of whole texts only")
     folder = locate(row.model, row.revision)
+    if row.engine == "vllm":
+        from r2med_ray.models.networks.pooling_engine import load_pooling_engine  # which makes a `Network`
+
+        return load_pooling_engine(folder, row, device, dtype, share)
     load = _sentence_transformer if row.pooling == "model" else _backbone
     return load(folder, row, device, dtype)
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from r2med_ray.cuts import CutCounter, Side, SideCuts
 from r2med_ray.errors import ConfigError
-from r2med_ray.models.catalog.devices import Dtype, batch_limits, best_device
+from r2med_ray.models.catalog.devices import Dtype, Share, batch_limits, best_device, packed_limits
 from r2med_ray.models.catalog.encoders import EncoderRow, Prompts, prompts_for
 from r2med_ray.models.networks.checkpoints import Network, load_network
 from r2med_ray.models.networks.token_budget import embed_batches, plan_batches, run_batches
@@ -49,7 +49,7 @@ class TransformerEncoder:
         self._queries = network
         self._documents = documents or network
         self._prompts = prompts
-        self._limits = batch_limits(network.device, token_budget)
+        self._limits = packed_limits(token_budget) if network.packs else batch_limits(network.device, token_budget)
         self._end = missing_end(row, network)
         self._cuts = CutCounter()
         if self._documents.dim != network.dim:
@@ -156,16 +156,18 @@ class TransformerEncoder:
 
 
 def load_encoder(
-    row: EncoderRow, device: str, dtype: Dtype, *, token_budget: int
+    row: EncoderRow, device: str, dtype: Dtype, *, share: Share
 ) -> Callable[[Prompts], TransformerEncoder]:
     """Load the checkpoints of a row, and return a function that makes the row's encoder for any prompts.
+
+    `share` has the most padded tokens of a forward pass, and what `engine: vllm` may take besides.
 
     Raises:
         ConfigError, DataError: a checkpoint isn't there or doesn't fit its row.
     """
-    network = load_network(row, device, dtype)
+    network = load_network(row, device, dtype, share)
     documents = load_network(row.of_documents(), device, dtype) if row.document_model else None
-    return lambda prompts: TransformerEncoder(row, network, prompts, token_budget, documents)
+    return lambda prompts: TransformerEncoder(row, network, prompts, share.token_budget, documents)
 
 
 def build_encoder(
@@ -184,5 +186,6 @@ def build_encoder(
         ConfigError, DataError: see `load_encoder`.
     """
     device = best_device() if device == "auto" else device
-    load = load_encoder(row, device, dtype or row.resolved_dtype(device), token_budget=token_budget)
+    share = Share(token_budget=token_budget)
+    load = load_encoder(row, device, dtype or row.resolved_dtype(device), share=share)
     return load(prompts_for(row, task))

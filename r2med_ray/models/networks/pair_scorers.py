@@ -54,8 +54,9 @@ def scoring_inputs(row: RerankerRow, catalog: Catalog, *, device: str = "auto") 
 def row_of_encoder(row: RerankerRow, catalog: Catalog) -> EncoderRow:
     """Return the row of a `maxsim` row's encoder, with the dtype of the `maxsim` row if that isn't `auto`.
 
-    Nothing is measured for a reranker, so an encoder's `fastest` is `auto` there.
+    Nothing is measured for a reranker, so an encoder's `fastest` is `auto` there. vLLM has no part in it, because its
+    pooling runner gives vectors of whole texts.
     """
-    encoder = catalog.encoders[row.encoder]
+    encoder = catalog.encoders[row.encoder].model_copy(update={"engine": "sentence-transformers"})
     is_encoders = row.dtype == "auto" and encoder.dtype != "fastest"
     return encoder if is_encoders else encoder.model_copy(update={"dtype": row.dtype})
