@@ -51,7 +51,7 @@ class FirstStageKind:
         return self.rows if self.section is None else catalog.section(self.section)
 
 
-VECTOR_SETTINGS = ("index", "embed_dim", "output_dtype", "rescore_multiplier")
+VECTOR_SETTINGS = ("index", "embed_dim", "output_dtype", "rescore_multiplier", "clipping_margin")
 """The keys that say how stored vectors are searched."""
 
 _SHIPPED = (

@@ -1,6 +1,6 @@
 """One vector per text as a first stage: a dense encoder or an embedding service, and the index of its vectors."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
@@ -12,16 +12,14 @@ from r2med_ray.first_stage import Computing, MadeBy, Maker, ModelFacts
 from r2med_ray.first_stages.bad_documents import key_of_stored
 from r2med_ray.first_stages.common import CommonFirstStage, WantedRetriever
 from r2med_ray.first_stages.vector_making import ServiceMaker, VectorMaker, encoders_of
+from r2med_ray.indexing.codes import INTEGERS, clipped_ranges_of, codes_of, ranges_of
 from r2med_ray.indexing.compression import (
     RESCORE_MULTIPLIER,
     WHOLE,
-    BinaryCodes,
     CompressedIndex,
     Compression,
-    Int8Codes,
     StoredVectors,
     cut_vectors,
-    ranges_of,
     require_dimensions,
 )
 from r2med_ray.indexing.embedding import read_vectors
@@ -71,7 +69,10 @@ class VectorFirstStage(CommonFirstStage, Generic[VectorRow]):
             row=row,
             index=with_search_parameters(asked.index or EXACT),
             compression=Compression(
-                asked.embed_dim, asked.output_dtype or "float32", multiplier if asked.output_dtype else 0
+                asked.embed_dim,
+                asked.output_dtype or "float32",
+                multiplier if asked.output_dtype else 0,
+                asked.clipping_margin,
             ),
             rules=wanted.rules,
             on_bad_document=wanted.on_bad_document,
@@ -111,15 +112,10 @@ class VectorFirstStage(CommonFirstStage, Generic[VectorRow]):
             **self.row.model_dump(mode="json", exclude_defaults=True),
             **self.row.chosen,
             "index": self.index,
-            **self._compressing,
+            **self.compression.inputs(),
             "drop_identical_ids": self.drop_identical_ids,
             **self.skipping,
         }
-
-    @property
-    def _compressing(self) -> Mapping[str, Json]:
-        """What `settings` and `inputs` say about compressed vectors; nothing if they are searched whole."""
-        return {} if self.compression == WHOLE else self.compression._asdict()
 
     def inputs(self, task: Task, device: str) -> Mapping[str, Json]:
         return {
@@ -128,7 +124,7 @@ class VectorFirstStage(CommonFirstStage, Generic[VectorRow]):
             "encoder": self.row.encoding_inputs(task.name, device=device),
             "expansion_prompt": self.row.expansion_prompt,
             "index": self.index,
-            **self._compressing,
+            **self.compression.inputs(),
             "compat": self.rules.compat,
             "drop_identical_ids": self.drop_identical_ids,
             **self.skipping,
@@ -147,10 +143,15 @@ class VectorFirstStage(CommonFirstStage, Generic[VectorRow]):
         )
 
     def gather(self, store: ArtifactStore, task: Task, device: str) -> FloatMatrix | None:
-        """Return the range of each component over the whole corpus, by which values become bytes; see `ranges_of`."""
-        if self.compression.output_dtype != "int8":
+        """Return the range of each component over the whole corpus, by which values become integers."""
+        if self.compression.output_dtype not in INTEGERS:
             return None
-        return ranges_of(self.read_shard(store, task, shard, device)[1] for shard in task.corpus.shards)
+
+        def shards() -> Iterator[FloatMatrix]:
+            return (self.read_shard(store, task, shard, device)[1] for shard in task.corpus.shards)
+
+        margin = self.compression.clipping_margin
+        return clipped_ranges_of(shards, margin) if margin else ranges_of(shards())
 
     def load_index(
         self, store: ArtifactStore, task: Task, shard: CorpusShard, gathered: FloatMatrix | None, device: str
@@ -158,7 +159,7 @@ class VectorFirstStage(CommonFirstStage, Generic[VectorRow]):
         """Return the index of a shard's vectors, in the form in which they are compared."""
         if self.compression.output_dtype != "float32":
             doc_ids, vectors_ND = self.read_shard(store, task, shard, device)
-            codes = BinaryCodes(vectors_ND) if gathered is None else Int8Codes(vectors_ND, gathered)
+            codes = codes_of(vectors_ND, self.compression.output_dtype, gathered)
             return CompressedIndex(
                 doc_ids, codes, StoredVectors(partial(self.read_shard, store, task, shard, device))
             )

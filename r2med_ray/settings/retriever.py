@@ -50,18 +50,29 @@ class RetrieverConfig(Frozen):
     """How many components of each vector are searched, the first ones (Matryoshka); all if left out. For cosine, what
     is left gets unit length again. Whole vectors are stored, so every number of dimensions uses the same ones."""
 
-    output_dtype: Literal["int8", "binary"] | None = None
-    """Compresses the vectors that are searched: a byte or a bit for each component. The best candidates are then
-    scored exactly. If left out, vectors are searched as they are stored."""
+    output_dtype: Literal["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int8", "int4", "binary"] | None = (
+        None
+    )
+    """Compresses the vectors that are searched: fewer bits for each component, down to one. The best candidates are
+    then scored exactly. If left out, vectors are searched as they are stored."""
 
     rescore_multiplier: int | None = Field(default=None, ge=0)
     """How many candidates per document of a ranking are scored exactly under `output_dtype`. If left out, they are 4;
     with 0 the order and the scores of the compressed vectors stay."""
 
+    clipping_margin: tuple[float, float] | None = None
+    """Two quantiles of each component, e.g. `[0.01, 0.99]`, which are the ends of its range under `output_dtype` int8
+    and int4. Values outside get the code of the end. If left out, the smallest and the largest value are the ends."""
+
     @model_validator(mode="after")
     def _one_first_pass(self) -> "RetrieverConfig":
         if self.rescore_multiplier is not None and self.output_dtype is None:
             raise ValueError("`rescore_multiplier` needs `output_dtype`: vectors that aren't compressed are exact")
+        if self.clipping_margin is not None:
+            if self.output_dtype not in ("int8", "int4"):
+                raise ValueError("`clipping_margin` needs `output_dtype` int8 or int4, which have ranges")
+            if not 0 < self.clipping_margin[0] < self.clipping_margin[1] < 1:
+                raise ValueError(f"`clipping_margin` needs 0 < lower < upper < 1, not {list(self.clipping_margin)}")
         if self.index is not None and self.output_dtype is not None:
             raise ValueError("give either `index` or `output_dtype`: both say how candidates are found")
         return self

@@ -59,6 +59,47 @@ def test_the_loss_of_compressed_vectors_is_measured_against_whole_ones(bench: Wo
     assert exact.approximations == ()
 
 
+@pytest.mark.parametrize(
+    ("settings", "words", "num_bytes"),
+    [
+        ({"output_dtype": "float16"}, "float16,rescore=0", 768),
+        ({"output_dtype": "float8_e5m2"}, "float8_e5m2,rescore=0", 384),
+        ({"output_dtype": "int4"}, "int4,rescore=0", 192),
+        ({"output_dtype": "int4", "clipping_margin": [0.2, 0.8]}, "int4,rescore=0,clipping_margin=0.2-0.8", 192),
+    ],
+)
+def test_every_level_has_its_own_measured_loss(
+    bench: Workbench, task: Task, settings: dict[str, object], words: str, num_bytes: int
+) -> None:
+    retriever = {"model": MINILM, "rescore_multiplier": 0, **settings}
+    system = bench.system({"retriever": retriever}, depth=10)
+    [ended] = [ended for _, ended in bench.run({"part": rank(task, system)})]
+    assert isinstance(ended, Ended)
+    exact = bench.find(task, MINILM, k=10)
+    shared = sum(
+        len({hit.doc_id for hit in ranking} & {hit.doc_id for hit in ended.result.run.rankings[query_id]})
+        for query_id, ranking in exact.rankings.items()
+    )
+
+    [missed] = sized(bench.store, bench.runner.device, task, system, ended.result)
+
+    assert missed.search == f"{MINILM}[{words}]"
+    # 6 queries have 10 documents each, and a component has 16, 8 or 4 bits.
+    assert missed.recall == pytest.approx(shared / 60)
+    assert missed.bytes_per_document == num_bytes
+
+
+def test_clipping_changes_what_integers_find(bench: Workbench, task: Task) -> None:
+    plain = {"model": MINILM, "output_dtype": "int4", "rescore_multiplier": 0}
+    scores = [
+        dict(bench.find(task, retriever, k=40).rankings["q1"])
+        for retriever in (plain, {**plain, "clipping_margin": [0.2, 0.8]})
+    ]
+
+    assert scores[0].keys() == scores[1].keys()
+    assert scores[0] != scores[1]
+
+
 def test_a_report_is_told_the_bytes_of_a_document(bench: Workbench, task: Task) -> None:
     system = bench.system({"retriever": {"model": MINILM, "embed_dim": 100, "output_dtype": "binary"}}, depth=10)
     [ended] = [ended for _, ended in bench.run({"part": rank(task, system)})]
@@ -104,7 +145,7 @@ def test_cut_vectors_are_compared_by_cosine(bench: Workbench, task: Task) -> Non
 def test_all_documents_as_candidates_give_the_run_of_exact_search(bench: Workbench, task: Task) -> None:
     exact = bench.find(task, MINILM, k=10)
 
-    for output_dtype in ("int8", "binary"):
+    for output_dtype in ("float16", "float8_e4m3fn", "int8", "int4", "binary"):
         # 4 candidates per document of a ranking are all 40 documents.
         near = bench.find(task, {"model": MINILM, "output_dtype": output_dtype}, k=10)
         assert near.rankings == exact.rankings
@@ -124,7 +165,10 @@ def test_more_dimensions_than_the_model_has_are_refused_before_anything_runs(
     [
         ({"rescore_multiplier": 2}, "needs `output_dtype`"),
         ({"output_dtype": "int8", "index": "HNSW32"}, "give either `index` or `output_dtype`"),
-        ({"output_dtype": "int3"}, "'int8' or 'binary'"),
+        ({"output_dtype": "int3"}, "'int8', 'int4' or 'binary'"),
+        ({"output_dtype": "binary", "clipping_margin": [0.1, 0.9]}, "needs `output_dtype` int8 or int4"),
+        ({"clipping_margin": [0.1, 0.9]}, "needs `output_dtype` int8 or int4"),
+        ({"output_dtype": "int4", "clipping_margin": [0.9, 0.1]}, r"0 < lower < upper < 1, not \[0.9, 0.1\]"),
     ],
 )
 def test_settings_that_don_t_fit_together_are_refused(settings: dict[str, object], words: str) -> None:
