@@ -116,7 +116,9 @@ def write_docs(history: Sequence[Finding], page: Path = PAGE) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("scripts", nargs="*", metavar="SCRIPT", default=list(SCRIPTS), help="all, if none is named")
-    parser.add_argument("--llm-python", help=f"the Python of an environment with vLLM, which {LLM} needs")
+    parser.add_argument(
+        "--llm-python", help=f"the Python of an environment with vLLM, which {' and '.join(LLM)} need"
+    )
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--no-record", action="store_true", help="keep nothing")
     parser.add_argument("--docs", action="store_true", help="only write the table of the docs")
@@ -126,11 +128,11 @@ def main() -> None:
     findings: list[Finding] = []
     for script in [] if given.docs else given.scripts:
         print(f"\n{script}", flush=True)
-        if script == LLM and not given.llm_python:
+        if script in LLM and not given.llm_python:
             reason = "not run: it needs vLLM, whose Python --llm-python names"
             findings += [found(bar, None, reason, held=None) for bar in SCRIPTS[script]]
             continue
-        findings += run_script(script, given.llm_python if script == LLM else sys.executable, small=given.small)
+        findings += run_script(script, given.llm_python if script in LLM else sys.executable, small=given.small)
     if findings:
         print_table(findings)
     if not given.small and not given.no_record:
