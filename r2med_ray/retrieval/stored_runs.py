@@ -7,6 +7,7 @@ finished benchmark runs again without an encoder, an index or a server.
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from r2med_ray.errors import ArtifactError
@@ -17,6 +18,9 @@ from r2med_ray.types import DocId, Query, QueryId, Run
 
 KIND = "run"
 RUN_FILE = "run.parquet"
+
+ROWS_AT_ONCE = 1 << 24
+"""Rows of a chunk of a run's table: 2 GiB of ids, the most that a chunk can hold, are 128 bytes for each."""
 
 
 def run_key(
@@ -49,11 +53,17 @@ def run_table(run: Run) -> pa.Table:
     query_H = np.repeat(np.arange(len(ranked)), arrays.lengths)
     return pa.table(
         {
-            "query_id": text_array(ranked).take(int_array(query_H)),
-            "doc_id": arrays.doc_ids.take(int_array(arrays.doc.astype(np.int64))),
+            "query_id": _taken(text_array(ranked), query_H),
+            "doc_id": _taken(arrays.doc_ids, arrays.doc),
             "score": pa.FloatArray.from_buffers(pa.float32(), len(query_H), [None, pa.py_buffer(arrays.score)]),
         }
     )
+
+
+def _taken(texts: pa.StringArray, place_H: npt.NDArray[np.integer]) -> pa.ChunkedArray:
+    starts = range(0, len(place_H), ROWS_AT_ONCE)
+    places = (place_H[start : start + ROWS_AT_ONCE].astype(np.int64) for start in starts)
+    return pa.chunked_array([texts.take(int_array(place)) for place in places], pa.string())
 
 
 def run_from_table(tag: str, queries: Sequence[Query], table: pa.Table) -> Run:

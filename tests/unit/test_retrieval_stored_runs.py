@@ -3,6 +3,7 @@
 import pytest
 
 from r2med_ray.errors import ArtifactError
+from r2med_ray.retrieval import stored_runs
 from r2med_ray.retrieval.stored_runs import run_from_table, run_key, run_table
 from r2med_ray.types import Expansion, Query, Run, ScoredDoc
 
@@ -66,6 +67,17 @@ def test_runs_that_were_kept_by_earlier_versions_are_found(first: Query, name: s
 
 def test_a_run_of_no_hits_at_all_is_a_run() -> None:
     assert run_from_table("bm25", (), run_table(Run(tag="bm25", rankings={}))).rankings == {}
+
+
+def test_a_table_of_several_chunks_is_the_same_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run(tag="bm25", rankings={"q1": tuple(ScoredDoc(f"d{n}", 5.0 - n) for n in range(5)), "q/2": ()})
+    whole = run_table(run)
+    monkeypatch.setattr(stored_runs, "ROWS_AT_ONCE", 2)
+
+    # 5 rows are 3 chunks of at most 2.
+    assert run_table(run)["doc_id"].num_chunks == 3
+    assert run_table(run).equals(whole)
+    assert run_from_table("bm25", QUERIES, run_table(run)) == run
 
 
 def test_the_tag_is_given_by_whoever_reads() -> None:
