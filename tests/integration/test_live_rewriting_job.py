@@ -100,6 +100,9 @@ def test_every_system_is_measured_and_flagged_texts_are_counted(finished: Path) 
     # machine.
     log = (finished / "log").read_text()
     assert log.count(STARTED) == 1
+    encoded = log.index("encode for all-MiniLM-L6-v2: 1 of 2")
+    for name in ("bm25+hyde", "bm25+lamer", "bm25+search-r1", "listwise", "groupwise"):
+        assert log.index(f"{name} on Demo-Posts") < encoded, name
     assert "POST /" not in log
 
 
