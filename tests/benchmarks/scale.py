@@ -10,7 +10,7 @@ evaluated has as many lines as the corpus has documents.
 
 The slope of a stage is that of its seconds in logarithms: 1 if each document costs the same, 1.05 if it costs 12 %
 more in a corpus ten times as large. Of three rounds, the fastest counts; from a million documents on there is one.
-`--small` has 1,000 and 10,000 documents, one round and no bar.
+`--small` has 1,000 and 10,000 documents, one round and no bar. The script needs Linux, whose /proc has the peaks.
 """
 
 import argparse
@@ -69,15 +69,18 @@ def _watch(pid: int, work: str, peak_mb: dict[str, float], ended: threading.Even
         except psutil.NoSuchProcess:
             return
         for process in processes:
+            kind = work if process.pid == pid else "worker"
             try:
-                name = work if process.pid == pid else process.cmdline()[0]
-                status = Path(f"/proc/{process.pid}/status").read_text()
-            except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError, IndexError):  # it has ended
-                continue
-            if process.pid == pid or name.startswith("ray::"):
-                kind = name if process.pid == pid else "worker"
-                peak = next((int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")), 0)
-                peak_mb[kind] = max(peak_mb.get(kind, 0.0), peak / 1024)
+                if kind == work or process.cmdline()[0].startswith("ray::"):
+                    peak_mb[kind] = max(peak_mb.get(kind, 0.0), _peak_mb(process.pid))
+            except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError, IndexError, StopIteration):
+                continue  # it has ended
+
+
+def _peak_mb(pid: int) -> float:
+    """Return the most memory that a process has had. A process that has ended has no such line."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM:"))
 
 
 def measure(sizes: list[int], rounds: dict[int, int], folder: Path) -> dict[int, Cost]:
