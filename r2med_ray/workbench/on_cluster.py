@@ -87,13 +87,10 @@ class ClusterRunner:
         self._nodes = NodeRequests()
         self.capacity = Need(cpus=capacity.cpus, gpus=capacity.gpus)
         self.pools = size_pools(resources, capacity)
-        self._name = name
-        self._catalog = catalog
-        self._store = store
-        self._resources = resources
+        self._name, self._catalog = name, catalog
+        self._store, self._resources = store, resources
         self._timeout_s = resources.no_progress_timeout_s
-        self._cluster = capacity
-        self._worklog = worklog
+        self._cluster, self._worklog = capacity, worklog
         self._models = self._models_at_hand() if ask_for_models else None
         self._serve = JobServe(host=resources.language_model.host, port=resources.language_model.port)
 
@@ -293,8 +290,7 @@ class ClusterRunner:
         return pool_for(first_stage, self.pools.tokenize if first_stage.work == "tokenize" else self.pools.encode)
 
     def _computing(self, first_stage: ShardedFirstStage) -> Computing:
-        pool = self._pool(first_stage)
-        encode = self._resources.encode
+        pool, encode = self._pool(first_stage), self._resources.encode
         return Computing(
             device=self.device,
             threads=pool.threads,
