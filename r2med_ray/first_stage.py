@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ from r2med_ray.settings.compat import Rules
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
 from r2med_ray.types import Document, OnBadDocument, Query, Run, Task
+
+if TYPE_CHECKING:
+    from r2med_ray.settings.resources import EncodeResources
 
 MadeBy: TypeAlias = Literal["encode", "tokenize", "ask a service"]
 """How the artefacts of a first stage are made: `encode` takes a model on the cluster, `tokenize` takes CPU time, and
@@ -47,6 +50,17 @@ class Computing:
 
     asks: bool = True
     """Whether services are asked. If not, what is made holds no vectors of theirs, and must not be stored."""
+
+    @classmethod
+    def of(cls, encode: "EncodeResources", *, device: str, threads: int, gpus: float = 1.0) -> Self:
+        """Return what an encoding worker computes with: what a benchmark file says, on this device."""
+        return cls(
+            device=device,
+            threads=threads,
+            token_budget=encode.token_budget,
+            gpus=gpus,
+            kv_cache_gib=encode.kv_cache_gib,
+        )
 
 
 class Maker(Protocol):

@@ -97,12 +97,8 @@ def served(benchmark: ResolvedBenchmark, bench: Workbench, prepared: Prepared) -
             store=bench.store.uri,
             tasks=prepared.tasks,
             systems=prepared.systems,
-            computing=Computing(
-                device=runner.device,
-                threads=pool.threads,
-                token_budget=benchmark.config.resources.encode.token_budget,
-                gpus=gpus,
-                kv_cache_gib=benchmark.config.resources.encode.kv_cache_gib,
+            computing=Computing.of(
+                benchmark.config.resources.encode, device=runner.device, threads=pool.threads, gpus=gpus
             ),
             scorers=_started_scorers(runner, prepared, running),
             addresses=_started_models(runner, prepared, running),

@@ -181,13 +181,7 @@ class LocalRunner:
 
     @property
     def _computing(self) -> Computing:
-        encode = self._resources.encode
-        return Computing(
-            device=self.device,
-            threads=os.cpu_count() or 1,
-            token_budget=encode.token_budget,
-            kv_cache_gib=encode.kv_cache_gib,
-        )
+        return Computing.of(self._resources.encode, device=self.device, threads=os.cpu_count() or 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -290,11 +290,5 @@ class ClusterRunner:
         return pool_for(first_stage, self.pools.tokenize if first_stage.work == "tokenize" else self.pools.encode)
 
     def _computing(self, first_stage: ShardedFirstStage) -> Computing:
-        pool, encode = self._pool(first_stage), self._resources.encode
-        return Computing(
-            device=self.device,
-            threads=pool.threads,
-            token_budget=encode.token_budget,
-            gpus=pool.gpus,
-            kv_cache_gib=encode.kv_cache_gib,
-        )
+        pool = self._pool(first_stage)
+        return Computing.of(self._resources.encode, device=self.device, threads=pool.threads, gpus=pool.gpus)
