@@ -21,6 +21,7 @@ from ray import serve
 from ray.serve.context import _get_global_client
 
 from r2med_ray.errors import ConfigError
+from r2med_ray.waiting import Wait
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +32,7 @@ IDLE_REPLICA_ENDS_S = 0.1
 """Seconds until a replica that is to end looks whether a request is left. Serve's own number is 2, before the first
 look, too."""
 
-LOOKS_EVERY_S = 0.1
+LOOKS_EVERY_S = 0.2
 """Seconds between two looks at an application that starts or ends. Serve's own number is 1."""
 
 ENDS_WITHIN_S = 60.0
@@ -142,9 +143,9 @@ def _start(http: bool, host: str, port: int | None) -> HttpAddress | None:
 def end_application(name: str) -> None:
     """End an application. A request that hangs keeps its replica for a while, and then Serve ends it anyway."""
     serve.delete(name, _blocking=False)
-    deadline = time.monotonic() + ENDS_WITHIN_S
+    wait = Wait(ENDS_WITHIN_S)
     while name in serve.status().applications:
-        if time.monotonic() > deadline:
+        if not wait.goes_on(f"the end of {name}"):
             logger.warning("%s has not ended yet, and may reserve what it has for some minutes more", name)
             return
         time.sleep(LOOKS_EVERY_S)
