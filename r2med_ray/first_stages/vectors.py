@@ -12,7 +12,7 @@ from r2med_ray.first_stage import Computing, MadeBy, Maker, ModelFacts
 from r2med_ray.first_stages.bad_documents import key_of_stored
 from r2med_ray.first_stages.common import CommonFirstStage, WantedRetriever
 from r2med_ray.first_stages.vector_making import ServiceMaker, VectorMaker, encoders_of
-from r2med_ray.indexing.codes import INTEGERS, clipped_ranges_of, codes_of, ranges_of
+from r2med_ray.indexing.codes import clipped_ranges_of, codes_of, ranges_of
 from r2med_ray.indexing.compression import (
     RESCORE_MULTIPLIER,
     WHOLE,
@@ -30,6 +30,7 @@ from r2med_ray.models.catalog.encoders import EncoderRow
 from r2med_ray.models.catalog.services import ApiEncoderRow, cost_line
 from r2med_ray.models.catalog.vllm_pooling import require_engine
 from r2med_ray.models.services.embeddings import ApiEncoder
+from r2med_ray.settings.retriever import INTEGERS
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
 from r2med_ray.types import DocId, FloatMatrix, Query, Task

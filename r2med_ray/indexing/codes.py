@@ -13,21 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from r2med_ray.errors import DataError
+from r2med_ray.settings.retriever import INTEGERS, CompressedDtype
 from r2med_ray.types import FloatMatrix, FloatVector
 from r2med_ray.vectors import exact_products
 
-OutputDtype: TypeAlias = Literal[
-    "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int8", "int4", "binary"
-]
+OutputDtype: TypeAlias = Literal["float32"] | CompressedDtype
 
 BITS: Mapping[OutputDtype, int] = {
     **{"float32": 32, "float16": 16, "bfloat16": 16, "float8_e4m3fn": 8, "float8_e5m2": 8},
     **{"int8": 8, "int4": 4, "binary": 1},
 }
 """Bits of a component."""
-
-INTEGERS = ("int8", "int4")
-"""The codes that need the range of each component."""
 
 QUERY_LEVELS = 2.0**30
 """Largest whole number of a query's weight. Its products with codes, summed over 2¹⁵ components, stay within 2⁵³. Up

@@ -1,11 +1,17 @@
 """What a benchmark file says about one retriever."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from r2med_ray.settings.file_paths import ListsField
 from r2med_ray.settings.frozen import Frozen
+
+CompressedDtype: TypeAlias = Literal["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int8", "int4", "binary"]
+"""What a component of a compressed vector can be."""
+
+INTEGERS: tuple[CompressedDtype, ...] = ("int8", "int4")
+"""Those that need the range of each component."""
 
 
 def _model_or_candidates(schema: dict[str, Any]) -> None:
@@ -50,9 +56,7 @@ class RetrieverConfig(Frozen):
     """How many components of each vector are searched, the first ones (Matryoshka); all if left out. For cosine, what
     is left gets unit length again. Whole vectors are stored, so every number of dimensions uses the same ones."""
 
-    output_dtype: Literal["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int8", "int4", "binary"] | None = (
-        None
-    )
+    output_dtype: CompressedDtype | None = None
     """Compresses the vectors that are searched: fewer bits for each component, down to one. The best candidates are
     then scored exactly. If left out, vectors are searched as they are stored."""
 
@@ -69,8 +73,8 @@ class RetrieverConfig(Frozen):
         if self.rescore_multiplier is not None and self.output_dtype is None:
             raise ValueError("`rescore_multiplier` needs `output_dtype`: vectors that aren't compressed are exact")
         if self.clipping_margin is not None:
-            if self.output_dtype not in ("int8", "int4"):
-                raise ValueError("`clipping_margin` needs `output_dtype` int8 or int4, which have ranges")
+            if self.output_dtype not in INTEGERS:
+                raise ValueError(f"`clipping_margin` needs `output_dtype` {' or '.join(INTEGERS)}, which have ranges")
             if not 0 < self.clipping_margin[0] < self.clipping_margin[1] < 1:
                 raise ValueError(f"`clipping_margin` needs 0 < lower < upper < 1, not {list(self.clipping_margin)}")
         if self.index is not None and self.output_dtype is not None:

@@ -10,7 +10,6 @@ from sentence_transformers.util.quantization import _dequantize_embeddings, quan
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.indexing.codes import (
     BITS,
-    INTEGERS,
     BinaryCodes,
     FloatCodes,
     IntegerCodes,
@@ -29,6 +28,7 @@ from r2med_ray.indexing.compression import (
 )
 from r2med_ray.indexing.dense import DenseIndex
 from r2med_ray.retrieval.search import PlainRetriever
+from r2med_ray.settings.retriever import INTEGERS
 from r2med_ray.types import FloatMatrix, Query, Run
 from r2med_ray.vectors import unit_length
 
