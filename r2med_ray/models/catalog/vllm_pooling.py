@@ -46,7 +46,7 @@ def require_engine(row: object) -> None:
         return
     if row.dtype == "fastest":  # a benchmark file may say so, for all encoders
         raise ConfigError(
-            f"{_where(row)} takes no `dtype: fastest`, which measures two models in one process; give `dtype` auto, "
+            f"{where(row)} takes no `dtype: fastest`, which measures two models in one process; give `dtype` auto, "
             f"float32, bfloat16 or float16 to this retriever"
         )
     folder = sources.cached(row.model, row.revision)
@@ -63,18 +63,18 @@ def pooled_by_vllm(row: EncoderRow, folder: Path) -> Pooled:
     config = _read(folder / "config.json")
     if config.get("is_causal") is False or config.get("use_bidirectional_attention"):
         raise ConfigError(
-            f"{_where(row)} has the attention of the model's architecture, and {folder / 'config.json'} makes a "
+            f"{where(row)} has the attention of the model's architecture, and {folder / 'config.json'} makes a "
             f"causal model bidirectional; leave `engine` out"
         )
     modules = _read(folder / "modules.json", [])
     wiring = [str(module["type"]).rpartition(".")[2] for module in modules]
     if "Dense" in wiring:  # vLLM applies such a layer, whatever pooling it is told
-        raise ConfigError(f"{_where(row)} computes no layer after pooling, and {folder} has the modules {wiring}")
+        raise ConfigError(f"{where(row)} computes no layer after pooling, and {folder} has the modules {wiring}")
     if row.pooling == "mean" or row.pooling == "cls" or row.pooling == "last":
         return Pooled(row.pooling, unit_length=False, max_length=None)
     if wiring not in _WIRINGS or modules[0]["path"]:
         raise ConfigError(
-            f"{_where(row)} knows the modules Transformer, Pooling and Normalize, in this order, and {folder} has "
+            f"{where(row)} knows the modules Transformer, Pooling and Normalize, in this order, and {folder} has "
             f"{wiring}; give `pooling: mean`, `cls` or `last` if that is what the checkpoint does"
         )
     pooling = _pooling(row, folder / modules[1]["path"] / "config.json")
@@ -88,10 +88,10 @@ def _pooling(row: EncoderRow, file: Path) -> Pooling:
     modes = [modes] if isinstance(modes, str) else modes
     named = [mode.removeprefix(_LEGACY_MODE).removesuffix("_tokens").removesuffix("_token") for mode in modes]
     if len(named) != 1 or named[0] not in _MODES:
-        raise ConfigError(f"{_where(row)} pools by {', '.join(_MODES)}, and {file} says {', '.join(named)}")
+        raise ConfigError(f"{where(row)} pools by {', '.join(_MODES)}, and {file} says {', '.join(named)}")
     if not config.get("include_prompt", True):
         raise ConfigError(
-            f"{_where(row)} pools all tokens of a text, and {file} leaves those of the prompt out; leave `engine` out"
+            f"{where(row)} pools all tokens of a text, and {file} leaves those of the prompt out; leave `engine` out"
         )
     return _MODES[named[0]]
 
@@ -104,12 +104,13 @@ def _longest(row: EncoderRow, folder: Path) -> int | None:
     if "message" in settings.get("modality_config", {}):
         unread["modality_config"] = settings["modality_config"]
     if unread:
-        raise ConfigError(f"{_where(row)} knows no {unread!r:.200} of {file}; leave `engine` out")
+        raise ConfigError(f"{where(row)} knows no {unread!r:.200} of {file}; leave `engine` out")
     longest: int | None = settings.get("max_seq_length")
     return longest
 
 
-def _where(row: EncoderRow) -> str:
+def where(row: EncoderRow) -> str:
+    """Return how an error begins that is about a row's engine."""
     return f"encoder {row.name!r}: `engine: vllm`"
 
 

@@ -20,7 +20,7 @@ from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog import vllm
 from r2med_ray.models.catalog.devices import Dtype, Share
 from r2med_ray.models.catalog.encoders import EncoderRow
-from r2med_ray.models.catalog.vllm_pooling import Pooled, pooled_by_vllm
+from r2med_ray.models.catalog.vllm_pooling import Pooled, pooled_by_vllm, where
 from r2med_ray.models.networks.checkpoints import Features, Network, longest_input
 
 if TYPE_CHECKING:
@@ -65,9 +65,7 @@ def load_pooling_engine(folder: Path, row: EncoderRow, device: str, dtype: Dtype
         return torch.nn.functional.normalize(vectors_BD) if pooled.unit_length else vectors_BD
 
     def token_vectors(features: Features) -> "Tensor":
-        raise ConfigError(
-            f"encoder {row.name!r}: `engine: vllm` gives vectors of whole texts only; leave `engine` out"
-        )
+        raise ConfigError(f"{where(row)} gives vectors of whole texts only; leave `engine` out")
 
     return Network(
         tokenizer=tokenizer,
@@ -88,12 +86,11 @@ def _started(
     Raises:
         ConfigError: see `load_pooling_engine`.
     """
-    where = f"encoder {row.name!r}: `engine: vllm`"
     gc.collect()
     if _RUNNING:
         raise ConfigError(
-            f"{where} can't start, because the engine of another encoder runs in this process; take one of them to "
-            f"another process, or leave `engine` out"
+            f"{where(row)} can't start, because the engine of another encoder runs in this process; take one of them "
+            f"to another process, or leave `engine` out"
         )
     with _surroundings():
         try:
@@ -101,11 +98,11 @@ def _started(
             from vllm.config import PoolerConfig
             from vllm.platforms import current_platform
         except ImportError as error:
-            raise ConfigError(f"{where} needs vLLM on every worker ({error}): {vllm.HOW_TO_GET}") from error
+            raise ConfigError(f"{where(row)} needs vLLM on every worker ({error}): {vllm.HOW_TO_GET}") from error
         if current_platform.device_type != device:
             raise ConfigError(
-                f"{where} computes on {device!r} here, and this vLLM is built for {current_platform.device_type!r}: "
-                f"{vllm.HOW_TO_GET}"
+                f"{where(row)} computes on {device!r} here, and this vLLM is built for "
+                f"{current_platform.device_type!r}: {vllm.HOW_TO_GET}"
             )
         try:
             engine = LLM(
@@ -121,7 +118,7 @@ def _started(
                 **settings,
             )
         except (ValueError, RuntimeError, NotImplementedError) as error:
-            raise ConfigError(f"{where} can't start with {folder}: {error}") from error
+            raise ConfigError(f"{where(row)} can't start with {folder}: {error}") from error
     _RUNNING.add(engine)
     weakref.finalize(engine, engine.llm_engine.engine_core.shutdown).atexit = False
     return engine
