@@ -36,6 +36,7 @@ from r2med_ray.types import Run, Task
 from r2med_ray.workbench.bench import Workbench
 from r2med_ray.workbench.in_process import PlainIndex
 from r2med_ray.workbench.worklog import Worklog
+from tests.benchmarks.bench_l2_overhead import Instant
 from tests.benchmarks.findings import Findings, Measured
 from tests.integration.test_leading_rerankers import ROWS, names
 from tests.scripted_writer import DEMO, KINDS, Script, lines_of, name_of, write_generation
@@ -86,39 +87,16 @@ RERANKERS = {
 """One shipped row for each strategy."""
 
 
-class Instant:
-    """A model that takes no time, and counts what it is asked."""
-
-    def __init__(self, says: Callable[[str], str]) -> None:
-        self._says = says
-        self.asked = 0
-
-    def generate(
-        self,
-        prompts: Sequence[ChatPrompt],
-        *,
-        keep: Callable[[int, Completion], None] | None = None,
-        order: Iterable[int] | None = None,
-    ) -> list[Completion]:
-        self.asked += len(prompts)
-        answers = [self._answer(prompt) for prompt in prompts]
-        for position in order or range(len(prompts)):
-            if keep:
-                keep(position, answers[position])
-        return answers
-
-    def _answer(self, prompt: ChatPrompt) -> Completion:
-        if prompt.top_tokens:
-            return Completion(text="", reasoning="", finish_reason="stop", top_tokens=((" true", -0.5),))
-        if prompt.tools:
-            searched = prompt.messages[-1]["role"] == "tool"
-            call = (
-                ToolCall("final_results", '{"ids": ["p1"]}')
-                if searched
-                else ToolCall("retrieve", '{"query": "word1"}')
-            )
-            return Completion(text="", reasoning="", finish_reason="tool_calls", tool_calls=(call,))
-        return Completion(text=self._says(prompt.messages[-1]["content"]), reasoning="", finish_reason="stop")
+def completion(says: Callable[[str], str], prompt: ChatPrompt) -> Completion:
+    """Return what the model answers: a call to a prompt with tools, and else what it says to the last message."""
+    if prompt.top_tokens:
+        return Completion(text="", reasoning="", finish_reason="stop", top_tokens=((" true", -0.5),))
+    if prompt.tools:
+        call = ToolCall("retrieve", '{"query": "word1"}')
+        if prompt.messages[-1]["role"] == "tool":
+            call = ToolCall("final_results", '{"ids": ["p1"]}')
+        return Completion(text="", reasoning="", finish_reason="tool_calls", tool_calls=(call,))
+    return Completion(text=says(prompt.messages[-1]["content"]), reasoning="", finish_reason="stop")
 
 
 Work: TypeAlias = Callable[[int], tuple[int, float]]
@@ -170,7 +148,8 @@ def text_of(dice: random.Random, words: int) -> str:
 
 def of_system(known: Names, system: dict[str, Any], queries: int) -> tuple[int, float]:
     """Return how many texts a system needs, and the CPU seconds of all of it beside the searches."""
-    model = Instant(partial(after_a_search, SEARCHES.get(system.get("rewriter", {}).get("method"), "")))
+    search = SEARCHES.get(system.get("rewriter", {}).get("method"), "")
+    model = Instant(partial(completion, partial(after_a_search, search)))
     dice = random.Random(7)
     documents = {f"d{number}": text_of(dice, 60) for number in range(400)}
     asked = {f"q{number}": text_of(dice, 30) for number in range(queries)}
@@ -202,7 +181,7 @@ def another_text(corpus: Sequence[str]) -> Callable[[str], str]:
 
 def of_generation(per_query: int) -> tuple[int, float]:
     """Return how many texts a round of hard negatives needs, and the CPU seconds of all of it beside the searches."""
-    model = Instant(another_text([line["text"] for line in lines_of(DEMO / "corpus.jsonl")]))
+    model = Instant(partial(completion, another_text([line["text"] for line in lines_of(DEMO / "corpus.jsonl")])))
     with tempfile.TemporaryDirectory() as folder:
         changes = {"queries": None, "per_query": per_query}
         config = load_settings(GenerationConfig, write_generation(Path(folder), "http://127.0.0.1", **changes))

@@ -46,8 +46,20 @@ WORDS = ("a ", "passage ", "on ", "fever")
 TEXT = "".join(WORDS)
 
 
+def same_text(prompt: ChatPrompt) -> Completion:
+    return Completion(text=TEXT, reasoning="", finish_reason="stop")
+
+
 class Instant:
-    """An engine that takes no time."""
+    """An engine that takes no time, and counts what it is asked.
+
+    Args:
+        answer: says what it answers to a prompt.
+    """
+
+    def __init__(self, answer: Callable[[ChatPrompt], Completion]) -> None:
+        self._answer = answer
+        self.asked = 0
 
     def generate(
         self,
@@ -56,7 +68,8 @@ class Instant:
         keep: Callable[[int, Completion], None] | None = None,
         order: Iterable[int] | None = None,
     ) -> list[Completion]:
-        answers = [Completion(text=TEXT, reasoning="", finish_reason="stop") for _ in prompts]
+        self.asked += len(prompts)
+        answers = list(map(self._answer, prompts))
         for position in order or range(len(prompts)):
             if keep:
                 keep(position, answers[position])
@@ -109,7 +122,7 @@ async def ask_bare(url: str, prompts: list[ChatPrompt]) -> list[str]:
 def keep_all(prompts: list[ChatPrompt], folder: str) -> list[str]:
     store = ArtifactStore(tempfile.mkdtemp(dir=folder))
     worklog = Worklog()
-    driver = Driver(store, ScriptedRunner(store, worklog, generator=Instant()), worklog, no_files)
+    driver = Driver(store, ScriptedRunner(store, worklog, generator=Instant(same_text)), worklog, no_files)
     [(_, ended)] = driver.run({"all": ask_all(prompts)})
     assert isinstance(ended, Ended)
     return ended.result
