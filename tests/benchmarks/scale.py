@@ -28,6 +28,7 @@ from typing import NamedTuple
 import psutil
 
 from tests.benchmarks.bars import S1
+from tests.benchmarks.bench_m1_measures import peak_of
 from tests.benchmarks.findings import REPOSITORY, Findings, Measured
 
 EVERY_S = 0.2
@@ -72,15 +73,9 @@ def _watch(pid: int, work: str, peak_mb: dict[str, float], ended: threading.Even
             kind = work if process.pid == pid else "worker"
             try:
                 if kind == work or process.cmdline()[0].startswith("ray::"):
-                    peak_mb[kind] = max(peak_mb.get(kind, 0.0), _peak_mb(process.pid))
+                    peak_mb[kind] = max(peak_mb.get(kind, 0.0), peak_of(process.pid))
             except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError, IndexError, StopIteration):
                 continue  # it has ended
-
-
-def _peak_mb(pid: int) -> float:
-    """Return the most memory that a process has had. A process that has ended has no such line."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    return next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM:"))
 
 
 def measure(sizes: list[int], rounds: dict[int, int], folder: Path) -> dict[int, Cost]:
