@@ -14,8 +14,16 @@ from r2med_ray.models.catalog.devices import Dtype, Share, batch_limits, best_de
 from r2med_ray.models.catalog.encoders import EncoderRow, Prompts, prompts_for
 from r2med_ray.models.networks.checkpoints import Network, load_network
 from r2med_ray.models.networks.token_budget import embed_batches, plan_batches, run_batches
-from r2med_ray.models.networks.token_sentences import token_sentences
-from r2med_ray.models.networks.tokens import Tokens, count_prompt_tokens, features, lengths, missing_end, tokenize
+from r2med_ray.models.networks.token_sentences import sentences_behind
+from r2med_ray.models.networks.tokens import (
+    Tokens,
+    count_prompt_tokens,
+    features,
+    lengths,
+    missing_end,
+    spans,
+    tokenize,
+)
 from r2med_ray.models.networks.told import tell_texts
 from r2med_ray.types import Document, FloatMatrix
 
@@ -121,9 +129,9 @@ class TransformerEncoder:
 
     def token_sentences(self, text: str, prompt: str = "") -> npt.NDArray[np.int32]:
         """Return the number of the sentence of each token that `token_vectors` returns of a text, shape (T,)."""
-        network = self._queries
-        [tokens] = tokenize(network, [prompt + text], self._row.max_length, end=self._end)
-        return token_sentences(network.tokenizer, prompt, text, tokens["input_ids"])
+        return sentences_behind(
+            prompt, text, spans(self._queries, prompt + text, self._row.max_length, end=self._end)
+        )
 
     def _tokens(
         self,

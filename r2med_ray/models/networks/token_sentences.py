@@ -26,14 +26,21 @@ def token_sentences(tokenizer: Any, prompt: str, text: str, ids_T: Sequence[int]
     if not tokenizer.is_fast:
         return np.full(len(ids_T), NO_SENTENCE, np.int32)
     encoded = tokenizer(prompt + text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-    whole = zip(encoded["input_ids"], encoded["offset_mapping"], strict=True)
-    spans = _placed(ids_T, [(each, _behind(len(prompt), span)) for each, span in whole])
-    return sentences_of_tokens(sentences(text), spans)
+    whole = list(zip(encoded["input_ids"], encoded["offset_mapping"], strict=True))
+    return sentences_behind(prompt, text, _placed(ids_T, whole))
 
 
-def _behind(start: int, span: Span) -> Span:
-    """Return where the characters of a token are in what begins at `start`."""
-    return max(0, span[0] - start), max(0, span[1] - start)
+def sentences_behind(prompt: str, text: str, spans_T: Sequence[Span]) -> npt.NDArray[np.int32]:
+    """Return the number of the sentence of each token, int32 of shape (T,); see `token_sentences`.
+
+    Args:
+        prompt: what is put before the text.
+        text: the text.
+        spans_T: the characters of each token in both together; none of a token that is in neither.
+    """
+    start = len(prompt)
+    behind = [(max(0, first - start), max(0, stop - start)) for first, stop in spans_T]
+    return sentences_of_tokens(sentences(text), behind)
 
 
 def _placed(ids_T: Sequence[int], whole: Sequence[tuple[int, Span]]) -> list[Span]:

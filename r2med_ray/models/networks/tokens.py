@@ -10,6 +10,7 @@ from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.models.catalog.encoders import EncoderRow
 from r2med_ray.models.networks.checkpoints import Features, Network
 from r2med_ray.models.networks.token_budget import pad
+from r2med_ray.sentences import Span
 
 Tokens: TypeAlias = Mapping[str, list[int]]
 """The tokens of one text: `input_ids`, and `token_type_ids` if the tokenizer tells the two texts of a pair apart."""
@@ -44,14 +45,7 @@ def tokenize(
     if not texts:
         return []
     longest = min(max_length, network.max_length)
-    encoded = network.tokenizer(
-        list(texts),
-        None if seconds is None else list(seconds),
-        truncation=True,
-        max_length=longest - len(end),
-        return_attention_mask=False,
-        return_token_type_ids=None if seconds is not None else False,
-    )
+    encoded = _encoded(network, texts, seconds, longest - len(end))
     encoded["input_ids"] = [[*ids, *end] for ids in encoded["input_ids"]]
     for position, ids in enumerate(encoded["input_ids"]):
         if not ids:
@@ -61,6 +55,27 @@ def tokenize(
         lost = lost_tokens(network.tokenizer, encoded, texts, seconds, longest - len(end))
         note(encoded["input_ids"], lost, longest)
     return [dict(zip(encoded, values, strict=True)) for values in zip(*encoded.values(), strict=True)]
+
+
+def spans(network: Network, text: str, max_length: int, *, end: Sequence[int] = ()) -> list[Span]:
+    """Return the characters of each token that `tokenize` returns of a text; none of a token that isn't the text's.
+
+    No token has characters if the tokenizer is a slow one, which doesn't say them.
+    """
+    encoded = _encoded(network, [text], None, min(max_length, network.max_length) - len(end))
+    [ids] = encoded["input_ids"]
+    return [*(encoded.encodings[0].offsets if encoded.encodings else [(0, 0)] * len(ids)), *[(0, 0)] * len(end)]
+
+
+def _encoded(network: Network, texts: Sequence[str], seconds: Sequence[str] | None, max_length: int) -> Any:
+    return network.tokenizer(
+        list(texts),
+        None if seconds is None else list(seconds),
+        truncation=True,
+        max_length=max_length,
+        return_attention_mask=False,
+        return_token_type_ids=None if seconds is not None else False,
+    )
 
 
 def lost_tokens(
