@@ -21,6 +21,11 @@ SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml's reader, which takes a third of the time, wherever PyYAML was built with it."""
 
 
+TOO_DEEP = "its values are nested too deeply"
+_OF_LIBYAML = "exceeded maximum nesting depth"
+"""What libyaml says of it, where Python's reader has a RecursionError."""
+
+
 class UniqueKeys(SafeLoader):  # type: ignore[misc]
     """PyYAML's safe loader without its silence about repeated keys, and without aliases that grow without end."""
 
@@ -81,9 +86,9 @@ def read_yaml(path: Path) -> Any:
     except OSError as error:
         raise ConfigError(f"{path}: can't be read: {error.strerror}") from error
     except (yaml.YAMLError, ValueError) as error:  # a ValueError for bytes, dates and numbers that can't be
-        raise ConfigError(f"{path}: {error}") from error
+        raise ConfigError(f"{path}: {TOO_DEEP if _OF_LIBYAML in str(error) else error}") from error
     except RecursionError as error:
-        raise ConfigError(f"{path}: its values are nested too deeply") from error
+        raise ConfigError(f"{path}: {TOO_DEEP}") from error
 
 
 def read_list(path: Path, key: str, of: str) -> list[Any]:

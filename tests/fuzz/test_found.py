@@ -19,7 +19,7 @@ ENTITIES = '<!DOCTYPE t [<!ENTITY a "b"><!ENTITY c "&a;&a;">]><topics><topic num
         ("YAML", b"a: &a [*a]", "aliases stand for more than"),
         ("YAML", b"? [1, 2]\n: x", "a key is a list or a mapping"),
         ("YAML", b"day: 2001-99-99", "month must be in"),
-        ("YAML", b"[" * 3000, "exceeded maximum nesting depth|nested too deeply"),
+        ("YAML", b"[" * 3000, "nested too deeply"),
         ("YAML", b"n: !!int x", "invalid literal"),
         ("benchmark file", BOMB.encode(), "aliases stand for"),
         ("topics", b"", "begins no topics"),
