@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 
 from r2med_ray.corpora import Corpus, CorpusShard
 from r2med_ray.errors import ArtifactError
-from r2med_ray.storage.artifacts import REMEDY, ArtifactStore
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.manifests import REMEDY
 from r2med_ray.types import DocId, Document
 
 SCHEMA = pa.schema([("row", pa.int64()), ("doc_id", pa.string()), ("title", pa.string()), ("text", pa.string())])

@@ -1,4 +1,4 @@
-"""Writes the files of one artefact into the folder of one attempt, and notes what a manifest says about them."""
+"""Takes the files of one artefact: writes them into the folder of one attempt, or holds them for the manifest."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -8,22 +8,23 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from r2med_ray.storage.keys import Json
+from r2med_ray.storage.manifests import StoredFile
 from r2med_ray.storage.places import Place
-
-
-@dataclass(frozen=True, slots=True)
-class StoredFile:
-    path: str
-    num_bytes: int
-    sha256: str
 
 
 @dataclass(slots=True)
 class ArtifactWriter:
-    """Takes the files of one artefact. `attributes` may be filled in until the writer closes."""
+    """Takes the files of one artefact. `attributes` may be filled in until the writer closes.
+
+    Args:
+        place: where the store is.
+        folder: the attempt's folder.
+        is_text: whether the files are texts in UTF-8, all of which the manifest holds.
+    """
 
     place: Place
     folder: str
+    is_text: bool = False
     attributes: dict[str, Json] = field(default_factory=dict)
     files: dict[str, StoredFile] = field(default_factory=dict)
 
@@ -35,6 +36,9 @@ class ArtifactWriter:
     def write(self, file_name: str, content: bytes | pa.Buffer) -> None:
         path = f"{self.folder}/{file_name}"
         view = memoryview(content)
+        if self.is_text:
+            self.files[file_name] = StoredFile(path, view.nbytes, content=view.tobytes())
+            return
         self.place.write(path, view)
         self.files[file_name] = StoredFile(path, view.nbytes, hashlib.sha256(view).hexdigest())
 

@@ -2,6 +2,7 @@
 
     <store>/<kind>/<digest>/manifest.json          written last: the artefact exists only with its manifest
     <store>/<kind>/<digest>/<attempt>/<file>       the files of the attempt that the manifest names
+    <store>/<kind>/<digest>.manifest.json          an artefact of texts, of which there are many: it holds them
 
 A killed writer leaves an attempt without a manifest. No reader sees such an attempt, and `gc` removes it. A manifest
 gets its place by one rename on a local disk, and by one copy inside an object store (`places`). Every file, and the
@@ -10,7 +11,6 @@ manifest itself, is checked against its SHA-256 when it is read. Nothing is ever
 
 import contextlib
 import hashlib
-import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,16 +21,18 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from r2med_ray.errors import ArtifactError, StoreError
-from r2med_ray.storage.artifact_writer import ArtifactWriter, StoredFile
-from r2med_ray.storage.keys import ArtifactKey, Json, canonical_json, fingerprint
-from r2med_ray.storage.places import at_once, open_place
-
-MANIFEST = "manifest.json"
-DIGEST = "digest"
-"""Field of a manifest: the fingerprint of its other fields."""
-
-REMEDY = "Remove it with `r2med artifacts gc --damaged` and run the job again."
-"""What helps against a damaged artefact."""
+from r2med_ray.storage.artifact_writer import ArtifactWriter
+from r2med_ray.storage.keys import ArtifactKey, Json, canonical_json
+from r2med_ray.storage.manifests import (
+    REMEDY,
+    StoredFile,
+    is_manifest,
+    manifest_bytes,
+    manifest_path,
+    name_of,
+    read_manifest,
+)
+from r2med_ray.storage.places import PARTIAL, READERS, at_once, open_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,10 @@ class ArtifactStore:
         Raises:
             ArtifactError: the artefact's manifest is damaged, or belongs to other inputs.
         """
-        artifact = self._open(key.name)
+        base = f"{self.root}/{key.name}"
+        artifact = self._open(key.name, manifest_path(base, is_text=key.is_text))
+        if artifact is None and key.is_text:  # it may be from before a text had one file
+            artifact = self._open(key.name, manifest_path(base, is_text=False))
         if artifact is not None and canonical_json(artifact.inputs) != canonical_json(key.inputs):
             raise ArtifactError(f"artefact {key.name} was made from other inputs than its key says")
         return artifact
@@ -133,7 +138,11 @@ class ArtifactStore:
         return artifact
 
     def find_all(self, keys: Iterable[ArtifactKey]) -> list[Artifact | None]:
-        """Return what `find` returns for each key, with many requests at once."""
+        """Return what `find` returns for each key, with many requests at once, and none for what no list has."""
+        keys = list(keys)
+        if len(keys) > READERS:  # a list takes one request per 1,000 artefacts
+            listed = {kind: self.begun(kind) for kind in {key.kind for key in keys}}
+            return at_once(lambda key: self.find(key) if key.digest in listed[key.kind] else None, keys)
         return at_once(self.find, keys)
 
     @contextlib.contextmanager
@@ -144,63 +153,49 @@ class ArtifactStore:
             StoreError: nothing can be written to the store.
         """
         base = f"{self.root}/{key.name}"
-        writer = ArtifactWriter(self.place, f"{base}/{uuid.uuid4().hex}")
-        self.place.make_folder(writer.folder)
+        folder = base.rpartition("/")[0] if key.is_text else f"{base}/{uuid.uuid4().hex}"
+        writer = ArtifactWriter(self.place, folder, key.is_text)
+        self.place.make_folder(folder)
         try:
             yield writer
-            manifest = {
-                "kind": key.kind,
-                "inputs": key.inputs,
-                "attributes": writer.attributes,
-                "files": {
-                    name: {
-                        "path": stored.path.removeprefix(f"{base}/"),
-                        "num_bytes": stored.num_bytes,
-                        "sha256": stored.sha256,
-                    }
-                    for name, stored in writer.files.items()
-                },
-            }
-            read = json.loads(json.dumps(manifest))  # as a reader gets it: keys of JSON are texts
-            content = json.dumps(read | {DIGEST: fingerprint(read)}, indent=1, sort_keys=True).encode()
-            self.place.publish(f"{base}/{MANIFEST}", content, beside=writer.folder)
+            content = manifest_bytes(key, base, writer.attributes, writer.files)
+            self.place.publish(
+                manifest_path(base, is_text=key.is_text), content, beside=folder, keep_first=not key.is_text
+            )
         except BaseException:
-            with contextlib.suppress(OSError):  # a store that fails twice keeps the attempt, until `gc`
-                self.filesystem.delete_dir(writer.folder)
+            if not key.is_text:
+                with contextlib.suppress(OSError):  # a store that fails twice keeps the attempt, until `gc`
+                    self.filesystem.delete_dir(folder)
             raise
         self.written.add(key.name)
 
     def names(self) -> list[str]:
         """Return `<kind>/<digest>` of every finished artefact, sorted."""
-        return sorted(self.dates())
+        return list(self._manifests())
 
     def names_of(self, kind: str) -> list[str]:
         """Return the names of one kind's finished artefacts, sorted. Nothing else is listed."""
-        return sorted(self.dates(kind))
+        return list(self._manifests(kind))
 
     def dates(self, kind: str | None = None) -> dict[str, datetime | None]:
         """Return name → when it was written, if known, for all finished artefacts or those of one kind."""
-        return {
-            info.path.removeprefix(f"{self.root}/").removesuffix(f"/{MANIFEST}"): info.mtime
-            for info in self.place.listed(f"{self.root}/{kind}" if kind else self.root, recursive=True)
-            if info.base_name == MANIFEST
-        }
+        return {name: info.mtime for name, info in self._manifests(kind).items()}
 
     def begun(self, kind: str) -> set[str]:
         """Return the digests of one kind that are there or were begun: what is not among them is not there."""
-        return {info.base_name for info in self.place.listed(f"{self.root}/{kind}", recursive=False)}
+        there = self.place.listed(f"{self.root}/{kind}", recursive=False)
+        return {name_of(info.base_name) for info in there}
 
     def all(self, kind: str | None = None) -> Iterator[Artifact]:
         """Yield every finished artefact, or every one of a kind, in the order of their names."""
-        names = self.names() if kind is None else self.names_of(kind)
-        yield from (artifact for artifact in at_once(self._open, names) if artifact is not None)
+        found = at_once(self._read, self._manifests(kind).items())
+        yield from (artifact for artifact in found if artifact is not None)
 
     def dated(self) -> Iterator[tuple[Artifact, datetime | None]]:
         """Yield every finished artefact, in the order of their names, and when it was written, if that is known."""
-        dates = self.dates()
-        names = sorted(dates)
-        found = zip(names, at_once(self._open, names), strict=True)
-        yield from ((artifact, dates[name]) for name, artifact in found if artifact is not None)
+        manifests = self._manifests()
+        found = zip(manifests.values(), at_once(self._read, manifests.items()), strict=True)
+        yield from ((artifact, info.mtime) for info, artifact in found if artifact is not None)
 
     def readable(self) -> Iterator[tuple[str, Artifact | ArtifactError]]:
         """Yield the name of every artefact, and the artefact, or why its manifest can't be read.
@@ -209,16 +204,16 @@ class ArtifactStore:
             StoreError: the store can't be reached, which says nothing about the artefact.
         """
 
-        def opened(name: str) -> Artifact | ArtifactError | None:
+        def read(item: tuple[str, fs.FileInfo]) -> Artifact | ArtifactError | None:
             try:
-                return self._open(name)
+                return self._read(item)
             except StoreError:
                 raise
             except ArtifactError as error:
                 return error
 
-        names = self.names()
-        for name, artifact in zip(names, at_once(opened, names), strict=True):
+        manifests = self._manifests()
+        for name, artifact in zip(manifests, at_once(read, manifests.items()), strict=True):
             if artifact is not None:
                 yield name, artifact
 
@@ -237,18 +232,20 @@ class ArtifactStore:
         """Remove an artefact, manifest first, so that no reader meets half of it."""
         base = f"{self.root}/{name}"
         with self.place.reaching("can't be written to"):
-            with contextlib.suppress(FileNotFoundError):
-                self.filesystem.delete_file(f"{base}/{MANIFEST}")
+            for is_text in (True, False):
+                with contextlib.suppress(FileNotFoundError):
+                    self.filesystem.delete_file(manifest_path(base, is_text=is_text))
             with contextlib.suppress(FileNotFoundError):
                 self.filesystem.delete_dir(base)
 
-    def remove_attempt(self, folder: str) -> None:
-        """Remove a folder that `unfinished` named."""
+    def remove_attempt(self, path: str) -> None:
+        """Remove a folder or a file that `unfinished` named."""
+        delete = self.filesystem.delete_file if path.endswith(PARTIAL) else self.filesystem.delete_dir
         with self.place.reaching("can't be written to"), contextlib.suppress(FileNotFoundError):
-            self.filesystem.delete_dir(folder)
+            delete(path)
 
     def unfinished(self, older_than_s: float, now: float) -> list[str]:
-        """Return the folders of attempts that no manifest names and that have not changed for a while.
+        """Return the attempts that no manifest names and that have not changed for a while: folders, or files.
 
         Args:
             older_than_s: seconds without a change.
@@ -259,30 +256,36 @@ class ArtifactStore:
         newest: dict[str, float] = {}
         for info in self.place.listed(self.root, recursive=True):
             relative = info.path.removeprefix(f"{self.root}/").split("/")
-            if len(relative) < 3 or relative[2].startswith(MANIFEST):
+            if is_manifest(relative[-1]) or not (len(relative) > 2 or relative[-1].endswith(PARTIAL)):
                 continue
-            folder = "/".join([self.root, *relative[:3]])
-            newest[folder] = max(newest.get(folder, 0.0), (info.mtime_ns or 0) / 1e9)
+            attempt = "/".join([self.root, *relative[:3]])
+            newest[attempt] = max(newest.get(attempt, 0.0), (info.mtime_ns or 0) / 1e9)
         return sorted(path for path, at in newest.items() if path not in live and now - at >= older_than_s)
 
-    def _open(self, name: str) -> Artifact | None:
-        base = f"{self.root}/{name}"
+    def _manifests(self, kind: str | None = None) -> dict[str, fs.FileInfo]:
+        """Return name → the file of the manifest, for all finished artefacts or those of one kind, sorted by name."""
+        there = self.place.listed(f"{self.root}/{kind}" if kind else self.root, recursive=True)
+        manifests = [info for info in there if is_manifest(info.base_name)]
+        named = {name_of(info.path.removeprefix(f"{self.root}/")): info for info in manifests}
+        return dict(sorted(named.items()))
+
+    def _read(self, named: tuple[str, fs.FileInfo]) -> Artifact | None:
+        name, info = named
+        return self._open(name, info.path)
+
+    def _open(self, name: str, path: str) -> Artifact | None:
+        """Return the artefact of a manifest, or None if it is gone."""
         try:
-            manifest = json.loads(self.place.read(f"{base}/{MANIFEST}").to_pybytes())
-            if manifest.pop(DIGEST, None) not in (None, fingerprint(manifest)):  # None: written without a digest
-                raise ArtifactError(f"artefact {name}: its manifest is not what its digest says. {REMEDY}")
-            files = {
-                file_name: StoredFile(f"{base}/{stored['path']}", stored["num_bytes"], stored["sha256"])
-                for file_name, stored in manifest["files"].items()
-            }
-            return Artifact(self, name, manifest["inputs"], manifest["attributes"], files)
+            content = self.place.read(path).to_pybytes()
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ArtifactError(f"artefact {name}: its manifest can't be read ({error!r}). {REMEDY}") from error
+        manifest = read_manifest(name, path, content)
+        return Artifact(self, name, manifest.inputs, manifest.attributes, manifest.files)
 
     def _load(self, stored: StoredFile) -> tuple[str | None, pa.Buffer | None]:
         """Return (what is wrong, None) or (None, the bytes)."""
+        if stored.content is not None:
+            return None, pa.py_buffer(stored.content)
         try:
             content = self.place.read(stored.path)
         except FileNotFoundError:

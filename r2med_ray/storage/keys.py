@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -26,7 +26,12 @@ def sha256_of(path: Path) -> str:
 
 def fingerprint(parts: Json) -> str:
     """Return 32 hex digits that change when any part changes."""
-    return hashlib.sha256(canonical_json(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return fingerprint_of(canonical_json(parts))
+
+
+def fingerprint_of(text: str) -> str:
+    """Return 32 hex digits that change when a text changes."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def fingerprint_queries(queries: Sequence[Query]) -> str:
@@ -53,10 +58,16 @@ class ArtifactKey:
 
     Put in everything that changes the bytes: text digests, model, revision, prompts, max length, dtype, library
     versions. Leave out everything else: hosts, pool sizes, progress bars.
+
+    Args:
+        kind: the artefact's kind.
+        inputs: what it is made from.
+        is_text: whether it is a text or a few, so that one file holds all of it. There are many such artefacts.
     """
 
     kind: str
     inputs: Mapping[str, Json]
+    is_text: bool = field(default=False, compare=False)
 
     @cached_property
     def digest(self) -> str:

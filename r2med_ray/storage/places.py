@@ -4,12 +4,12 @@ An object store has no rename. There, a file is published by a copy that the sto
 a stream of pyarrow that is left by an error or an interrupt still stores what it was given until then.
 """
 
+import contextlib
 import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -28,6 +28,9 @@ READERS = 24
 
 OBJECT_STORES = ("s3", "gcs", "abfs")
 """File systems of pyarrow that copy at once and don't rename; a folder there is only the beginning of names."""
+
+PARTIAL = ".partial"
+"""How the name of a file ends that has not got its own name yet."""
 
 _DEFAULTS = {
     "s3": "allow_delayed_open=true",  # a small file is one request in place of three
@@ -63,7 +66,7 @@ class Place:
         """Return what an error says, in one line and without credentials."""
         return line_without_credentials(str(error), self.uri)
 
-    @contextmanager
+    @contextlib.contextmanager
     def reaching(self, doing: str) -> Iterator[None]:
         """Name the place in errors of the file system.
 
@@ -134,17 +137,21 @@ class Place:
             with self.reaching("can't be written to"):
                 self.filesystem.create_dir(path, recursive=True)
 
-    def publish(self, path: str, content: bytes, *, beside: str) -> None:
+    def publish(self, path: str, content: bytes, *, beside: str, keep_first: bool = True) -> None:
         """Write one small file, so that it is there whole or not at all.
 
         Args:
             path: the file.
             content: its bytes.
-            beside: a folder for the file that is written first. An object store keeps that file.
+            beside: a folder for the file that is written first.
+            keep_first: whether an object store keeps that file. If it can't be deleted, it stays until `gc`.
         """
-        first = f"{beside}/{uuid.uuid4().hex}.partial"
+        first = f"{beside}/{uuid.uuid4().hex}{PARTIAL}"
         self.write(first, content)
         self.give_name(first, path)
+        if self.has_objects and not keep_first:
+            with contextlib.suppress(OSError):
+                self.filesystem.delete_file(first)
 
     def give_name(self, first: str, path: str) -> None:
         """Give a whole file its name at once. On an object store it keeps its first name, too."""

@@ -18,7 +18,8 @@ from typing import Literal
 from r2med_ray import activity
 from r2med_ray.errors import StoreError
 from r2med_ray.secrets import scrubbed
-from r2med_ray.storage.artifacts import MANIFEST, ArtifactStore
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.manifests import is_manifest
 from r2med_ray.storage.places import at_once
 
 logger = logging.getLogger(__name__)
@@ -117,7 +118,7 @@ def status(store: ArtifactStore, now: float) -> Iterator[str]:
         parts = info.path.removeprefix(f"{store.root}/").split("/")
         if parts[0] == FOLDER and parts[-1].endswith(".json"):
             jobs.append(info.path)
-        elif parts[-1] == MANIFEST:
+        elif is_manifest(parts[-1]):
             kinds.setdefault(parts[0], []).append((info.mtime_ns or 0) / 1e9)
     yield f"store {store.place.shown}"
     for kind, times in sorted(kinds.items()):

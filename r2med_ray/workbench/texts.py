@@ -56,6 +56,7 @@ class Texts:
                     **({"raw": True, "top_tokens": prompt.top_tokens} if prompt.is_raw else {}),
                     **({"tools": fingerprint([*prompt.tools])} if prompt.tools else {}),
                 },
+                is_text=True,
             )
             for prompt in prompts
         ]
@@ -112,7 +113,7 @@ class Texts:
     def _keep(
         self, model: LanguageModel, activity: Activity, key: ArtifactKey, prompt: ChatPrompt, completion: Completion
     ) -> None:
-        content = json.dumps(completion.to_json(), ensure_ascii=False, indent=1)
+        content = json.dumps(completion.to_json(), ensure_ascii=False)
         with self._store.create(key) as writer:
             writer.attributes.update(model=model.name, unit=prompt.unit)
             writer.write(FILE, content.encode("utf-8", "surrogatepass"))

@@ -13,9 +13,11 @@ from r2med_ray.errors import ArtifactError
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.garbage import collect_garbage
 from r2med_ray.storage.keys import ArtifactKey, fingerprint, fingerprint_queries
+from r2med_ray.storage.manifests import manifest_path
 from r2med_ray.types import Expansion, Query
 
 KEY = ArtifactKey("vectors", {"model": "m", "max_length": 256})
+TEXT = ArtifactKey("generation", {"model": "m", "seed": 1}, is_text=True)
 TABLE = pa.table({"row": [0, 1], "doc_id": ["a", "b"]})
 
 
@@ -25,6 +27,14 @@ def write(store: ArtifactStore, key: ArtifactKey = KEY) -> Path:
         writer.write_table("t.parquet", TABLE)
         writer.attributes["documents"] = 2
     return Path(store.get(key).path("t.parquet"))
+
+
+def write_text(store: ArtifactStore, content: bytes = b'{"text": "rash"}') -> Path:
+    """Store a text, and return its file."""
+    with store.create(TEXT) as writer:
+        writer.write("t.json", content)
+        writer.attributes["unit"] = "query 'q1'"
+    return Path(store.root) / f"{TEXT.name}.manifest.json"
 
 
 def test_what_was_written_is_read_with_its_attributes(store: ArtifactStore) -> None:
@@ -142,22 +152,24 @@ def test_a_damaged_manifest_is_an_error_and_not_an_absence(store: ArtifactStore,
     assert len(list(store.problems())) == 1
 
 
-def test_a_flipped_bit_anywhere_in_a_manifest_is_noticed(store: ArtifactStore, tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", [KEY, TEXT], ids=["table", "text"])
+def test_a_flipped_bit_anywhere_in_a_manifest_is_noticed(store: ArtifactStore, key: ArtifactKey) -> None:
     write(store)
-    manifest = tmp_path / "store" / KEY.name / "manifest.json"
+    write_text(store)
+    manifest = Path(manifest_path(f"{store.root}/{key.name}", is_text=key.is_text))
     content = manifest.read_bytes()
-    there, errors = store.get(KEY), []
+    there, errors = store.get(key), []
     for position in range(len(content)):
         changed = bytearray(content)
         changed[position] ^= 1 << position % 8
         manifest.write_bytes(changed)
         try:  # a blank between two values may become another blank
-            assert store.get(KEY) == there, changed
+            assert store.get(key) == there, changed
         except ArtifactError as error:
             errors.append(str(error))
 
     assert len(errors) > len(content) / 2
-    assert all(error.startswith(f"artefact {KEY.name}") for error in errors)
+    assert all(error.startswith(f"artefact {key.name}") for error in errors)
 
 
 def test_a_manifest_of_other_inputs_is_refused(store: ArtifactStore, tmp_path: Path) -> None:
@@ -214,3 +226,62 @@ def test_the_same_table_gives_the_same_bytes(store: ArtifactStore) -> None:
     other = ArtifactKey("vectors", {"model": "n"})
 
     assert write(store, other).read_bytes() == first
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"rash", "fièvre \N{FACE WITH THERMOMETER}".encode(), "\ud800 alone".encode(errors="surrogatepass")],
+)
+def test_a_text_is_one_file_that_holds_every_byte_of_it(store: ArtifactStore, content: bytes) -> None:
+    file = write_text(store, content)
+
+    assert [path for path in Path(store.root).rglob("*") if path.is_file()] == [file]
+    assert store.get(TEXT).read("t.json").to_pybytes() == content
+    assert store.get(TEXT).attributes == {"unit": "query 'q1'"}
+    assert store.get(TEXT).num_bytes == len(content)
+    assert store.names() == [TEXT.name]
+    assert store.begun("generation") == {TEXT.digest}
+    assert list(store.problems()) == []
+
+
+def test_a_text_goes_with_its_file(store: ArtifactStore) -> None:
+    file = write_text(store)
+    store.remove(TEXT.name)
+
+    assert not file.exists()
+    assert store.find(TEXT) is None
+
+
+def test_a_changed_text_is_named_and_removed_as_damaged(store: ArtifactStore) -> None:
+    file = write_text(store)
+    file.write_text(file.read_text().replace("rash", "rush"))
+
+    assert [name for name, _ in store.problems()] == [TEXT.name]
+    assert collect_garbage(store, older_than_s=0, now=0, damaged=True) == [TEXT.name]
+    assert not file.exists()
+
+
+def test_a_text_whose_writer_was_killed_is_absent_until_its_file_is_garbage(store: ArtifactStore) -> None:
+    kept = write_text(store)
+    killed = kept.with_name("0123456789abcdef.partial")
+    killed.write_bytes(kept.read_bytes()[:20])
+    now = killed.stat().st_mtime
+
+    assert store.names() == [TEXT.name]
+    assert collect_garbage(store, older_than_s=60, now=now + 1) == []
+    assert collect_garbage(store, older_than_s=60, now=now + 61) == [str(killed)]
+    assert not killed.exists()
+    assert kept.exists()
+
+
+def test_a_text_whose_writer_fails_is_absent(store: ArtifactStore) -> None:
+    def fail() -> None:
+        with store.create(TEXT) as writer:
+            writer.write("t.json", b"rash")
+            raise RuntimeError("full disk")
+
+    with pytest.raises(RuntimeError, match="full disk"):
+        fail()
+
+    assert store.find(TEXT) is None
+    assert not [path for path in Path(store.root).rglob("*") if path.is_file()]

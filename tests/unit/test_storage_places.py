@@ -18,6 +18,7 @@ from r2med_ray.storage.places import line_without_credentials, open_place, witho
 from tests.object_store import KEY_ID, SECRET, Failing, s3_server, s3_uri, watch
 
 KEY = ArtifactKey("vectors", {"model": "m"})
+TEXT = ArtifactKey("generation", {"model": "m"}, is_text=True)
 TABLE = pa.table({"row": [0, 1]})
 NOWHERE = "127.0.0.1:9"
 """Nobody listens on the port of the `discard` service."""
@@ -39,6 +40,11 @@ def write(store: ArtifactStore, key: ArtifactKey = KEY, table: pa.Table = TABLE)
     with store.create(key) as writer:
         writer.write_table("t.parquet", table)
         writer.attributes["documents"] = 2
+
+
+def write_text(store: ArtifactStore) -> None:
+    with store.create(TEXT) as writer:
+        writer.write("t.txt", b"rash")
 
 
 def r2med(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -114,6 +120,34 @@ def test_a_write_that_fails_at_any_call_leaves_nothing_that_is_read(uri: str, n:
     assert healthy.get(KEY).table("t.parquet") == TABLE
     collect_garbage(healthy, older_than_s=0, now=time.time() + 1)
     assert healthy.get(KEY).table("t.parquet") == TABLE
+
+
+def test_a_text_in_s3_is_one_object(uri: str) -> None:
+    store = ArtifactStore(uri)
+    write_text(store)
+
+    there = store.place.listed(store.root, recursive=True)
+    assert [info.path for info in there if info.is_file] == [f"{store.root}/{TEXT.name}.manifest.json"]
+    assert ArtifactStore(uri).get(TEXT).read("t.txt").to_pybytes() == b"rash"
+
+
+@pytest.mark.parametrize("dead", [False, True])
+@pytest.mark.parametrize("n", range(1, 6))
+def test_a_text_that_fails_at_any_call_is_whole_or_absent(uri: str, n: int, dead: bool) -> None:
+    # Put and write, and a copy: 3 calls. Then the first object is deleted; what isn't deleted is garbage.
+    store, healthy = ArtifactStore(uri), ArtifactStore(uri)
+    watch(store, Failing(n, dead=dead))
+    if n <= 3:
+        with pytest.raises(StoreError, match="can't be written to: the connection broke"):
+            write_text(store)
+        assert healthy.find(TEXT) is None
+    else:
+        write_text(store)
+        assert healthy.get(TEXT).read("t.txt").to_pybytes() == b"rash"
+    assert list(healthy.problems()) == []
+    collect_garbage(healthy, older_than_s=0, now=time.time() + 1)
+    there = [info.path for info in healthy.place.listed(healthy.root, recursive=True) if info.is_file]
+    assert there == ([] if n <= 3 else [f"{store.root}/{TEXT.name}.manifest.json"])
 
 
 @pytest.mark.parametrize("n", range(1, 6))

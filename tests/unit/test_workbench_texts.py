@@ -1,6 +1,5 @@
 """A text is asked for once, stored unchanged, and the same for every part that asks for it later."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,8 @@ import pytest
 from r2med_ray.chat import ChatPrompt, Completion, TextGenerator, ToolCall
 from r2med_ray.errors import ArtifactError, ContextError, StageError
 from r2med_ray.storage.artifacts import ArtifactStore
-from r2med_ray.workbench.texts import KIND, Texts
+from r2med_ray.storage.keys import ArtifactKey
+from r2med_ray.workbench.texts import FILE, KIND, Texts
 from tests.fakes import ScriptedGenerator
 from tests.unit.scripted_runner import ScriptedModel
 
@@ -184,8 +184,23 @@ def test_a_context_error_that_names_no_prompt_of_the_batch_is_passed_on(store: A
 
 def test_a_damaged_text_is_an_error(store: ArtifactStore) -> None:
     write(store, ScriptedGenerator(ANSWERS), PROMPTS[:1])
-    (file,) = Path(store.root).glob("generation/*/*/completion.json")
-    file.write_text(json.dumps({"text": "B"}))
+    (file,) = Path(store.root).glob("generation/*")
+    file.write_text(file.read_text().replace(r"\"A\"", r"\"B\""))
 
-    with pytest.raises(ArtifactError, match=r"completion\.json"):
+    with pytest.raises(ArtifactError, match="its manifest is not what its digest says"):
         write(store, ScriptedGenerator(ANSWERS), PROMPTS[:1])
+
+
+def test_a_text_is_one_file_and_one_from_before_that_is_read_too(store: ArtifactStore) -> None:
+    [key, other] = Texts(store).keys(MODEL, PROMPTS[:2])
+    written = write(store, ScriptedGenerator(ANSWERS), PROMPTS[:1])
+    with store.create(ArtifactKey(other.kind, other.inputs)) as writer:  # as r2med wrote it before
+        writer.write(FILE, b'{"text": "old", "reasoning": "", "finish_reason": "stop"}')
+
+    assert [path.name for path in Path(store.root).glob("generation/*") if path.is_file()] == [
+        f"{key.digest}.manifest.json"
+    ]
+    found = Texts(store).find([key, other])
+    assert found[key.digest] == written[0]
+    assert found[other.digest].text == "old"
+    assert store.names() == sorted([key.name, other.name])

@@ -91,7 +91,9 @@ class RankingAgent:
 
     def key(self, query: Query) -> ArtifactKey:
         """Return the key of a query's transcript. Queries with the same text and the same exclusions share one."""
-        return ArtifactKey(KIND, {**self._inputs, **asked_inputs(query.text, self._leader.excluded(query))})
+        return ArtifactKey(
+            KIND, {**self._inputs, **asked_inputs(query.text, self._leader.excluded(query))}, is_text=True
+        )
 
     def rewrite(self, queries: Sequence[Query]) -> Steps[Rewriting]:
         """Lead the conversations that are not stored yet, and return the queries with the lists of their rankings.

@@ -112,7 +112,7 @@ class SearchAgent:
 
     def key(self, query: Query) -> ArtifactKey:
         """Return the key of a query's transcript. Queries with the same text and the same exclusions share one."""
-        return ArtifactKey(KIND, {**self._inputs, **asked_inputs(query.text, query.excluded)})
+        return ArtifactKey(KIND, {**self._inputs, **asked_inputs(query.text, query.excluded)}, is_text=True)
 
     def rewrite(self, queries: Sequence[Query]) -> Steps[Rewriting]:
         """Lead the conversations that are not stored yet, and return the queries with the answers as expansions.

@@ -111,7 +111,7 @@ def asked_inputs(text: str, excluded: Collection[DocId]) -> dict[str, Json]:
 
 def transcript_files(transcript: "DataclassInstance") -> dict[str, bytes]:
     """Return the files of the artefact of a conversation of any kind: name → content."""
-    content = json.dumps(asdict(transcript), ensure_ascii=False, indent=1)
+    content = json.dumps(asdict(transcript), ensure_ascii=False)
     return {FILE: content.encode("utf-8", "surrogatepass")}
 
 
