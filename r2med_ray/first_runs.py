@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import compress
 
 from r2med_ray.approximations import Approximation
 from r2med_ray.demands import Find, Steps
 from r2med_ray.evaluation.evaluate import evaluate
 from r2med_ray.evaluation.measures import Measure
+from r2med_ray.ranking_arrays import as_arrays
 from r2med_ray.retrieval.approximate_search import approximation, exact_find, sample_of
 from r2med_ray.retrieval.fusion import fuse, fuse_lists
 from r2med_ray.retrieval.searches import combine_searches, searches_made
@@ -72,7 +74,7 @@ def _finds_of_tool(task: Task, system: ResolvedSystem) -> list[Find]:
 def found_nothing(system: ResolvedSystem, found: Sequence[Run]) -> dict[str, tuple[QueryId, ...]]:
     """Return label of a first stage → the queries that it ranks nothing for, if there are any."""
     empty = {
-        first_stage.label: tuple(query_id for query_id, ranking in run.rankings.items() if not ranking)
+        first_stage.label: tuple(compress(run.rankings, as_arrays(run.rankings).arrays.lengths == 0))
         for first_stage, run in zip(system.first_stages if found else (), found, strict=True)
     }
     return {label: query_ids for label, query_ids in empty.items() if query_ids}

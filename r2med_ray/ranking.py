@@ -19,13 +19,26 @@ from r2med_ray.errors import DataError
 from r2med_ray.types import FloatVector, Ranking, ScoredDoc
 
 
+def ordered(scores: npt.ArrayLike, doc_ids: Sequence[str], k: int) -> Ranking:
+    """Return the k best of N documents, best first, with float32 scores; all if there are fewer than k.
+
+    Args:
+        scores: N numbers.
+        doc_ids: N ids.
+        k: length of the ranking.
+    """
+    rounded = np.asarray(scores, dtype=np.float32).tolist()
+    descending = sorted(zip(rounded, doc_ids, strict=True), reverse=True)
+    return tuple(ScoredDoc(doc_id, score) for score, doc_id in descending[: max(k, 0)])
+
+
 def best(hits: Iterable[ScoredDoc], k: int) -> Ranking:
     """Return the k best hits, best first; all hits if there are fewer than k.
 
     The scores that come back are the float32 values that were compared.
     """
     hits = list(hits)
-    return _ordered([hit.score for hit in hits], [hit.doc_id for hit in hits], k)
+    return ordered([hit.score for hit in hits], [hit.doc_id for hit in hits], k)
 
 
 def merge(rankings: Iterable[Ranking], k: int) -> Ranking:
@@ -46,13 +59,7 @@ def best_of_scores(scores_N: FloatVector, doc_ids: Sequence[str], k: int) -> Ran
         kept_scores = scores_N[candidates]
         kth_score = np.partition(kept_scores, -k)[-k]
         candidates = candidates[kept_scores >= kth_score]
-    return _ordered(scores_N[candidates], [doc_ids[i] for i in candidates.tolist()], k)
-
-
-def _ordered(scores: npt.ArrayLike, doc_ids: Sequence[str], k: int) -> Ranking:
-    rounded = np.asarray(scores, dtype=np.float32).tolist()
-    descending = sorted(zip(rounded, doc_ids, strict=True), reverse=True)
-    return tuple(ScoredDoc(doc_id, score) for score, doc_id in descending[: max(k, 0)])
+    return ordered(scores_N[candidates], [doc_ids[i] for i in candidates.tolist()], k)
 
 
 def require_finite(ranking: Iterable[ScoredDoc], *, stage: str, query_id: str) -> None:

@@ -80,14 +80,27 @@ class RankingArrays:
 
     def part(self, first: int, end: int) -> "RankingArrays":
         """Return the rankings from `first` up to `end`, with no other ids than theirs."""
-        hits = slice(self.start[first], self.start[end])
-        used_D, doc_H = np.unique(self.doc[hits], return_inverse=True)
+        return self._kept(slice(self.start[first], self.start[end]), self.lengths[first:end])
+
+    def split(self, depth: int) -> tuple["RankingArrays", "RankingArrays"]:
+        """Return the first `depth` documents of each ranking, and those below; each with no other ids than theirs."""
+        is_first_H = np.arange(len(self.doc)) - np.repeat(self.start[:-1], self.lengths) < depth
+        first_Q = np.minimum(self.lengths, depth)
+        return self._kept(is_first_H, first_Q), self._kept(~is_first_H, self.lengths - first_Q)
+
+    def above(self, lower: "RankingArrays") -> "RankingArrays":
+        """Return each ranking with that of the same place in `lower` below it."""
+        both = RankingArrays.joined([self, lower])
+        place_H = np.repeat(np.tile(np.arange(len(self)), 2), both.lengths)
+        order_H = np.argsort(place_H, kind="stable")
         return RankingArrays(
-            self.doc_ids.take(int_array(used_D.astype(np.int64))),
-            doc_H.astype(np.int32),
-            self.score[hits],
-            self.start[first : end + 1] - self.start[first],
+            both.doc_ids, both.doc[order_H], both.score[order_H], bounds(self.lengths + lower.lengths)
         )
+
+    def _kept(self, hits: slice | npt.NDArray[np.bool_], lengths: IntVector) -> "RankingArrays":
+        used_D, doc_H = np.unique(self.doc[hits], return_inverse=True)
+        doc_ids = self.doc_ids.take(int_array(used_D.astype(np.int64)))
+        return RankingArrays(doc_ids, doc_H.astype(np.int32), self.score[hits], bounds(lengths))
 
     def __len__(self) -> int:
         return len(self.start) - 1
@@ -146,6 +159,10 @@ class RankedQueries(Mapping[QueryId, Ranking]):
         for first in range(0, max(1, len(self)), num_queries):
             end = min(first + num_queries, len(self))
             yield RankedQueries(query_ids[first:end], self.arrays.part(first, end))
+
+    def heads(self, depth: int) -> "RankedQueries":
+        """Return the first `depth` documents of each ranking."""
+        return RankedQueries(self, self.arrays.split(depth)[0])
 
     def __getitem__(self, query_id: QueryId) -> Ranking:
         return self.arrays[self._place[query_id]]

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from r2med_ray.errors import StageError
 from r2med_ray.evaluation.measures import Measure
+from r2med_ray.ranking_arrays import as_arrays
 from r2med_ray.types import Qrels, QueryId, Run
 
 EPSILON = 1e-9
@@ -21,10 +22,10 @@ def require_same_head(first: Run, reranked: Run, depth: int) -> None:
     Raises:
         StageError: the heads hold other documents. The message names the query and a document.
     """
-    for query_id, ranking in first.rankings.items():
-        before = {hit.doc_id for hit in ranking[:depth]}
-        after = {hit.doc_id for hit in reranked.rankings.get(query_id, ())[:depth]}
-        if changed := before ^ after:
+    heads, of_reranked = (as_arrays(run.rankings).heads(depth) for run in (first, reranked))
+    for query_id, ranking in heads.items():
+        after = {hit.doc_id for hit in of_reranked.get(query_id, ())}
+        if changed := {hit.doc_id for hit in ranking} ^ after:
             raise StageError(
                 "rerank",
                 f"query {query_id!r}",

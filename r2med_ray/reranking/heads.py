@@ -17,8 +17,8 @@ import numpy as np
 from r2med_ray.demands import Reranker, Steps
 from r2med_ray.errors import DataError
 from r2med_ray.protocols import Candidates
-from r2med_ray.ranking import best, require_finite
-from r2med_ray.ranking_arrays import RankedQueries
+from r2med_ray.ranking import ordered, require_finite
+from r2med_ray.ranking_arrays import RankedQueries, RankingArrays, as_arrays
 from r2med_ray.reranking.blending import Blend
 from r2med_ray.types import DocId, Document, Query, QueryId, Ranking, Repairs, Reranking, Run, ScoredDoc
 
@@ -34,7 +34,7 @@ class Reranked(NamedTuple):
 
 def head_ids(run: Run, depth: int) -> frozenset[DocId]:
     """Return the ids of all documents in the heads, which a reranker will read."""
-    return frozenset(hit.doc_id for ranking in run.rankings.values() for hit in ranking[:depth])
+    return frozenset(as_arrays(run.rankings).heads(depth).arrays.doc_ids.to_pylist())
 
 
 def rerank(
@@ -70,22 +70,22 @@ def rerank(
     by_id = {query.query_id: query for query in queries}
     if difference := by_id.keys() ^ run.rankings.keys():
         raise DataError(f"run {run.tag!r} and its queries differ in {len(difference)} ids, e.g. {min(difference)!r}")
-    heads = ((query_id, ranking[:depth]) for query_id, ranking in run.rankings.items())
-    work = [_candidates(by_id[query_id], head, documents) for query_id, head in heads if head]
+    head, rest = as_arrays(run.rankings).arrays.split(depth)
+    heads = RankedQueries(run.rankings, head)
+    work = [_candidates(by_id[query_id], ranking, documents) for query_id, ranking in heads.items() if ranking]
     reranking = yield from reranker.score_all(work)
     scores = reranking.scores
     _warn_of_ties(scores)
 
     def reordered(query_id: QueryId, ranking: Ranking) -> Ranking:
-        head, rest = ranking[:depth], ranking[depth:] if keep_rest else ()
         of_head = scores.get(query_id, [])
         if blend is not None:
-            of_head = _blended(query_id, head, (reranking.values or scores).get(query_id, []), blend)
-        return _reordered(query_id, head, of_head, rest)
+            of_head = _blended(query_id, ranking, (reranking.values or scores).get(query_id, []), blend)
+        return _reordered(query_id, ranking, of_head)
 
-    rankings = RankedQueries.of(
-        (query_id, reordered(query_id, ranking)) for query_id, ranking in run.rankings.items()
-    )
+    rankings = RankedQueries.of((query_id, reordered(query_id, ranking)) for query_id, ranking in heads.items())
+    if keep_rest:
+        rankings = RankedQueries(rankings, rankings.arrays.above(_below(rankings, rest)))
     return Reranked(Run(tag=tag, rankings=rankings), reranking)
 
 
@@ -111,37 +111,44 @@ def _candidates(query: Query, head: Ranking, documents: Mapping[DocId, Document]
 
 
 def _blended(query_id: QueryId, head: Ranking, values: Sequence[float], blend: Blend) -> Sequence[float]:
-    require_finite(_scored(query_id, head, values), stage="rerank", query_id=query_id)
+    _require_all(query_id, head, values)
+    scored = (ScoredDoc(hit.doc_id, value) for hit, value in zip(head, values, strict=True))
+    require_finite(scored, stage="rerank", query_id=query_id)
     return blend.scores(values, [hit.score for hit in head]) if head else []
 
 
-def _reordered(query_id: QueryId, head: Ranking, scores: Sequence[float], rest: Ranking) -> Ranking:
-    scored = _scored(query_id, head, scores)
-    reordered = best(scored, len(scored))
-    ranking = (*reordered, *_below(reordered, rest))
+def _reordered(query_id: QueryId, head: Ranking, scores: Sequence[float]) -> Ranking:
+    _require_all(query_id, head, scores)
+    ranking = ordered(scores, [hit.doc_id for hit in head], len(head))
     require_finite(ranking, stage="rerank", query_id=query_id)
     return ranking
 
 
-def _scored(query_id: QueryId, head: Ranking, scores: Sequence[float]) -> Ranking:
+def _require_all(query_id: QueryId, head: Ranking, scores: Sequence[float]) -> None:
     if len(scores) != len(head):
         first_without = head[len(scores)].doc_id if len(scores) < len(head) else None
         raise DataError(
             f"rerank: query {query_id!r} has {len(head)} candidates and got {len(scores)} scores"
             + (f"; the first without one is {first_without!r}" if first_without is not None else "")
         )
-    return tuple(ScoredDoc(hit.doc_id, score) for hit, score in zip(head, scores, strict=True))
 
 
-def _below(head: Ranking, rest: Ranking) -> Ranking:
-    """Return the documents of `rest` with new scores: falling float32 values below the head's lowest score."""
-    if not rest:
-        return ()
-    lowest = head[-1].score
-    step = max(1.0, abs(lowest) * 2.0**-22)
-    with np.errstate(over="ignore", invalid="ignore"):  # a score that is not finite is refused later
-        scores_N = (lowest - step * np.arange(1, len(rest) + 1)).astype(np.float32)
-    return tuple(ScoredDoc(hit.doc_id, score) for hit, score in zip(rest, scores_N.tolist(), strict=True))
+def _below(heads: RankedQueries, rest: RankingArrays) -> RankingArrays:
+    """Return the documents of `rest` with new scores: falling float32 values below the lowest score of their head.
+
+    Raises:
+        DataError: there is no float32 value so low; names the query and the document.
+    """
+    lowest_Q = np.append(heads.arrays.score, np.float32(0))[heads.arrays.start[1:] - 1].astype(np.float64)
+    step_Q = np.maximum(1.0, np.abs(lowest_Q) * 2.0**-22)
+    place_H = np.repeat(np.arange(len(rest)), rest.lengths)
+    rank_H = np.arange(1, len(place_H) + 1) - rest.start[place_H]
+    with np.errstate(over="ignore"):  # refused in the next line
+        below = replace(rest, score=(lowest_Q[place_H] - step_Q[place_H] * rank_H).astype(np.float32))
+    if not np.isfinite(below.score).all():
+        for query_id, ranking in RankedQueries(heads, below).items():
+            require_finite(ranking, stage="rerank", query_id=query_id)
+    return below
 
 
 def _warn_of_ties(scores: Mapping[QueryId, Sequence[float]]) -> None:
