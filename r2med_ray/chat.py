@@ -1,7 +1,7 @@
 """What a language model is asked, and what it answers."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 Message: TypeAlias = Mapping[str, Any]
@@ -116,7 +116,8 @@ class Completion:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values, for an artefact; without what is empty of `_LEFT_OUT`."""
-        values = asdict(self) | {"tool_calls": [list(call) for call in self.tool_calls]}
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values["tool_calls"] = [list(call) for call in self.tool_calls]
         return {key: value for key, value in values.items() if value or key not in _LEFT_OUT}
 
     @classmethod

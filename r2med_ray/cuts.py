@@ -4,8 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Self, TypeAlias, TypeGuard, get_args
 
+import numpy as np
+import numpy.typing as npt
+
 Side: TypeAlias = Literal["query", "document"]
 Unit: TypeAlias = Literal["tokens", "words", "characters"]
+
+Numbers: TypeAlias = Sequence[int] | npt.NDArray[np.int64]
 
 NO_LIMIT = 10**9
 """A limit from here on is none: transformers writes 10^30 for a tokenizer without one."""
@@ -104,9 +109,7 @@ class CutCounter:
         self._unit: Unit = unit
         self._cuts: dict[Side, Cuts] = {}
 
-    def note(
-        self, side: Side, kept: Sequence[int], lost: Sequence[int], length: int, times: Sequence[int] | None = None
-    ) -> None:
+    def note(self, side: Side, kept: Numbers, lost: Numbers, length: int, times: Sequence[int] | None = None) -> None:
         """Count some texts.
 
         Args:
@@ -116,14 +119,13 @@ class CutCounter:
             length: most of them that are read of a text.
             times: how often each text counts; once if left out.
         """
-        counted = [(*each, 1) for each in zip(kept, lost, strict=True)]
-        if times is not None:
-            counted = list(zip(kept, lost, times, strict=True))
+        read_N, gone_N = np.asarray(kept, np.int64), np.asarray(lost, np.int64)
+        times_N = np.ones(len(read_N), np.int64) if times is None else np.asarray(times, np.int64)
         self._cuts[side] = self._cuts.get(side, Cuts()) + Cuts(
-            texts=sum(number for *_, number in counted),
-            cut=sum(number for _, gone, number in counted if gone),
-            tokens=sum((read + gone) * number for read, gone, number in counted),
-            lost=sum(gone * number for _, gone, number in counted),
+            texts=int(times_N.sum()),
+            cut=int(times_N[gone_N > 0].sum()),
+            tokens=int((read_N + gone_N) @ times_N),
+            lost=int(gone_N @ times_N),
             lengths=(length,) if length < NO_LIMIT else (),
             unit=self._unit,
         )
@@ -132,8 +134,8 @@ class CutCounter:
         self, side: Side, sizes: Iterable[int], most: int = NO_LIMIT, times: Sequence[int] | None = None
     ) -> None:
         """Count texts of some sizes, of which no more than the first `most` tokens or words are read; see `note`."""
-        sizes = list(sizes)
-        self.note(side, [min(most, size) for size in sizes], [max(0, size - most) for size in sizes], most, times)
+        sizes_N = np.array(list(sizes), np.int64)
+        self.note(side, np.minimum(sizes_N, most), np.maximum(sizes_N - most, 0), most, times)
 
     def take(self) -> dict[Side, Cuts]:
         """Return what was counted since the last call."""

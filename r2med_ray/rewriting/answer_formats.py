@@ -42,7 +42,8 @@ class AnswerFormat:
 
     def has_open_thought(self, text: str) -> bool:
         """Say whether reasoning has begun in a text and hasn't ended."""
-        return _last(self.thought_start, text) > max(_last(end, text) for end in self._thought_ends)
+        start = _last(self.thought_start, text)
+        return start >= 0 and start > max(_last(end, text) for end in self._thought_ends)
 
     def has_ended_thought(self, text: str) -> bool:
         """Say whether reasoning has ended in a text."""
@@ -60,8 +61,8 @@ class AnswerFormat:
         return bool(self.thought_end) or self.answer_start.startswith("</")
 
     @property
-    def _thought_ends(self) -> tuple[str, str]:
-        return self.thought_end or self.answer_start, self.answer_start
+    def _thought_ends(self) -> set[str]:
+        return {self.thought_end or self.answer_start, self.answer_start}
 
 
 def _last(mark: str, text: str) -> int:

@@ -10,7 +10,7 @@ Shape letters: N prompts, S answers that were seen, P parts.
 import math
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -66,6 +66,7 @@ class LongestFirst(Iterator[int]):
 
     def __init__(self, prompts: Sequence[ChatPrompt], lengths: Lengths) -> None:
         self._prompts = prompts
+        self._unwritten = [Length(prompt.part, _size(prompt), 0.0) for prompt in prompts]
         self._lengths = lengths
         self._answered: dict[int, Length] = {}
         self._begun: list[int] = []
@@ -88,7 +89,7 @@ class LongestFirst(Iterator[int]):
             self._answered[position] = self._lengths.note(self._prompts[position], completion)
 
     def _sort(self) -> None:
-        waiting = [Length(self._prompts[place].part, _size(self._prompts[place]), 0.0) for place in self._waiting]
+        waiting = [self._unwritten[place] for place in self._waiting]
         expected_N = expected(waiting, [*self._lengths.seen, *self._unfinished()])
         order = np.lexsort((-np.array(self._waiting), expected_N))  # among equals, the first prompt goes first
         self._waiting = [self._waiting[place] for place in order]
@@ -109,8 +110,7 @@ class LongestFirst(Iterator[int]):
             if position in self._answered:
                 longest = max(longest, math.exp(self._answered[position].answer))
             elif longest:
-                prompt = self._prompts[position]
-                yield Length(prompt.part, _size(prompt), math.log(longest + mean))
+                yield replace(self._unwritten[position], answer=math.log(longest + mean))
 
 
 def expected(waiting: Sequence[Length], seen: Sequence[Length]) -> npt.NDArray[np.float64]:

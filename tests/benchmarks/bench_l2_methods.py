@@ -3,10 +3,12 @@
     python -m tests.benchmarks.bench_l2_methods [--small]
 
 A model in this process answers every prompt at once. What is left is ours: prompts, seeds, the driver, the store, and
-the reading of the answers. The searches that some methods need are left out: they have bars of their own. Each method
-does a small and a large job, each with a new store. The difference of their CPU times is divided by the difference of
-their texts, so what a job costs once is left out. `hard negatives` is a round of their generation with filters and
-judges, all of whose passages differ. `--small` has a few queries and no bar.
+the reading of the answers. The searches that some methods need are left out: they have bars of their own. Stores are
+in memory where the system has a folder there (`/dev/shm`), so that the time of a disk's file system is left out; what
+a text's file takes here and there is printed. Each method does a small and a large job, each with a new store. The
+difference of their CPU times is divided by the difference of their texts, so what a job costs once is left out. `hard
+negatives` is a round of their generation with filters and judges, all of whose passages differ. `--small` has a few
+queries and no bar.
 """
 
 import argparse
@@ -31,10 +33,12 @@ from r2med_ray.pipeline import rank, rewriter_of
 from r2med_ray.settings.config_files import load_settings
 from r2med_ray.settings.resources import ResourcesConfig
 from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.systems import Names
 from r2med_ray.types import Run, Task
 from r2med_ray.workbench.bench import Workbench
 from r2med_ray.workbench.in_process import PlainIndex
+from r2med_ray.workbench.texts import FILE, KIND
 from r2med_ray.workbench.worklog import Worklog
 from tests.benchmarks.bench_l2_overhead import Instant
 from tests.benchmarks.findings import Findings, Measured
@@ -43,17 +47,12 @@ from tests.scripted_writer import DEMO, KINDS, Script, lines_of, name_of, write_
 from tests.unit.scripted_runner import ScriptedRunner
 
 BAR_MS = 1.0
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 ROUNDS = 3
 MODEL = "qwen-7b"
 SHOWN = {"retriever": "bm25", "depth": 5, "words": 60}
 SAYS = "<answer>[2] > [1]</answer>"
 """What the model answers: a ranking for rerankers, an answer for agents, and a text for the others."""
-
-SEARCHES = {
-    "search-o1": "<|begin_search_query|> word1 <|end_search_query|>",
-    "search-r1": "<search> word1 </search>",
-}
-"""What the model writes first where an agent searches."""
 
 SEARCHES = {"search-o1": "<|begin_search_query|> word1 <|end_search_query|>", "search-r1": "<search> word1 </search>"}
 """What the model writes first where an agent searches."""
@@ -124,7 +123,7 @@ class Watched(ScriptedRunner):
 @contextmanager
 def opened(known: Names, model: Instant, **resources: Any) -> Iterator[tuple[Workbench, Watched]]:
     """Open a workbench whose language models are all this one, with a store of its own."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         store, worklog = ArtifactStore(folder), Worklog()
         runner = Watched(store, worklog, generator=model)
         yield Workbench(store, runner, known, worklog, ResourcesConfig(**resources)), runner
@@ -213,18 +212,32 @@ def worst(works: Iterable[tuple[str, Work]], size: int, rounds: int) -> Measured
     return max(found)
 
 
+def milliseconds_per_file(folder: str | None, count: int) -> float:
+    """Return the CPU milliseconds that it takes to store one text in a folder."""
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        store = ArtifactStore(place)
+        started = time.process_time()
+        for number in range(count):
+            with store.create(ArtifactKey(KIND, {"seed": number}, is_text=True)) as writer:
+                writer.write(FILE, SAYS.encode())
+        return (time.process_time() - started) / count * 1000
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--small", action="store_true")
     small = parser.parse_args().small
     findings = Findings(__file__, small=small)
-    size, rounds = (5, 1) if small else (100, ROUNDS)
+    size, rounds = (5, 1) if small else (200, ROUNDS)
     with tempfile.TemporaryDirectory() as folder:
         known = names(Path(folder), "http://127.0.0.1", ROWS)
         for bar, systems in (("L2 rewriters", REWRITERS), ("L2 agents", AGENTS), ("L2 rerankers", RERANKERS)):
             works = ((name, partial(of_system, known, system)) for name, system in systems.items())
             findings.add(bar, worst(works, size, rounds))
     findings.add("L2 negatives", worst([("hard negatives", of_generation)], 4 if small else 8, rounds))
+    for folder in (tempfile.gettempdir(), MEMORY or ""):
+        cost = milliseconds_per_file(folder or None, 10 if small else 2000)
+        print(f"a text's file in {folder or 'the same folder'}: {cost:.2f} ms of CPU time")
     findings.close()
 
 
