@@ -111,7 +111,7 @@ def test_an_index_made_from_a_damaged_artefact_is_named_through_its_key(
 def test_a_corpus_whose_manifest_is_damaged_is_refused_by_name(store: ArtifactStore) -> None:
     [corpus] = store.names_of("corpus")
     manifest = Path(store.root) / corpus / "manifest.json"
-    manifest.write_bytes(manifest.read_bytes().replace(b'"num_rows": 40', b'"num_rows": 41'))
+    manifest.write_bytes(manifest.read_bytes().replace(b'"num_rows":40', b'"num_rows":41'))
 
     with pytest.raises(ArtifactError, match=f"artefact {corpus}: its manifest is not what its digest says"):
         work(Path(store.root))

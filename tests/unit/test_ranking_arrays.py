@@ -182,3 +182,14 @@ def test_no_step_from_the_merge_to_the_measures_holds_all_documents_as_tuples(
     # number per document.
     one_run = len(queries) * K * (8 + sys.getsizeof(ScoredDoc("", 1.5)) + sys.getsizeof(1.5))
     assert peak < one_run
+
+
+@given(RANKINGS, st.integers(0, 7))
+def test_heads_and_rests_are_the_rankings_up_to_a_depth_and_from_there(rankings, depth):
+    packed = RankedQueries.of(rankings.items())
+    heads, rests = packed.arrays.split(depth)
+
+    assert bits(packed.heads(depth)) == bits({query: ranking[:depth] for query, ranking in rankings.items()})
+    assert bits(RankedQueries(rankings, rests)) == bits({q: ranking[depth:] for q, ranking in rankings.items()})
+    assert set(heads.doc_ids.to_pylist()) == {hit.doc_id for each in rankings.values() for hit in each[:depth]}
+    assert bits(RankedQueries(rankings, heads.above(rests))) == bits(rankings)
