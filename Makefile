@@ -26,7 +26,7 @@ test:
 
 # vLLM needs versions of its own, so its tests run in an environment of their own.
 test-llm: $(LLM_VENV)/ready
-	PATH="$(abspath $(LLM_VENV)/bin):$$PATH" $(LLM_VENV)/bin/pytest -m llm
+	PATH="$(abspath $(LLM_VENV)/bin):$$PATH" $(LLM_VENV)/bin/$(PYTEST) -m llm
 
 check: $(VENV)/ready
 	$(BIN)/ruff check .

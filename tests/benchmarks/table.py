@@ -113,6 +113,15 @@ def write_docs(history: Sequence[Finding], page: Path = PAGE) -> None:
     page.write_text(block.sub(lambda _: docs_table(history), text), encoding="utf-8")
 
 
+def record(findings: Iterable[Finding], history: Path = HISTORY, page: Path = PAGE) -> None:
+    """Add what was measured to the history, and write the table of the docs again."""
+    with history.open("a", encoding="utf-8") as lines:
+        for finding in findings:
+            if finding.measured is not None:
+                lines.write(json.dumps(asdict(finding), ensure_ascii=False) + "\n")
+    write_docs(read(history), page)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("scripts", nargs="*", metavar="SCRIPT", default=list(SCRIPTS), help="all, if none is named")
@@ -132,14 +141,13 @@ def main() -> None:
             reason = "not run: it needs vLLM, whose Python --llm-python names"
             findings += [found(bar, None, reason, held=None) for bar in SCRIPTS[script]]
             continue
-        findings += run_script(script, given.llm_python if script in LLM else sys.executable, small=given.small)
+        of_script = run_script(script, given.llm_python if script in LLM else sys.executable, small=given.small)
+        findings += of_script
+        if not given.small and not given.no_record:
+            record(of_script)  # at once: a later script may be ended by hand
     if findings:
         print_table(findings)
-    if not given.small and not given.no_record:
-        with HISTORY.open("a", encoding="utf-8") as lines:
-            for finding in findings:
-                if finding.measured is not None:
-                    lines.write(json.dumps(asdict(finding), ensure_ascii=False) + "\n")
+    if given.docs:
         write_docs(read(HISTORY))
     if missed := [finding.bar for finding in findings if finding.held is False]:
         sys.exit(f"missed: {', '.join(missed)}")
