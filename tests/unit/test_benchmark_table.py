@@ -12,7 +12,7 @@ import pytest
 from tests.benchmarks.bars import BARS, SCRIPTS, Bar
 from tests.benchmarks.findings import FILE, Finding, Findings, Measured
 from tests.benchmarks.rounds import times_as_fast
-from tests.benchmarks.table import HISTORY, docs_table, read, run_script, write_docs
+from tests.benchmarks.table import HISTORY, docs_table, read, record, run_script, write_docs
 from tests.unit.test_readme import PAGES, between
 
 REPOSITORY = Path(__file__).parents[2]
@@ -145,6 +145,22 @@ def test_a_script_that_breaks_is_in_the_table_with_its_last_line() -> None:
 
     assert (finding.bar, finding.measured, finding.held) == ("L3", None, False)
     assert finding.gate == "not run: exit code 1: "
+
+
+def test_what_a_script_measured_is_kept_at_once_and_stands_in_the_docs(kept: Path, tmp_path: Path) -> None:
+    findings = padding()
+    findings.add("E0 cpu", Measured.once(0.97))
+    findings.leave_out("E0 cuda", "no GPU is here")
+    findings.close()
+    history, page = tmp_path / "history.jsonl", tmp_path / "page.md"
+    page.write_text("before\n<!-- benchmarks:begin -->\n\n<!-- benchmarks:end -->\nafter\n")
+
+    record(read(kept), history, page)
+    record(read(kept), history, page)
+
+    assert [each.bar for each in read(history)] == ["E0 cpu"] * 2
+    [row] = [line for line in page.read_text().splitlines() if line.startswith("| E0 cpu ")]
+    assert " | 0.97 | 0.97 … 0.97 | " in row
 
 
 def test_the_command_prints_the_table_of_the_scripts_that_are_named() -> None:
