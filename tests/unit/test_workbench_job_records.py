@@ -85,10 +85,14 @@ def test_the_status_of_a_store_has_each_kind_and_the_time_of_its_last_artefact(s
     manifests = list(Path(store.root).glob("vectors/*/manifest.json"))
     for manifest, at in zip(manifests, (1000, 5000, 3000), strict=True):
         os.utime(manifest, (at, at))
+    with store.create(ArtifactKey("generation", {}, is_text=True)) as writer:
+        writer.write("file", b"content")
+    os.utime(Path(store.root, store.names_of("generation")[0]).with_suffix(".manifest.json"), (5119, 5119))
 
     # The youngest is from second 5,000, two minutes before.
     assert list(status(store, 5120)) == [
         f"store {store.root}",
+        "  generation              1 stored, the last 1 s ago",
         "  vectors                 3 stored, the last 2 min ago",
         "jobs: 0",
     ]
