@@ -10,7 +10,8 @@ evaluated has as many lines as the corpus has documents.
 
 The slope of a stage is that of its seconds in logarithms: 1 if each document costs the same, 1.05 if it costs 12 %
 more in a corpus ten times as large. Of three rounds, the fastest counts; from a million documents on there is one.
-`--small` has 1,000 and 10,000 documents, one round and no bar. The script needs Linux, whose /proc has the peaks.
+Memory is looked at five times a second, without the pages of Ray's object store, which all processes share.
+`--small` has 1,000 and 10,000 documents, one round and no bar. The script needs Linux, whose /proc has the memory.
 """
 
 import argparse
@@ -28,7 +29,6 @@ from typing import NamedTuple
 import psutil
 
 from tests.benchmarks.bars import S1
-from tests.benchmarks.bench_m1_measures import peak_of
 from tests.benchmarks.findings import REPOSITORY, Findings, Measured
 
 EVERY_S = 0.2
@@ -73,9 +73,20 @@ def _watch(pid: int, work: str, peak_mb: dict[str, float], ended: threading.Even
             kind = work if process.pid == pid else "worker"
             try:
                 if kind == work or process.cmdline()[0].startswith("ray::"):
-                    peak_mb[kind] = max(peak_mb.get(kind, 0.0), peak_of(process.pid))
-            except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError, IndexError, StopIteration):
+                    peak_mb[kind] = max(peak_mb.get(kind, 0.0), unshared_mb(process.pid))
+            except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError, IndexError, KeyError):
                 continue  # it has ended
+
+
+def unshared_mb(pid: int) -> float:
+    """Return a process's memory in MiB, without memory that several processes write to.
+
+    A worker of Ray has mapped every page of the object store that it ever read (`RssShmem`). That grows with the work
+    although the worker keeps nothing.
+    """
+    lines = (line.partition(":") for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    status = {name: value for name, _, value in lines}
+    return sum(int(status[name].split()[0]) for name in ("RssAnon", "RssFile")) / 1024
 
 
 def measure(sizes: list[int], rounds: dict[int, int], folder: Path) -> dict[int, Cost]:
