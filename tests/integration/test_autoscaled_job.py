@@ -53,14 +53,15 @@ def test_a_job_brings_up_the_nodes_of_its_stages_and_they_go_when_it_has_ended(
 
 
 def raylets(address: str) -> set[int]:
-    """The processes that are the nodes of a cluster."""
-    return {
-        process.pid
-        for process in psutil.process_iter(["cmdline"])
+    """Return the process ids of a cluster's raylets. A process that a raylet has just forked has its title, too."""
+    parents = {
+        process.pid: process.info["ppid"]
+        for process in psutil.process_iter(["cmdline", "ppid"])
         if (command := process.info["cmdline"])
         and command[0].endswith("raylet/raylet")
         and f"--gcs-address={address}" in command
     }
+    return {pid for pid, parent in parents.items() if parent not in parents}
 
 
 def test_a_node_that_goes_while_it_encodes_is_replaced_and_nothing_is_lost(
