@@ -5,12 +5,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Self, TypeAlias, TypeGuard, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 Side: TypeAlias = Literal["query", "document"]
 Unit: TypeAlias = Literal["tokens", "words", "characters"]
-
-Numbers: TypeAlias = Sequence[int] | npt.NDArray[np.int64]
 
 NO_LIMIT = 10**9
 """A limit from here on is none: transformers writes 10^30 for a tokenizer without one."""
@@ -109,7 +106,9 @@ class CutCounter:
         self._unit: Unit = unit
         self._cuts: dict[Side, Cuts] = {}
 
-    def note(self, side: Side, kept: Numbers, lost: Numbers, length: int, times: Sequence[int] | None = None) -> None:
+    def note(
+        self, side: Side, kept: Sequence[int], lost: Sequence[int], length: int, times: Sequence[int] | None = None
+    ) -> None:
         """Count some texts.
 
         Args:
@@ -119,8 +118,8 @@ class CutCounter:
             length: most of them that are read of a text.
             times: how often each text counts; once if left out.
         """
-        read_N, gone_N = np.asarray(kept, np.int64), np.asarray(lost, np.int64)
-        times_N = np.ones(len(read_N), np.int64) if times is None else np.asarray(times, np.int64)
+        # One array, so that lists of unequal lengths are refused.
+        read_N, gone_N, times_N = np.array([kept, lost, [1] * len(kept) if times is None else times], np.int64)
         self._cuts[side] = self._cuts.get(side, Cuts()) + Cuts(
             texts=int(times_N.sum()),
             cut=int(times_N[gone_N > 0].sum()),
@@ -134,8 +133,8 @@ class CutCounter:
         self, side: Side, sizes: Iterable[int], most: int = NO_LIMIT, times: Sequence[int] | None = None
     ) -> None:
         """Count texts of some sizes, of which no more than the first `most` tokens or words are read; see `note`."""
-        sizes_N = np.array(list(sizes), np.int64)
-        self.note(side, np.minimum(sizes_N, most), np.maximum(sizes_N - most, 0), most, times)
+        sizes = list(sizes)
+        self.note(side, [min(most, size) for size in sizes], [max(0, size - most) for size in sizes], most, times)
 
     def take(self) -> dict[Side, Cuts]:
         """Return what was counted since the last call."""

@@ -1,5 +1,7 @@
 """Counts of what was cut: added up, stored, and unknown where one part of them is."""
 
+import pytest
+
 from r2med_ray.cuts import CutCounter, Cuts, PartCuts, from_json, sum_of, sum_of_sides, to_json, together
 
 ONE = Cuts(texts=10, cut=2, tokens=200, lost=30, lengths=(32,))
@@ -59,3 +61,9 @@ def test_several_searches_in_one_corpus_add_up_their_queries_and_read_its_docume
         PartCuts(part="m", of="texts", query=BOTH, document=BOTH, queries=16, same=2),
         elsewhere,
     )
+
+
+def test_counts_of_unequal_length_are_refused() -> None:
+    # Numpy would stretch a list of one number to the length of the others.
+    with pytest.raises(ValueError, match="inhomogeneous"):
+        CutCounter().note("document", [5], [0, 1], 8, [1, 1])
