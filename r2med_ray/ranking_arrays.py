@@ -78,15 +78,22 @@ class RankingArrays:
         """int64, shape (Q,): how many documents each ranking has."""
         return np.diff(self.start)
 
+    @property
+    def _ranks(self) -> IntVector:
+        """int64, shape (H,): the rank of each document in its ranking, from 0."""
+        return np.arange(len(self.doc)) - np.repeat(self.start[:-1], self.lengths)
+
     def part(self, first: int, end: int) -> "RankingArrays":
         """Return the rankings from `first` up to `end`, with no other ids than theirs."""
         return self._kept(slice(self.start[first], self.start[end]), self.lengths[first:end])
 
-    def split(self, depth: int) -> tuple["RankingArrays", "RankingArrays"]:
-        """Return the first `depth` documents of each ranking, and those below; each with no other ids than theirs."""
-        is_first_H = np.arange(len(self.doc)) - np.repeat(self.start[:-1], self.lengths) < depth
-        first_Q = np.minimum(self.lengths, depth)
-        return self._kept(is_first_H, first_Q), self._kept(~is_first_H, self.lengths - first_Q)
+    def heads(self, depth: int) -> "RankingArrays":
+        """Return the first `depth` documents of each ranking, with no other ids than theirs."""
+        return self._kept(self._ranks < depth, np.minimum(self.lengths, depth))
+
+    def rests(self, depth: int) -> "RankingArrays":
+        """Return the documents of each ranking below the first `depth`, with no other ids than theirs."""
+        return self._kept(self._ranks >= depth, np.maximum(self.lengths - depth, 0))
 
     def above(self, lower: "RankingArrays") -> "RankingArrays":
         """Return each ranking with that of the same place in `lower` below it."""
@@ -162,7 +169,7 @@ class RankedQueries(Mapping[QueryId, Ranking]):
 
     def heads(self, depth: int) -> "RankedQueries":
         """Return the first `depth` documents of each ranking."""
-        return RankedQueries(self, self.arrays.split(depth)[0])
+        return RankedQueries(self, self.arrays.heads(depth))
 
     def __getitem__(self, query_id: QueryId) -> Ranking:
         return self.arrays[self._place[query_id]]

@@ -70,8 +70,8 @@ def rerank(
     by_id = {query.query_id: query for query in queries}
     if difference := by_id.keys() ^ run.rankings.keys():
         raise DataError(f"run {run.tag!r} and its queries differ in {len(difference)} ids, e.g. {min(difference)!r}")
-    head, rest = as_arrays(run.rankings).arrays.split(depth)
-    heads = RankedQueries(run.rankings, head)
+    ranked = as_arrays(run.rankings)
+    heads = ranked.heads(depth)
     work = [_candidates(by_id[query_id], ranking, documents) for query_id, ranking in heads.items() if ranking]
     reranking = yield from reranker.score_all(work)
     scores = reranking.scores
@@ -85,7 +85,7 @@ def rerank(
 
     rankings = RankedQueries.of((query_id, reordered(query_id, ranking)) for query_id, ranking in heads.items())
     if keep_rest:
-        rankings = RankedQueries(rankings, rankings.arrays.above(_below(rankings, rest)))
+        rankings = RankedQueries(rankings, rankings.arrays.above(_below(rankings, ranked.arrays.rests(depth))))
     return Reranked(Run(tag=tag, rankings=rankings), reranking)
 
 

@@ -187,7 +187,7 @@ def test_no_step_from_the_merge_to_the_measures_holds_all_documents_as_tuples(
 @given(RANKINGS, st.integers(0, 7))
 def test_heads_and_rests_are_the_rankings_up_to_a_depth_and_from_there(rankings, depth):
     packed = RankedQueries.of(rankings.items())
-    heads, rests = packed.arrays.split(depth)
+    heads, rests = packed.arrays.heads(depth), packed.arrays.rests(depth)
 
     assert bits(packed.heads(depth)) == bits({query: ranking[:depth] for query, ranking in rankings.items()})
     assert bits(RankedQueries(rankings, rests)) == bits({q: ranking[depth:] for q, ranking in rankings.items()})
