@@ -144,14 +144,21 @@ class Place:
             path: the file.
             content: its bytes.
             beside: a folder for the file that is written first.
-            keep_first: whether an object store keeps that file. If it can't be deleted, it stays until `gc`.
+            keep_first: whether an object store keeps that file.
         """
         first = f"{beside}/{uuid.uuid4().hex}{PARTIAL}"
-        self.write(first, content)
-        self.give_name(first, path)
+        try:
+            self.write(first, content)
+            self.give_name(first, path)
+        except BaseException:
+            self._drop(first)
+            raise
         if self.has_objects and not keep_first:
-            with contextlib.suppress(OSError):
-                self.filesystem.delete_file(first)
+            self._drop(first)
+
+    def _drop(self, first: str) -> None:
+        with contextlib.suppress(OSError):  # what can't be deleted stays until `gc`
+            self.filesystem.delete_file(first)
 
     def give_name(self, first: str, path: str) -> None:
         """Give a whole file its name at once. On an object store it keeps its first name, too."""

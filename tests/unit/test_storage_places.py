@@ -141,6 +141,8 @@ def test_a_text_that_fails_at_any_call_is_whole_or_absent(uri: str, n: int, dead
         with pytest.raises(StoreError, match="can't be written to: the connection broke"):
             write_text(store)
         assert healthy.find(TEXT) is None
+        if not dead:  # what was begun is deleted at once
+            assert not [info for info in healthy.place.listed(healthy.root, recursive=True) if info.is_file]
     else:
         write_text(store)
         assert healthy.get(TEXT).read("t.txt").to_pybytes() == b"rash"
