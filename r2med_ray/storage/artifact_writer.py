@@ -18,7 +18,7 @@ class ArtifactWriter:
 
     Args:
         place: where the store is.
-        folder: the attempt's folder.
+        folder: the attempt's folder; no file is written there if the manifest holds all.
         is_text: whether the files are texts in UTF-8, all of which the manifest holds.
     """
 

@@ -10,7 +10,6 @@ manifest itself, is checked against its SHA-256 when it is read. Nothing is ever
 """
 
 import contextlib
-import hashlib
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,7 +53,7 @@ class Artifact:
         stored = self.files.get(file_name)
         if stored is None:
             raise ArtifactError(f"artefact {self.name} has no file {file_name!r}: {', '.join(self.files)}")
-        problem, content = self.store._load(stored)
+        problem, content = stored.load(self.store.place)
         if problem is not None or content is None:
             raise ArtifactError(f"artefact {self.name}, file {file_name!r}: {problem}. {REMEDY}")
         return content
@@ -137,13 +136,21 @@ class ArtifactStore:
             raise ArtifactError(f"artefact {key.name} is not in the store {self.place.shown}")
         return artifact
 
-    def find_all(self, keys: Iterable[ArtifactKey]) -> list[Artifact | None]:
-        """Return what `find` returns for each key, with many requests at once, and none for what no list has."""
-        keys = list(keys)
-        if len(keys) > READERS:  # a list takes one request per 1,000 artefacts
-            listed = {kind: self.begun(kind) for kind in {key.kind for key in keys}}
-            return at_once(lambda key: self.find(key) if key.digest in listed[key.kind] else None, keys)
-        return at_once(self.find, keys)
+    def find_all(
+        self, keys: Iterable[ArtifactKey], listed: dict[str, set[str]] | None = None
+    ) -> list[Artifact | None]:
+        """Return what `find` returns for each key, with many requests at once, and none for what no list has.
+
+        Args:
+            keys: the keys.
+            listed: kind → what `begun` returned for it. Gets what is listed now, for the next call.
+        """
+        keys, listed = list(keys), {} if listed is None else listed
+        if len(keys) <= READERS:
+            return at_once(self.find, keys)
+        for kind in {key.kind for key in keys} - listed.keys():  # a list takes one request per 1,000 artefacts
+            listed[kind] = self.begun(kind)
+        return at_once(lambda key: self.find(key) if key.digest in listed[key.kind] else None, keys)
 
     @contextlib.contextmanager
     def create(self, key: ArtifactKey) -> Iterator[ArtifactWriter]:
@@ -224,7 +231,7 @@ class ArtifactStore:
                 yield name, str(artifact)
                 continue
             for file_name, stored in artifact.files.items():
-                problem, _ = self._load(stored)
+                problem, _ = stored.load(self.place)
                 if problem is not None:
                     yield name, f"{file_name}: {problem}"
 
@@ -281,18 +288,3 @@ class ArtifactStore:
             return None
         manifest = read_manifest(name, path, content)
         return Artifact(self, name, manifest.inputs, manifest.attributes, manifest.files)
-
-    def _load(self, stored: StoredFile) -> tuple[str | None, pa.Buffer | None]:
-        """Return (what is wrong, None) or (None, the bytes)."""
-        if stored.content is not None:
-            return None, pa.py_buffer(stored.content)
-        try:
-            content = self.place.read(stored.path)
-        except FileNotFoundError:
-            return f"{stored.path} is missing", None
-        if content.size != stored.num_bytes:
-            return f"{stored.path} has {content.size} bytes, its manifest says {stored.num_bytes}", None
-        digest = hashlib.sha256(content).hexdigest()
-        if digest != stored.sha256:
-            return f"{stored.path} has SHA-256 {digest}, its manifest says {stored.sha256}", None
-        return None, content

@@ -1,11 +1,15 @@
-"""What a manifest says of an artefact: as bytes, and read from them, which notices bytes that have changed."""
+"""What a manifest says of an artefact and its files. Whatever is read is checked against what was written."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from r2med_ray.errors import ArtifactError
 from r2med_ray.storage.keys import ArtifactKey, Json, canonical_json, fingerprint_of
+from r2med_ray.storage.places import Place
 
 MANIFEST = "manifest.json"
 DIGEST = "digest"
@@ -50,6 +54,21 @@ class StoredFile:
     num_bytes: int
     sha256: str = ""
     content: bytes | None = None
+
+    def load(self, place: Place) -> tuple[str | None, pa.Buffer | None]:
+        """Read it, and return (what is wrong, None) or (None, the bytes)."""
+        if self.content is not None:
+            return None, pa.py_buffer(self.content)
+        try:
+            content = place.read(self.path)
+        except FileNotFoundError:
+            return f"{self.path} is missing", None
+        if content.size != self.num_bytes:
+            return f"{self.path} has {content.size} bytes, its manifest says {self.num_bytes}", None
+        digest = hashlib.sha256(content).hexdigest()
+        if digest != self.sha256:
+            return f"{self.path} has SHA-256 {digest}, its manifest says {self.sha256}", None
+        return None, content
 
 
 @dataclass(frozen=True, slots=True)

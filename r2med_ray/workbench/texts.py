@@ -16,9 +16,9 @@ from r2med_ray.activity import Activity, doing
 from r2med_ray.chat import ChatPrompt, Completion, LanguageModel, Message, TextGenerator
 from r2med_ray.errors import ContextError, StageError
 from r2med_ray.errors import named as named_units
-from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json, fingerprint
-from r2med_ray.storage.places import READERS, at_once
+from r2med_ray.storage.places import at_once
 from r2med_ray.workbench.longest_first import Lengths, LongestFirst
 from r2med_ray.workbench.packed_texts import PackedTexts
 
@@ -40,7 +40,7 @@ class Texts:
         self._store = store
         self._may_write = may_write
         self._packed = PackedTexts(store)
-        self._begun: set[str] | None = None
+        self._listed: dict[str, set[str]] = {}
 
     def keys(self, model: LanguageModel, prompts: Sequence[ChatPrompt]) -> list[ArtifactKey]:
         """Return a key per prompt, which depends on no prompt beside it, nor on their order or number."""
@@ -70,12 +70,9 @@ class Texts:
         by_digest = {key.digest: key for key in keys}
         found = self._packed.find(by_digest)
         left = [key for digest, key in by_digest.items() if digest not in found]
-        if len(left) > READERS:  # to list the store takes one request per thousand texts, to ask takes one for each
-            if self._begun is None:
-                self._begun = self._store.begun(KIND)
-            left = [key for key in left if key.digest in self._begun]
-        texts = zip(left, at_once(self._find_one, left), strict=True)
-        alone = {key.digest: completion for key, completion in texts if completion is not None}
+        artifacts = zip(left, self._store.find_all(left, self._listed), strict=True)
+        there = {key.digest: artifact for key, artifact in artifacts if artifact is not None}
+        alone = dict(zip(there, at_once(_completion, there.values()), strict=True))
         if self._may_write:
             self._packed.keep(alone)
         return found | alone
@@ -119,11 +116,9 @@ class Texts:
             writer.write(FILE, content.encode("utf-8", "surrogatepass"))
         activity.add(1, completion.completion_tokens or 0)
 
-    def _find_one(self, key: ArtifactKey) -> Completion | None:
-        artifact = self._store.find(key)
-        if artifact is None:
-            return None
-        return Completion.from_json(json.loads(artifact.read(FILE).to_pybytes().decode("utf-8", "surrogatepass")))
+
+def _completion(artifact: Artifact) -> Completion:
+    return Completion.from_json(json.loads(artifact.read(FILE).to_pybytes().decode("utf-8", "surrogatepass")))
 
 
 def have_written(
