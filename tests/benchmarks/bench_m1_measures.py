@@ -105,12 +105,7 @@ def own_peak_megabytes() -> float:
     """Return the peak memory of this process. getrusage would count the memory that its parent held before exec."""
     if not Path("/proc/self/status").exists():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return peak_of("self")
-
-
-def peak_of(process: int | str) -> float:
-    """Return the most memory that a process has had, in MiB. Linux has no such line of one that has ended."""
-    status = Path(f"/proc/{process}/status").read_text()
+    status = Path("/proc/self/status").read_text()
     return next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM:"))
 
 

@@ -73,20 +73,19 @@ def _watch(pid: int, work: str, peak_mb: dict[str, float], ended: threading.Even
             kind = work if process.pid == pid else "worker"
             try:
                 if kind == work or process.cmdline()[0].startswith("ray::"):
-                    peak_mb[kind] = max(peak_mb.get(kind, 0.0), unshared_mb(process.pid))
-            except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError, IndexError, KeyError):
+                    peak_mb[kind] = max(peak_mb.get(kind, 0.0), unshared_mb(process))
+            except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError, IndexError):
                 continue  # it has ended
 
 
-def unshared_mb(pid: int) -> float:
-    """Return a process's memory in MiB, without memory that several processes write to.
+def unshared_mb(process: psutil.Process) -> float:
+    """Return a process's memory in MiB, without pages that it shares with others, or with a file.
 
-    A worker of Ray has mapped every page of the object store that it ever read (`RssShmem`). That grows with the work
-    although the worker keeps nothing.
+    A worker of Ray has mapped every page of the object store that it ever read. That grows with the work although the
+    worker keeps nothing.
     """
-    lines = (line.partition(":") for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-    status = {name: value for name, _, value in lines}
-    return sum(int(status[name].split()[0]) for name in ("RssAnon", "RssFile")) / 1024
+    memory = process.memory_info()
+    return float(memory.rss - memory.shared) / 2**20
 
 
 def measure(sizes: list[int], rounds: dict[int, int], folder: Path) -> dict[int, Cost]:
