@@ -8,6 +8,10 @@ from contextlib import contextmanager
 from r2med_ray.errors import InterruptedByUser
 from r2med_ray.storage.artifacts import ArtifactStore
 
+# The date of a file can be this much older than its writing: S3 gives whole seconds, and Linux gives a local file the
+# time of the kernel's last tick, up to 10 ms ago.
+DATES_LAG_S = 1.0
+
 
 @contextmanager
 def said_plainly(store: ArtifactStore) -> Iterator[None]:
@@ -28,7 +32,8 @@ def said_plainly(store: ArtifactStore) -> Iterator[None]:
 
 def _stored_since(began: float, store: ArtifactStore) -> str:
     """Return how many artefacts of each kind were written, by this job or others beside it."""
-    names = (name for name, written in store.dates().items() if written and written.timestamp() >= began)
+    least = began - DATES_LAG_S
+    names = (name for name, written in store.dates().items() if written and written.timestamp() >= least)
     kinds = Counter(name.partition("/")[0] for name in names)
     told = ", ".join(f"{count:,} × {kind}" for kind, count in sorted(kinds.items()))
     return f"Stored since it began, in {store.place.shown}: {told or 'nothing'}"
