@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import numpy as np
 import pytest
+import torch
 import transformers
 
 from r2med_ray.models.catalog.checkpoints import SparseRow
@@ -92,6 +93,11 @@ def yes_no(folder: Path) -> Network:
     return scorer(kind="yes-no", model=str(model), prefix="judge : ", suffix=" answer :")
 
 
+def causal_classifier(folder: Path) -> Path:
+    config = transformers.LlamaConfig(**tiny_checkpoints.SMALL, max_position_embeddings=512, num_labels=1)
+    return tiny_checkpoints.save(folder, "LlamaForSequenceClassification", config, tiny_checkpoints.tokenizer())
+
+
 NETWORKS: dict[str, Callable[[Path], Network]] = {
     "mean": lambda folder: dense(encoder_row(tiny_checkpoints.bert(folder), pooling="mean")),
     "last token": lambda folder: dense(encoder_row(tiny_checkpoints.llama(folder), pooling="last")),
@@ -104,6 +110,7 @@ NETWORKS: dict[str, Callable[[Path], Network]] = {
     "sparse": sparse,
     "late interaction": lambda folder: late_interaction(),
     "cross-encoder": lambda folder: scorer(kind="cross-encoder", model=str(tiny_checkpoints.classifier(folder))),
+    "causal classifier": lambda folder: scorer(kind="cross-encoder", model=str(causal_classifier(folder))),
     "yes-no": yes_no,
     "maxsim": lambda folder: scorer(kind="maxsim", encoder="all-MiniLM-L6-v2"),
 }
@@ -129,3 +136,15 @@ def test_equal_texts_become_equal_bytes_wherever_they_stand(name: str, tmp_path:
     mixed = [text for other in TEXTS for text in (other, TEXTS[0])]
 
     assert set(network(mixed)[1::2]) == set(network(TEXTS[:1]))
+
+
+@pytest.mark.parametrize("name", sorted(NETWORKS.keys() - {"own code"}))
+def test_what_a_text_becomes_depends_on_no_number_of_threads(name: str, tmp_path: Path) -> None:
+    network = NETWORKS[name](tmp_path)
+    in_one = network(TEXTS)
+    torch.set_num_threads(4)
+    try:
+        assert network(TEXTS) == in_one
+        assert network(TEXTS[:1]) == in_one[:1]
+    finally:
+        torch.set_num_threads(1)

@@ -1,12 +1,9 @@
 import numpy as np
-import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from r2med_ray.errors import DataError
 from r2med_ray.models.catalog.devices import BatchLimits
-from r2med_ray.models.networks.token_budget import MIN_EFFICIENCY, pad, plan_batches, run_batches
+from r2med_ray.models.networks.token_budget import MIN_EFFICIENCY, pad, plan_batches
 
 ROOMY = BatchLimits(most=1000, few=0)
 
@@ -54,45 +51,3 @@ def test_every_text_is_in_one_batch_that_keeps_the_limits(lengths: list[int], mo
 def test_padding_fills_up_on_the_right():
     assert np.array_equal(pad([[7, 8], [9]], value=3), [[7, 8], [9, 3]])
     assert pad([[7]], value=0).dtype == np.int64
-
-
-@pytest.mark.parametrize(
-    "failure",
-    [
-        pytest.param(torch.OutOfMemoryError("CUDA out of memory"), id="gpu"),
-        pytest.param(RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate"), id="cpu"),
-    ],
-)
-def test_a_batch_that_does_not_fit_is_halved_until_it_does(failure: Exception):
-    done: list[list[int]] = []
-
-    def forward(batch: list[int]):
-        if len(batch) > 2:
-            raise failure
-        done.append(batch)
-
-    run_batches([[0, 1, 2, 3, 4], [5]], forward)
-
-    # [0..4] fails and is split into [0, 1] and [2, 3, 4]. [2, 3, 4] fails and is split into [2] and [3, 4].
-    assert done == [[0, 1], [2], [3, 4], [5]]
-
-
-def test_a_single_text_that_does_not_fit_is_named():
-    def forward(batch: list[int]):
-        if 7 in batch:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-
-    with pytest.raises(DataError, match="position 7"):
-        run_batches([[6, 7]], forward)
-
-
-def test_another_failure_is_no_reason_to_try_again():
-    calls: list[list[int]] = []
-
-    def forward(batch: list[int]):
-        calls.append(batch)
-        raise RuntimeError("CUDA error: device-side assert triggered")
-
-    with pytest.raises(RuntimeError, match="device-side assert"):
-        run_batches([[0, 1]], forward)
-    assert calls == [[0, 1]]

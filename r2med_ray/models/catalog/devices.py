@@ -18,15 +18,18 @@ class BatchLimits(NamedTuple):
     few: int
     """Padded tokens up to which texts of any lengths go together, because padding costs less than another pass."""
 
+    at_once: bool = False
+    """Whether passes run at the same time, each in one thread."""
 
-ALONE = BatchLimits(most=1, few=1)
-"""Each text is a pass of its own, without padding.
+
+ALONE = BatchLimits(most=1, few=1, at_once=True)
+"""Each text is a pass of its own, without padding, in one thread.
 
 The last bits of a matrix product depend on the shape of the whole product, so they depend on the other texts of a
-pass. A text alone gets the same bits in any batch, shard and order. It costs time, because every pass reads all
-weights. On one core, MiniLM took 1.1 times as long as in micro-batches of 2,048 tokens for documents as long as
-R2MED's, 1.3 times for queries of 120 tokens, 1.4 times for texts of 80 tokens, 2.3 times for 30, and 4 times for
-10."""
+pass; they may depend on the number of threads, too. A text alone gets the same bits in any batch, shard and order. It
+costs time, because every pass reads all weights. On one core, MiniLM took 1.1 times as long as in micro-batches of
+2,048 tokens for documents as long as R2MED's, 1.3 times for queries of 120 tokens, 1.4 times for texts of 80 tokens,
+2.3 times for 30, and 4 times for 10."""
 
 
 def best_device() -> str:
@@ -91,10 +94,13 @@ def packed_limits(token_budget: int) -> BatchLimits:
     return BatchLimits(most=PACKED_PASSES * token_budget, few=PACKED_PASSES * token_budget)
 
 
-def batch_limits(device: str, token_budget: int) -> BatchLimits:
-    """Return the limits of one pass: `token_budget` on an accelerator, and on a CPU one text (`ALONE`)."""
+def batch_limits(device: str, token_budget: int, *, stateless: bool = True) -> BatchLimits:
+    """Return the limits of one pass: `token_budget` on an accelerator, and on a CPU one text (`ALONE`).
+
+    On a CPU, passes of a model that isn't `stateless` run one after the other, each in all threads.
+    """
     if device == "cpu":
-        return ALONE
+        return ALONE._replace(at_once=ALONE.at_once and stateless)
     return BatchLimits(most=token_budget, few=min(token_budget, 4096))
 
 

@@ -16,7 +16,7 @@ from r2med_ray.errors import ConfigError
 from r2med_ray.models.catalog.checkpoints import SIDES, CheckpointRow
 from r2med_ray.models.catalog.devices import BatchLimits
 from r2med_ray.models.networks.checkpoints import longest_input, require_plain_text
-from r2med_ray.models.networks.token_budget import plan_batches, run_batches
+from r2med_ray.models.networks.passes import run_batches
 from r2med_ray.models.networks.token_sentences import token_sentences
 from r2med_ray.models.networks.tokens import lost_of_full
 from r2med_ray.models.networks.told import tell_texts
@@ -25,7 +25,8 @@ TEXTS_PER_BLOCK = 1024
 """Texts that are tokenised at once. Each text is padded to the length of the longest."""
 
 Take: TypeAlias = Callable[[list[int], Mapping[str, Any]], None]
-"""A function that is given the positions of a micro-batch's texts, and the checkpoint's output for these texts."""
+"""A function that is given the positions of a micro-batch's texts, and the checkpoint's output for these texts; maybe
+in several threads at once."""
 
 
 class CheckpointBatches:
@@ -61,11 +62,8 @@ class CheckpointBatches:
         Raises:
             DataError: a single text doesn't fit into memory.
         """
-        import torch
-
-        with torch.inference_mode():
-            for start in range(0, len(texts), TEXTS_PER_BLOCK):
-                self._run_block(texts[start : start + TEXTS_PER_BLOCK], start, side, take)
+        for start in range(0, len(texts), TEXTS_PER_BLOCK):
+            self._run_block(texts[start : start + TEXTS_PER_BLOCK], start, side, take)
 
     def sentences(self, side: Side, text: str, ids_T: Sequence[int]) -> npt.NDArray[np.int32]:
         """Return the number of the sentence of each token of a text that has been run; see `token_sentences`."""
@@ -108,7 +106,7 @@ class CheckpointBatches:
             }
             take([start + position for position in batch], self._model(of_batch, task=side))
 
-        run_batches(plan_batches(lengths_B, self._limits), forward, lengths_B)
+        run_batches(lengths_B, self._limits, forward)
 
     def _note_cuts(self, side: Side, texts: Sequence[str], kept: Sequence[int]) -> list[int]:
         """Count what was cut off each text, and return it.

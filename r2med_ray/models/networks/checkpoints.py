@@ -14,6 +14,7 @@ from r2med_ray.models.catalog.devices import Dtype, Share
 from r2med_ray.models.catalog.encoders import EncoderRow
 from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.loading import load_whole
+from r2med_ray.models.networks.passes import is_stateless
 from r2med_ray.models.networks.pooling import POOLINGS, without_prompt
 
 if TYPE_CHECKING:
@@ -49,6 +50,9 @@ class Network:
     device: str
     packs: bool = False
     """Whether it computes texts of any lengths together without padding."""
+
+    stateless: bool = False
+    """Whether several passes can run at once; see `passes.is_stateless`."""
 
 
 def load_network(row: EncoderRow, device: str, dtype: Dtype, share: Share = Share()) -> Network:  # noqa: B008
@@ -93,10 +97,9 @@ def _backbone(folder: Path, row: EncoderRow, device: str, dtype: Dtype) -> Netwo
         model.config.is_causal = False  # transformers asks this whenever it makes a causal mask
     assert row.pooling is not None
     pool = POOLINGS[row.pooling]
-    precision = torch.autocast(device.partition(":")[0], torch.float16, enabled=row.autocast)
 
     def token_vectors(features: Features) -> "Tensor":
-        with precision:
+        with torch.autocast(device.partition(":")[0], torch.float16, enabled=row.autocast):
             states: Tensor = model(**features).last_hidden_state
         return states
 
@@ -113,6 +116,7 @@ def _backbone(folder: Path, row: EncoderRow, device: str, dtype: Dtype) -> Netwo
         dim=model.config.hidden_size,
         max_length=longest_input(tokenizer, model),
         device=device,
+        stateless=is_stateless(model),
     )
 
 
@@ -149,6 +153,7 @@ def _sentence_transformer(folder: Path, row: EncoderRow, device: str, dtype: Dty
         dim=int(model.get_embedding_dimension() or model[0].get_embedding_dimension()),
         max_length=longest_input(model.tokenizer, model[0].model),
         device=device,
+        stateless=is_stateless(model),
     )
 
 
@@ -175,6 +180,7 @@ def _static_embedding(model: Any, device: str) -> Network:
         dim=model[0].get_embedding_dimension(),
         max_length=tokenizer.model_max_length,
         device=device,
+        stateless=is_stateless(model),
     )
 
 

@@ -17,7 +17,8 @@ from r2med_ray.models.networks.checkpoints import longest_input, require_plain_t
 from r2med_ray.models.networks.last_layers import ClassifierHead, last_layer
 from r2med_ray.models.networks.loading import load_whole, pickle_guard
 from r2med_ray.models.networks.pair_cuts import PairCut, cut_by_tokenizer, note_pairs, query_lengths
-from r2med_ray.models.networks.token_budget import pad, plan_batches, run_batches
+from r2med_ray.models.networks.passes import is_stateless, run_batches
+from r2med_ray.models.networks.token_budget import pad
 from r2med_ray.models.networks.told import TextAround, tell_pairs
 
 if TYPE_CHECKING:
@@ -41,11 +42,11 @@ class CrossEncoderScorer:
     """
 
     def __init__(self, row: RerankerRow, *, device: str, token_budget: int = 16_384) -> None:
-        _, model, self._tokenizer, self._logits, classes = _load(row, device)
+        module, model, self._tokenizer, self._logits, classes = _load(row, device)
         self._max_length = min(row.max_length, longest_input(self._tokenizer, model))
         self._class = _score_class(row, classes)
         self._prompts = row.query_prompt, row.document_prompt
-        self._limits = batch_limits(device, token_budget)
+        self._limits = batch_limits(device, token_budget, stateless=is_stateless(module))
         self._device = device
         self._cuts = CutCounter()
 
@@ -84,8 +85,7 @@ class CrossEncoderScorer:
             logits_BC = self._logits(features).reshape(len(batch), -1)
             scores_N[batch] = logits_BC[:, self._class].float()
 
-        with torch.inference_mode():
-            run_batches(plan_batches(lengths, self._limits), forward)
+        run_batches(lengths, self._limits, forward)
         scores: list[float] = scores_N.tolist()
         return scores
 

@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from r2med_ray.cuts import CutCounter, Side, SideCuts
 from r2med_ray.errors import ConfigError
-from r2med_ray.models.catalog.devices import Dtype, Share, batch_limits, best_device, packed_limits
+from r2med_ray.models.catalog.devices import BatchLimits, Dtype, Share, batch_limits, best_device, packed_limits
 from r2med_ray.models.catalog.encoders import EncoderRow, Prompts, prompts_for
 from r2med_ray.models.networks.checkpoints import Network, load_network
-from r2med_ray.models.networks.token_budget import embed_batches, plan_batches, run_batches
+from r2med_ray.models.networks.passes import embed_batches, run_batches
 from r2med_ray.models.networks.token_sentences import sentences_behind
 from r2med_ray.models.networks.tokens import (
     Tokens,
@@ -57,7 +57,7 @@ class TransformerEncoder:
         self._queries = network
         self._documents = documents or network
         self._prompts = prompts
-        self._limits = packed_limits(token_budget) if network.packs else batch_limits(network.device, token_budget)
+        self._limits = _limits(network, self._documents, token_budget)
         self._end = missing_end(row, network)
         self._cuts = CutCounter()
         if self._documents.dim != network.dim:
@@ -123,8 +123,7 @@ class TransformerEncoder:
             for position, states_TD in zip(batch, states, strict=True):
                 states_of[position] = states_TD[: len(tokens[position]["input_ids"])]
 
-        with torch.inference_mode():
-            run_batches(plan_batches(lengths(tokens), self._limits), forward)
+        run_batches(lengths(tokens), self._limits, forward)
         return [states_of[position] for position in range(len(tokens))]
 
     def token_sentences(self, text: str, prompt: str = "") -> npt.NDArray[np.int32]:
@@ -161,6 +160,12 @@ class TransformerEncoder:
             dim=self.dim,
             unit_length=self._row.similarity == "cosine",
         )
+
+
+def _limits(queries: Network, documents: Network, token_budget: int) -> BatchLimits:
+    if queries.packs:
+        return packed_limits(token_budget)
+    return batch_limits(queries.device, token_budget, stateless=queries.stateless and documents.stateless)
 
 
 def load_encoder(

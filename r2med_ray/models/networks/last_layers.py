@@ -7,6 +7,7 @@ in float32.
 Shape letters: B texts of a micro-batch, T tokens of the longest one, D hidden size, C classes, V vocabulary entries.
 """
 
+import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -74,7 +75,7 @@ class ClassifierHead:
         self._picks_last = type(model).__module__.startswith("transformers.") and not model.config.is_encoder_decoder
         self._layer = layer
         self._owner = owner
-        self._mask_BT: Tensor | None = None
+        self._pass = threading.local()  # of each thread: the mask of the texts that it reads
         layer.forward = self._logits  # type: ignore[method-assign, assignment]
 
     def read(
@@ -91,7 +92,7 @@ class ClassifierHead:
         """
         import torch
 
-        self._mask_BT = features["attention_mask"]
+        self._pass.mask_BT = features["attention_mask"]
         of_batch = logits(features)
         if of_batch.dtype != torch.float32:
             raise ConfigError(f"{self._owner}: {_NOT_ALONE.format(str(of_batch.dtype).removeprefix('torch.'))}")
@@ -101,6 +102,5 @@ class ClassifierHead:
         """Return float32 of shape (B, C) for states of shape (B, D), and (B, T, C) for (B, T, D)."""
         if states.ndim < 3 or not self._picks_last:
             return _product(self._layer, states)
-        assert self._mask_BT is not None
-        logits_BC = _product(self._layer, last(states, self._mask_BT))
+        logits_BC = _product(self._layer, last(states, self._pass.mask_BT))
         return logits_BC.unsqueeze(1).expand(-1, states.shape[1], -1)

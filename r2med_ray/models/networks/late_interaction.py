@@ -24,6 +24,7 @@ from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.checkpoint_batches import CheckpointBatches
 from r2med_ray.models.networks.checkpoints import NOT_READ
 from r2med_ray.models.networks.loading import load_whole
+from r2med_ray.models.networks.passes import is_stateless
 from r2med_ray.types import Document
 
 TokenVectors: TypeAlias = npt.NDArray[np.float16]
@@ -44,7 +45,8 @@ class LateInteractionEncoder:
     def __init__(self, row: LateInteractionRow, *, device: str, token_budget: int) -> None:
         load = partial(_load, row, locate(row.model, row.revision), device)
         model = load_whole(f"model {row.name!r}", load, may_lack=NOT_READ, allow_pickle=row.allow_pickle)
-        self._batches = CheckpointBatches(row, model, batch_limits(device, token_budget))
+        limits = batch_limits(device, token_budget, stateless=is_stateless(model))
+        self._batches = CheckpointBatches(row, model, limits)
 
     def encode_queries(self, texts: Sequence[str]) -> list[TokenVectors]:
         """Return float16 of shape (T, D) per text: the text's tokens, and the tokens that fill it up."""

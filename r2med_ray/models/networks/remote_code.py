@@ -12,7 +12,7 @@ from r2med_ray.models.catalog.devices import Dtype, batch_limits
 from r2med_ray.models.catalog.encoders import EncoderRow, Prompts
 from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.checkpoints import load_model
-from r2med_ray.models.networks.token_budget import embed_batches
+from r2med_ray.models.networks.passes import embed_batches
 from r2med_ray.models.networks.tokens import lost_tokens
 from r2med_ray.models.networks.told import tell_texts
 from r2med_ray.types import Document, FloatMatrix
@@ -39,7 +39,7 @@ class RemoteCodeEncoder:
         self._model = model
         self._tokenizer = tokenizer
         self._prompts = prompts
-        self._limits = batch_limits(str(model.device), token_budget)
+        self._limits = batch_limits(str(model.device), token_budget, stateless=False)
         self._cuts = CutCounter()
 
     @property

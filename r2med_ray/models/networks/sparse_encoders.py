@@ -21,6 +21,7 @@ from r2med_ray.models.networks.checkpoint_batches import CheckpointBatches
 from r2med_ray.models.networks.checkpoints import NOT_READ
 from r2med_ray.models.networks.last_layers import last_layer, multiply_in_float32
 from r2med_ray.models.networks.loading import load_whole
+from r2med_ray.models.networks.passes import is_stateless
 from r2med_ray.types import Document
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class SparseEncoder:
         _take_maximum_first(model)
         self._dims = {"query": row.query_max_active_dims, "document": row.max_active_dims}
         self._vocabulary = len(model.tokenizer)
-        self._batches = CheckpointBatches(row, model, _limits(device, token_budget, self._vocabulary))
+        limits = batch_limits(device, token_budget, stateless=is_stateless(model))
+        self._batches = CheckpointBatches(row, model, _with_few_logits(limits, self._vocabulary))
 
     def encode_queries(self, texts: Sequence[str]) -> "csr_array":
         """Return float32 of shape (B, V) with sorted indices: row i is the vector of texts[i]."""
@@ -68,16 +70,17 @@ class SparseEncoder:
         from scipy.sparse import csr_array, vstack
         from sentence_transformers.util import select_max_active_dims
 
-        rows: list[csr_array] = []
-        positions: list[int] = []
+        parts: list[tuple[list[int], csr_array]] = []
 
         def take(batch: list[int], output: Mapping[str, Any]) -> None:
             weights_BV = select_max_active_dims(output["sentence_embedding"], self._dims[side])
-            rows.append(csr_array(weights_BV.float().cpu().numpy()))
-            positions.extend(batch)
+            parts.append((batch, csr_array(weights_BV.float().cpu().numpy())))
 
         self._batches.run(texts, side, take)
-        return vstack(rows, format="csr")[np.argsort(positions)] if rows else csr_array((0, self._vocabulary))
+        if not parts:
+            return csr_array((0, self._vocabulary))
+        positions = [position for batch, _ in parts for position in batch]
+        return vstack([rows for _, rows in parts], format="csr")[np.argsort(positions)]
 
 
 def _load(row: SparseRow, folder: Path, device: str) -> Any:
@@ -139,7 +142,6 @@ def _pool_maximum(
     return {**features, "sentence_embedding": pool(one_token)["sentence_embedding"]}
 
 
-def _limits(device: str, token_budget: int, vocabulary: int) -> BatchLimits:
-    limits = batch_limits(device, token_budget)
+def _with_few_logits(limits: BatchLimits, vocabulary: int) -> BatchLimits:
     most = max(1, min(limits.most, LOGITS_AT_ONCE // vocabulary))
-    return BatchLimits(most=most, few=min(limits.few, most))
+    return limits._replace(most=most, few=min(limits.few, most))

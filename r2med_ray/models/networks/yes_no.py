@@ -19,8 +19,9 @@ from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.checkpoints import longest_input
 from r2med_ray.models.networks.loading import load_whole
 from r2med_ray.models.networks.pair_cuts import PairCut, cut_inside, note_pairs, query_lengths
+from r2med_ray.models.networks.passes import is_stateless, run_batches
 from r2med_ray.models.networks.pooling import last
-from r2med_ray.models.networks.token_budget import pad, plan_batches, run_batches
+from r2med_ray.models.networks.token_budget import pad
 from r2med_ray.models.networks.told import TextAround, tell_pairs
 
 
@@ -70,7 +71,7 @@ class YesNoScorer:
                 f"{longest} tokens for a query and a document; give a larger `max_length`"
             )
         self._cuts = CutCounter()
-        self._limits = batch_limits(device, token_budget)
+        self._limits = batch_limits(device, token_budget, stateless=is_stateless(model))
         self._device = device
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
@@ -94,8 +95,7 @@ class YesNoScorer:
             yes_B, no_B = (last(states_BTD, mask_BT).float() @ self._answers_2D.T).unbind(dim=1)
             scores_N[batch] = yes_B - no_B
 
-        with torch.inference_mode():
-            run_batches(plan_batches([len(row) for row in tokens], self._limits), forward)
+        run_batches([len(row) for row in tokens], self._limits, forward)
         scores: list[float] = scores_N.tolist()
         return scores
 
