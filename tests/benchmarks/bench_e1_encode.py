@@ -27,7 +27,7 @@ from tests.benchmarks.rounds import Work, print_seconds, seconds_per_round, time
 
 ROW = load_catalog().encoders["all-MiniLM-L6-v2"]
 CLOSENESS = {"float32": 0.9999, "bfloat16": 0.999, "float16": 0.999}
-ROUNDS = 3
+ROUNDS = 6
 
 
 def texts_of(lengths: Sequence[int], seed: int = 9) -> list[str]:
