@@ -23,7 +23,7 @@ from r2med_ray.models.catalog.vllm_pooling import require_engine
 from r2med_ray.settings.compat import Rules
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
-from r2med_ray.types import Document, FloatMatrix, Query, Task
+from r2med_ray.types import Document, Query, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class SecondSearch(DenseFirstStage):
         return self.retriever.shard_key(task, corpus, shard, device)
 
     def load_index(
-        self, store: ArtifactStore, task: Task, shard: CorpusShard, gathered: FloatMatrix | None, device: str
+        self, store: ArtifactStore, task: Task, shard: CorpusShard, gathered: object, device: str
     ) -> StoredVectors:
         """Return the vectors of a shard, which stay in the store until candidates are scored."""
         return StoredVectors(partial(self.read_shard, store, task, shard, device))

@@ -33,10 +33,14 @@ from r2med_ray.models.services.embeddings import ApiEncoder
 from r2med_ray.settings.retriever import INTEGERS
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
+from r2med_ray.storage.listing import made_for
 from r2med_ray.types import DocId, FloatMatrix, Query, Task
 
 if TYPE_CHECKING:
     from r2med_ray.indexing.dense import DenseIndex
+
+TRAINED_ON = {"trained_on": "all shards"}
+"""What the key of a run says about its approximate indexes."""
 
 VectorRow = TypeVar("VectorRow", EncoderRow, ApiEncoderRow)
 
@@ -125,6 +129,7 @@ class VectorFirstStage(CommonFirstStage, Generic[VectorRow]):
             "encoder": self.row.encoding_inputs(task.name, device=device),
             "expansion_prompt": self.row.expansion_prompt,
             "index": self.index,
+            **({} if self.index == EXACT else TRAINED_ON),
             **self.compression.inputs(),
             "compat": self.rules.compat,
             "drop_identical_ids": self.drop_identical_ids,
@@ -143,8 +148,14 @@ class VectorFirstStage(CommonFirstStage, Generic[VectorRow]):
             queries, {**inputs, "expansion": self.row.expansion_prompt, "compat": self.rules.compat}
         )
 
-    def gather(self, store: ArtifactStore, task: Task, device: str) -> FloatMatrix | None:
-        """Return the range of each component over the whole corpus, by which values become integers."""
+    def gather(self, store: ArtifactStore, task: Task, device: str) -> FloatMatrix | ArtifactKey | None:
+        """Return the range of each component over the whole corpus, by which values become integers.
+
+        For an approximate index, this is the key of what was trained on a sample of the corpus; see
+        `train_vector_index`.
+        """
+        if self.index != EXACT:
+            return self._trained(store, task, device)
         if self.compression.output_dtype not in INTEGERS:
             return None
 
@@ -154,11 +165,32 @@ class VectorFirstStage(CommonFirstStage, Generic[VectorRow]):
         margin = self.compression.clipping_margin
         return clipped_ranges_of(shards, margin) if margin else ranges_of(shards())
 
+    def _trained(self, store: ArtifactStore, task: Task, device: str) -> ArtifactKey | None:
+        from r2med_ray.first_stages.vector_index import train_vector_index  # imports faiss
+
+        # Additions to a corpus are not counted, so the indexes of its own shards stay as they are.
+        shards = task.corpus.counted_shards
+        return train_vector_index(
+            store,
+            [self._stored_key(store, task, shard, device) for shard in shards],
+            self.index,
+            num_rows=sum(shard.num_rows for shard in shards),
+            cosine=self._lengths_change("document"),
+            embed_dim=self.compression.embed_dim,
+            attributes=made_for(task.name, self.label),
+        )
+
     def load_index(
-        self, store: ArtifactStore, task: Task, shard: CorpusShard, gathered: FloatMatrix | None, device: str
+        self,
+        store: ArtifactStore,
+        task: Task,
+        shard: CorpusShard,
+        gathered: FloatMatrix | ArtifactKey | None,
+        device: str,
     ) -> "DenseIndex | CompressedIndex | StoredVectors":
         """Return the index of a shard's vectors, in the form in which they are compared."""
         if self.compression.output_dtype != "float32":
+            assert not isinstance(gathered, ArtifactKey), "such vectors have no index of FAISS"
             doc_ids, vectors_ND = self.read_shard(store, task, shard, device)
             codes = codes_of(vectors_ND, self.compression.output_dtype, gathered)
             return CompressedIndex(
@@ -166,8 +198,14 @@ class VectorFirstStage(CommonFirstStage, Generic[VectorRow]):
             )
         from r2med_ray.first_stages.vector_index import open_vector_index  # imports faiss
 
-        key, cosine = self._stored_key(store, task, shard, device), self._lengths_change("document")
-        return open_vector_index(store, key, self.index, cosine=cosine, embed_dim=self.compression.embed_dim)
+        return open_vector_index(
+            store,
+            self._stored_key(store, task, shard, device),
+            self.index,
+            cosine=self._lengths_change("document"),
+            embed_dim=self.compression.embed_dim,
+            trained=gathered if isinstance(gathered, ArtifactKey) else None,
+        )
 
     def read_shard(
         self, store: ArtifactStore, task: Task, shard: CorpusShard, device: str

@@ -1,63 +1,20 @@
 """The inner-product index of one shard: exact, or approximate by a FAISS factory string.
 
-Shape letters: Q queries, N documents, D embedding size, C neighbours of a query.
+Shape letters: Q queries, N documents, D embedding size.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import faiss
 import numpy as np
 import numpy.typing as npt
 
 from r2med_ray.errors import ConfigError, DataError
-from r2med_ray.indexing.exact import ExactSearch, Neighbours
+from r2med_ray.indexing.approximate import ApproximateSearch
+from r2med_ray.indexing.exact import ExactSearch
 from r2med_ray.indexing.factory import EXACT
 from r2med_ray.ranking import best_of_scores
 from r2med_ray.types import DocId, FloatMatrix, FloatVector, Ranking
-
-
-@dataclass(frozen=True, slots=True)
-class ApproximateSearch:
-    """A trained FAISS index.
-
-    Neighbours and scores are those that FAISS returns. So the neighbours depend on how the corpus is cut into shards,
-    and the last bits of a score may depend on the other queries of a search.
-    """
-
-    index: faiss.Index
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.index.ntotal, self.index.d
-
-    @classmethod
-    def train(cls, vectors_ND: FloatMatrix, factory: str) -> "ApproximateSearch":
-        """Build an index from a factory string, which may end in search parameters: `;name=value,...`."""
-        description, _, parameters = factory.partition(";")
-        try:
-            index = faiss.index_factory(vectors_ND.shape[1], description, faiss.METRIC_INNER_PRODUCT)
-            index.train(vectors_ND)
-            index.add(vectors_ND)
-            if parameters:
-                faiss.ParameterSpace().set_index_parameters(index, parameters)  # type: ignore[arg-type]  # C++ overload
-        except RuntimeError as error:
-            raise ConfigError(
-                f"index {factory!r} can't be built from {len(vectors_ND)} vectors of {vectors_ND.shape[1]} "
-                f"dimensions: {error}"
-            ) from error
-        return cls(index)
-
-    def search(self, queries_QD: FloatMatrix, k: int, least_Q: FloatVector | None = None) -> list[Neighbours]:
-        """Return up to k documents of each query, whatever their scores.
-
-        The −1 that FAISS puts in empty places is removed.
-        """
-        scores_QC, positions_QC = self.index.search(queries_QD, k)
-        return [
-            Neighbours(positions_C[positions_C >= 0], scores_C[positions_C >= 0])
-            for positions_C, scores_C in zip(positions_QC, scores_QC, strict=True)
-        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +30,21 @@ class DenseIndex:
 
     @classmethod
     def build(
-        cls, doc_ids: Sequence[DocId], vectors_ND: npt.NDArray[np.floating], factory: str = EXACT
+        cls,
+        doc_ids: Sequence[DocId],
+        vectors_ND: npt.NDArray[np.floating],
+        factory: str = EXACT,
+        trained: bytes | None = None,
     ) -> "DenseIndex":
         """Build the index of a shard.
 
         Args:
             doc_ids: N ids.
             vectors_ND: any float dtype and memory layout; searched as float32. For cosine they have unit length.
-            factory: `Flat` is exact. The index of any other FAISS factory string is trained on the shard and filled
-                with its vectors. Search parameters may follow a semicolon: `IVF64,Flat;nprobe=8`. Without them,
-                FAISS's own hold; see `factory.with_search_parameters`.
+            factory: `Flat` is exact. The index of any other FAISS factory string is filled with the vectors. Search
+                parameters may follow a semicolon: `IVF64,Flat;nprobe=8`. Without them, FAISS's own hold; see
+                `factory.with_search_parameters`.
+            trained: what `approximate.train` returned for this factory string; None trains on the shard.
 
         Raises:
             DataError: there are not as many ids as vectors, or a vector isn't finite.
@@ -90,7 +52,9 @@ class DenseIndex:
         """
         vectors_ND = _as_matrix(vectors_ND, "document")
         exact = factory == EXACT or not len(vectors_ND)
-        return cls(tuple(doc_ids), ExactSearch(vectors_ND) if exact else ApproximateSearch.train(vectors_ND, factory))
+        if exact:
+            return cls(tuple(doc_ids), ExactSearch(vectors_ND))
+        return cls(tuple(doc_ids), ApproximateSearch.fill(vectors_ND, factory, trained))
 
     def search_above(self, queries_QD: npt.NDArray[np.floating], k: int, least: Sequence[float]) -> list[Ranking]:
         """Return what `search` returns, but of each query documents with lower scores than `least` may be missing."""
@@ -127,12 +91,16 @@ class DenseIndex:
         """
         if isinstance(self.vectors, ExactSearch):
             raise ConfigError("an exact index is its vectors; there is nothing else to store")
-        return faiss.serialize_index(self.vectors.index).tobytes()
+        return self.vectors.to_bytes()
 
     @classmethod
-    def from_bytes(cls, doc_ids: Sequence[DocId], content: bytes | memoryview) -> "DenseIndex":
-        """Return the index that `to_bytes` was called on."""
-        return cls(tuple(doc_ids), ApproximateSearch(faiss.deserialize_index(np.frombuffer(content, np.uint8))))
+    def from_bytes(cls, doc_ids: Sequence[DocId], content: bytes | memoryview, factory: str) -> "DenseIndex":
+        """Return the index that `to_bytes` was called on, with the search parameters of a factory string.
+
+        Raises:
+            ConfigError: the index has no such parameters.
+        """
+        return cls(tuple(doc_ids), ApproximateSearch.from_bytes(content, factory))
 
 
 def _as_matrix(values: npt.NDArray[np.floating], what: str, dim: int | None = None) -> FloatMatrix:

@@ -20,6 +20,11 @@ GRAPH_EXPLORED = 256
 """Nodes that the search of an HNSW graph keeps in view. On MED, FAISS's 16 find 0.86 of the 100 documents, and 128
 find all of them."""
 
+TRAINING_PER_CELL = 64
+LEAST_TRAINING = 65_536
+"""FAISS wants at least 39 vectors for a cell of an inverted file. It takes at most 256 for each of the 256 entries of
+a table of codes, which are 65,536 (`ClusteringParameters` of faiss/Clustering.h)."""
+
 _CELLS = re.compile(r"(?:^|,)IVF(\d+)([kM]?)")
 _MULTI_INDEX = re.compile(r"(?:^|,)IMI2x\d+")
 _GRAPH = re.compile(r"(?:^|,)HNSW")
@@ -35,8 +40,8 @@ def with_search_parameters(factory: str) -> str:
     Raises:
         ConfigError: the index has cells, and nothing tells how many of them are a good share.
     """
-    description, _, parameters = factory.partition(";")
-    given = [parameter.strip() for parameter in parameters.split(",") if parameter.strip()]
+    description = description_of(factory)
+    given = [parameter.strip() for parameter in parameters_of(factory).split(",") if parameter.strip()]
     names = {parameter.partition("=")[0].strip() for parameter in given}
     if _MULTI_INDEX.search(description) and "nprobe" not in names:
         raise ConfigError(
@@ -45,10 +50,30 @@ def with_search_parameters(factory: str) -> str:
         )
     cells = _CELLS.search(description)
     if cells and "nprobe" not in names:
-        given.append(f"nprobe={_searched_cells(int(cells[1]) * _UNITS[cells[2]])}")
+        given.append(f"nprobe={_searched_cells(_number(cells))}")
     if _GRAPH.search(description) and "efSearch" not in names:
         given.append(f"efSearch={GRAPH_EXPLORED}")
-    return ";".join([description.strip(), *([",".join(given)] if given else [])])
+    return ";".join([description, *([",".join(given)] if given else [])])
+
+
+def description_of(factory: str) -> str:
+    """Return a factory string without its search parameters, which change nothing of what is trained or stored."""
+    return factory.partition(";")[0].strip()
+
+
+def parameters_of(factory: str) -> str:
+    """Return the search parameters of a factory string: `name=value,...`; empty if it has none."""
+    return factory.partition(";")[2].strip()
+
+
+def training_size(factory: str) -> int:
+    """Return how many vectors an index is trained on, if there are as many."""
+    cells = _CELLS.search(description_of(factory))
+    return max(LEAST_TRAINING, TRAINING_PER_CELL * _number(cells) if cells else 0)
+
+
+def _number(cells: re.Match[str]) -> int:
+    return int(cells[1]) * _UNITS[cells[2]]
 
 
 def _searched_cells(cells: int) -> int:

@@ -7,6 +7,7 @@ from importlib import metadata
 
 from r2med_ray.corpora import CorpusShard
 from r2med_ray.indexing.analysis import ANALYZER
+from r2med_ray.indexing.factory import description_of
 from r2med_ray.storage.keys import ArtifactKey, Json, fingerprint, fingerprint_queries
 from r2med_ray.types import Query
 
@@ -15,6 +16,7 @@ QUERY_VECTORS_FILE = "vectors.parquet"
 TERMS_FILE = "terms.parquet"
 COUNTS_FILE = "counts.parquet"
 ANN_FILE = "index.faiss"
+TRAINED_FILE = "trained.faiss"
 WEIGHTS_FILE = "weights.arrow"
 
 ALONE = "alone"
@@ -66,10 +68,36 @@ def bm25_key(
     )
 
 
-def ann_key(vectors: ArtifactKey, factory: str, unit_length: bool, embed_dim: int | None = None) -> ArtifactKey:
-    """Return the key of a shard's trained index. An exact index has no key of its own: its vectors are stored."""
-    inputs = {"vectors": vectors.digest, "factory": factory, "unit_length": unit_length, "faiss": faiss_version()}
-    return ArtifactKey("ann", inputs | ({"embed_dim": embed_dim} if embed_dim else {}))
+def trained_key(
+    vectors: Sequence[ArtifactKey], factory: str, unit_length: bool, embed_dim: int | None = None
+) -> ArtifactKey:
+    """Return the key of the empty index that was trained on a sample of some shards' vectors.
+
+    The search parameters of the factory string change nothing of it, so they are not in the key.
+    """
+    digests: list[Json] = [key.digest for key in vectors]
+    return ArtifactKey("ann-trained", {"vectors": digests, **_of_index(factory, unit_length, embed_dim)})
+
+
+def ann_key(
+    vectors: ArtifactKey, factory: str, unit_length: bool, embed_dim: int | None = None, trained: str | None = None
+) -> ArtifactKey:
+    """Return the key of a shard's filled index. An exact index has no key of its own: its vectors are stored.
+
+    Args:
+        vectors: the key of the shard's vectors.
+        factory: FAISS factory string; its search parameters are not in the key.
+        unit_length: whether the vectors are brought to unit length first.
+        embed_dim: how many components of each vector are kept, before that; all if None.
+        trained: the digest of the key of the trained index; None if nothing had to be trained.
+    """
+    inputs = {"vectors": vectors.digest, **_of_index(factory, unit_length, embed_dim)}
+    return ArtifactKey("ann", inputs | ({"trained": trained} if trained else {}))
+
+
+def _of_index(factory: str, unit_length: bool, embed_dim: int | None) -> dict[str, Json]:
+    inputs: dict[str, Json] = {"factory": description_of(factory), "unit_length": unit_length}
+    return inputs | {"faiss": faiss_version()} | ({"embed_dim": embed_dim} if embed_dim else {})
 
 
 @cache

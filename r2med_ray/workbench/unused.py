@@ -91,12 +91,15 @@ def _beside(found: Sequence[Artifact], every: Sequence[Artifact]) -> Iterator[st
     corpora = [name for artifact in found for name in names_of(artifact)]
     digests = {artifact.name.partition("/")[2] for artifact in found}
     encoders = [artifact.inputs["encoding"]["document"] for artifact in found if "encoding" in artifact.inputs]
+    filled = [artifact for artifact in every if _kind(artifact) == "ann" and artifact.inputs["vectors"] in digests]
+    trained = {artifact.inputs.get("trained") for artifact in filled}
+    names = {artifact.name for artifact in filled} | {f"ann-trained/{digest}" for digest in trained}
     for artifact in every:
         kind, inputs = _kind(artifact), artifact.inputs
         if (
             kind in ALWAYS_KEPT
             or (kind == SURVEYS and inputs["corpus"] in corpora)
-            or (kind == "ann" and inputs["vectors"] in digests)
+            or artifact.name in names
             or (kind == "bm25" and inputs["terms"] in digests)
             or (kind.startswith((QUERIES, SENTENCES)) and inputs["encoding"]["document"] in encoders)
         ):

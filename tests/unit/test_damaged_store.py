@@ -51,6 +51,7 @@ def store(finished: tuple[Path, dict[str, Run]], tmp_path: Path) -> ArtifactStor
         ("vectors", ["approximate"]),
         ("query-vectors", ["approximate"]),
         ("ann", ["approximate"]),
+        ("ann-trained", ["approximate"]),
         ("run", ["bm25", "approximate"]),
     ],
 )
@@ -58,7 +59,8 @@ def test_a_flipped_bit_ends_the_next_work_by_name_and_nothing_is_stored(
     store: ArtifactStore, kind: str, systems: list[str]
 ) -> None:
     artifact = next(store.all(kind))
-    made_from_it = {"run": [], "terms": ["run", "bm25"]}.get(kind, ["run"])  # if it is there, nobody reads the rest
+    # If what was made from it is there, nobody reads it.
+    made_from_it = {"run": [], "terms": ["run", "bm25"], "ann-trained": ["run", "ann"]}.get(kind, ["run"])
     for name in (name for made in made_from_it for name in store.names_of(made)):
         store.remove(name)
     before = store.names()
@@ -95,17 +97,19 @@ def test_what_was_made_from_a_damaged_corpus_is_named_and_goes_with_it_but_vecto
     assert set(store.names()) >= others | {corpus, *made}
 
 
-@pytest.mark.parametrize(("source", "index"), [("vectors", "ann"), ("terms", "bm25")])
+@pytest.mark.parametrize(("source", "indexes"), [("vectors", ["ann", "ann-trained"]), ("terms", ["bm25"])])
 def test_an_index_made_from_a_damaged_artefact_is_named_through_its_key(
-    store: ArtifactStore, source: str, index: str
+    store: ArtifactStore, source: str, indexes: list[str]
 ) -> None:
-    [made_from], [made] = store.names_of(source), store.names_of(index)
+    [made_from] = store.names_of(source)
     flip(next(store.all(source)))
 
     verified = CliRunner().invoke(app, ["artifacts", "verify", "--store", store.root])
 
-    assert f"{made}: made from {made_from}, which is damaged" in verified.stdout
-    assert verified.stdout.endswith("2 damaged\n")
+    for index in indexes:
+        [made] = store.names_of(index)
+        assert f"{made}: made from {made_from}, which is damaged" in verified.stdout
+    assert verified.stdout.endswith(f"{1 + len(indexes)} damaged\n")
 
 
 def test_a_corpus_whose_manifest_is_damaged_is_refused_by_name(store: ArtifactStore) -> None:

@@ -231,7 +231,7 @@ def test_an_approximate_index_finds_its_share_and_can_be_stored(
     shared = [{*dict(near)} & {*dict(true)} for near, true in zip(found, exact, strict=True)]
 
     assert least <= sum(map(len, shared)) / 200 <= 1
-    assert DenseIndex.from_bytes(ids(1000), index.to_bytes()).search(queries_QD, 10) == found
+    assert DenseIndex.from_bytes(ids(1000), index.to_bytes(), factory).search(queries_QD, 10) == found
 
 
 @pytest.mark.parametrize("factory", ["IVF64,Flat", "NoSuchIndex"])

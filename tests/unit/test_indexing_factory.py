@@ -5,7 +5,7 @@ import pytest
 
 from r2med_ray.errors import ConfigError
 from r2med_ray.indexing.dense import DenseIndex
-from r2med_ray.indexing.factory import with_search_parameters
+from r2med_ray.indexing.factory import training_size, with_search_parameters
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,17 @@ def test_faiss_takes_what_is_filled_in(factory: str) -> None:
 
     # All 8 cells are searched; the graph keeps more nodes in view than are asked for.
     assert [len(ranking) for ranking in index.search(documents_ND[:3], 100)] == [100] * 3
+
+
+@pytest.mark.parametrize(
+    ("factory", "size"),
+    [
+        # 64 for each cell, and 65,536 at least.
+        pytest.param("IVF1024,Flat;nprobe=9", 65_536, id="1,024 cells"),
+        pytest.param("IVF1025,Flat", 65_600, id="1,025 cells"),
+        pytest.param("OPQ16_64,IVF4k,PQ16", 262_144, id="4k cells"),
+        pytest.param("PQ16", 65_536, id="no cells"),
+    ],
+)
+def test_more_cells_are_trained_on_more_vectors(factory: str, size: int) -> None:
+    assert training_size(factory) == size

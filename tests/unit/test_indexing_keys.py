@@ -44,6 +44,29 @@ def test_with_faiss_cpu_the_key_holds_the_version_of_its_distribution() -> None:
     }
 
 
+def test_search_parameters_are_in_no_key_of_an_index() -> None:
+    few, many = ("IVF8,Flat;nprobe=2", "IVF8,Flat;nprobe=8")
+    trained = {keys.trained_key([VECTORS], factory, unit_length=True).digest for factory in (few, many)}
+
+    assert len(trained) == 1
+    assert len({keys.ann_key(VECTORS, each, True, trained=min(trained)).digest for each in (few, many)}) == 1
+
+
+def test_what_was_trained_elsewhere_or_cut_otherwise_is_another_index() -> None:
+    other = ArtifactKey("vectors", {"shard": "other"})
+    trained = [
+        keys.trained_key([VECTORS], "IVF8,Flat", unit_length=True),
+        keys.trained_key([VECTORS, other], "IVF8,Flat", unit_length=True),
+        keys.trained_key([VECTORS], "IVF8,Flat", unit_length=False),
+        keys.trained_key([VECTORS], "IVF8,Flat", unit_length=True, embed_dim=4),
+    ]
+    filled = [keys.ann_key(VECTORS, "IVF8,Flat", unit_length=True, trained=each.digest) for each in trained]
+    filled.append(keys.ann_key(VECTORS, "IVF8,Flat", unit_length=True))
+
+    assert len({key.digest for key in trained}) == 4
+    assert len({key.digest for key in filled}) == 5
+
+
 def test_the_weights_of_bm25_have_a_key_of_all_that_changes_them() -> None:
     terms, others, row = ArtifactKey("terms", {"shard": "a"}), ArtifactKey("terms", {"shard": "b"}), {"k1": 0.9}
     made = {

@@ -40,7 +40,7 @@ def test_what_a_benchmark_uses_stays_and_the_rest_goes(tmp_path: Path) -> None:
     with store.create(text) as writer:
         writer.write("text", b"a passage")
     kinds = {name.split("/")[0] for name in of_vectors}
-    assert kinds == {"ann", "corpus", "query-vectors", "run", "text_survey", "vectors"}
+    assert kinds == {"ann", "ann-trained", "corpus", "query-vectors", "run", "text_survey", "vectors"}
 
     names = [load_with(resolve, file) for file in (words, vectors)]
     assert unused(store, names, before=LATER) == []
