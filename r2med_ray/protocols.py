@@ -6,11 +6,15 @@ Shape letters: Q queries, B texts of a batch, D embedding size.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from r2med_ray.cuts import SideCuts
+from r2med_ray.ranking_arrays import RankingArrays
 from r2med_ray.sentences import Shares
-from r2med_ray.types import DocId, Document, FloatMatrix, Query, Ranking, Run
+from r2med_ray.types import DocId, Document, FloatMatrix, FloatVector, Query, Ranking, Run
+
+Rankings: TypeAlias = Sequence[Ranking] | RankingArrays
+"""A ranking for each of some queries, in their order."""
 
 PreparedQueries = TypeVar("PreparedQueries", contravariant=True)
 
@@ -43,7 +47,7 @@ class Index(Protocol[PreparedQueries]):
     Each kind of index takes queries in its own form: strings for BM25, a (Q, D) matrix for vectors.
     """
 
-    def search(self, queries: PreparedQueries, k: int) -> list[Ranking]:
+    def search(self, queries: PreparedQueries, k: int) -> Rankings:
         """Return up to k hits for each of the Q queries, in the order of `ranking.best`."""
         ...
 
@@ -52,8 +56,11 @@ class Index(Protocol[PreparedQueries]):
 class SkippingIndex(Index[PreparedQueries], Protocol[PreparedQueries]):
     """An index that saves time if it is told which scores are too low to matter."""
 
-    def search_above(self, queries: PreparedQueries, k: int, least: Sequence[float]) -> list[Ranking]:
-        """Return what `search` returns, but of each query documents with lower scores than `least` may be missing."""
+    def search_above(self, queries: PreparedQueries, k: int, least_Q: FloatVector) -> Rankings:
+        """Return what `search` returns, but of each query documents with lower scores than `least_Q` may be missing.
+
+        `least_Q` is float32 of shape (Q,).
+        """
         ...
 
 

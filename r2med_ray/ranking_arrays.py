@@ -9,6 +9,7 @@ whoever goes from query to query holds the documents of one query at a time.
 Shape letters: Q queries, H ranked documents of all queries, D distinct documents.
 """
 
+import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -16,10 +17,11 @@ from itertools import chain, islice
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from r2med_ray.errors import DataError
-from r2med_ray.storage.arrow import IntVector, codes, int_array, text_array
-from r2med_ray.types import FloatVector, QueryId, Ranking, ScoredDoc
+from r2med_ray.storage.arrow import IntVector, codes, int_array, int_vector, text_array
+from r2med_ray.types import DocId, FloatVector, QueryId, Ranking, ScoredDoc
 
 RANKINGS_AT_ONCE = 256
 """Rankings that exist as tuples while arrays are made of them."""
@@ -66,6 +68,29 @@ class RankingArrays:
         )
 
     @classmethod
+    def of_positions(
+        cls, doc_ids: Sequence[DocId], found: Sequence[tuple[IntVector, FloatVector]]
+    ) -> "RankingArrays":
+        """Return documents of a shard, found for Q queries, in the order in which they were found.
+
+        Args:
+            doc_ids: the ids of the shard.
+            found: per query, positions in `doc_ids` and float32 scores. -inf marks a document that is not a hit.
+        """
+        none = np.zeros(0, np.int64)
+        position_H = np.concatenate([none, *(positions for positions, _ in found)])
+        score_H = np.concatenate([none.astype(np.float32), *(scores for _, scores in found)])
+        place_H = np.repeat(np.arange(len(found)), [len(positions) for positions, _ in found])
+        hits = np.flatnonzero(score_H > -np.inf)
+        used_D, doc_H = np.unique(position_H[hits], return_inverse=True)
+        return cls(
+            text_array(doc_ids[position] for position in used_D.tolist()),
+            doc_H.astype(np.int32),
+            score_H[hits],
+            bounds(np.bincount(place_H[hits], minlength=len(found))),
+        )
+
+    @classmethod
     def _of_few(cls, rankings: Sequence[Ranking]) -> "RankingArrays":
         hits = list(chain.from_iterable(rankings))
         doc_ids, doc_H = codes(text_array(hit.doc_id for hit in hits))
@@ -85,15 +110,39 @@ class RankingArrays:
 
     def part(self, first: int, end: int) -> "RankingArrays":
         """Return the rankings from `first` up to `end`, with no other ids than theirs."""
-        return self._kept(slice(self.start[first], self.start[end]), self.lengths[first:end])
+        return self._taken(slice(self.start[first], self.start[end]), self.lengths[first:end])
 
     def heads(self, depth: int) -> "RankingArrays":
         """Return the first `depth` documents of each ranking, with no other ids than theirs."""
-        return self._kept(self._ranks < depth, np.minimum(self.lengths, depth))
+        return self._taken(self._ranks < depth, np.minimum(self.lengths, depth))
 
     def rests(self, depth: int) -> "RankingArrays":
         """Return the documents of each ranking below the first `depth`, with no other ids than theirs."""
-        return self._kept(self._ranks >= depth, np.maximum(self.lengths - depth, 0))
+        return self._taken(self._ranks >= depth, np.maximum(self.lengths - depth, 0))
+
+    def best(self, k: int) -> "RankingArrays":
+        """Return the k best documents of each ranking, in the order of `ranking.ordered`."""
+        place_H = np.repeat(np.arange(len(self), dtype=np.uint64), self.lengths)
+        key_H = place_H << np.uint64(32) | _descending(self.score)
+        order_H = np.argsort(key_H)
+        sorted_H = key_H[order_H]
+        if np.any(sorted_H[1:] == sorted_H[:-1]):
+            order_H = np.lexsort((-self._order_of_ids[self.doc], key_H))
+        return self._taken(order_H[self._ranks < k], np.minimum(self.lengths, max(k, 0)))
+
+    def kth_scores(self, k: int) -> FloatVector:
+        """Return the score of the k-th document of each ranking, float32 of shape (Q,); -inf where there is none."""
+        scores_Q = np.full(len(self), -np.inf, np.float32)
+        full = np.flatnonzero(self.lengths >= k) if k > 0 else np.zeros(0, np.int64)
+        scores_Q[full] = self.score[self.start[full] + k - 1]
+        return scores_Q
+
+    @property
+    def _order_of_ids(self) -> IntVector:
+        """int64, shape (D,): the place of each id in their order by code point, which is that of UTF-8's bytes."""
+        order_D = np.empty(len(self.doc_ids), np.int64)
+        order_D[int_vector(pc.sort_indices(self.doc_ids))] = np.arange(len(self.doc_ids))
+        return order_D
 
     def above(self, lower: "RankingArrays") -> "RankingArrays":
         """Return each ranking with that of the same place in `lower` below it."""
@@ -104,10 +153,19 @@ class RankingArrays:
             both.doc_ids, both.doc[order_H], both.score[order_H], bounds(self.lengths + lower.lengths)
         )
 
-    def _kept(self, hits: slice | npt.NDArray[np.bool_], lengths: IntVector) -> "RankingArrays":
+    def _taken(self, hits: slice | npt.NDArray[np.bool_] | IntVector, lengths: IntVector) -> "RankingArrays":
+        """Return some of the ranked documents, with no other ids than theirs."""
         used_D, doc_H = np.unique(self.doc[hits], return_inverse=True)
         doc_ids = self.doc_ids.take(int_array(used_D.astype(np.int64)))
         return RankingArrays(doc_ids, doc_H.astype(np.int32), self.score[hits], bounds(lengths))
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether all rankings are equal; `other` may be any sequence of rankings."""
+        if not isinstance(other, RankingArrays | Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(map(operator.eq, self, other))
+
+    __hash__ = None  # type: ignore[assignment]  # as that of every list
 
     def __len__(self) -> int:
         return len(self.start) - 1
@@ -197,6 +255,17 @@ class RankedQueries(Mapping[QueryId, Ranking]):
 def as_arrays(rankings: Mapping[QueryId, Ranking]) -> RankedQueries:
     """Return rankings as arrays: the same object if they are."""
     return rankings if isinstance(rankings, RankedQueries) else RankedQueries.of(rankings.items())
+
+
+def _descending(score_H: FloatVector) -> npt.NDArray[np.uint64]:
+    """Return numbers below 2³² that rise as the scores fall, and are equal for equal scores.
+
+    The bits of a float, read as an integer, rise with a positive value and fall with a negative one, so those of the
+    latter are turned over. −0 becomes 0, which it equals.
+    """
+    bits_H = (score_H + np.float32(0)).view(np.int32)
+    rising_H = (bits_H ^ (bits_H >> 31 & 0x7FFFFFFF)).astype(np.int64)
+    return (0x7FFFFFFF - rising_H).astype(np.uint64)
 
 
 def bounds(lengths: npt.ArrayLike) -> IntVector:

@@ -34,7 +34,7 @@ class ShardOwner(Generic[Prepared]):
     @ray.method
     def search(self, hand: Hand, queries: Prepared, k: int) -> RankingArrays:
         """Return the best k of the shards of a hand for every query."""
-        return RankingArrays.of(search_shards(self._indexes(hand), queries, k))
+        return search_shards(self._indexes(hand), queries, k)
 
     @ray.method
     def score(self, hand: Hand, queries: Prepared, candidates: Sequence[Sequence[DocId]]) -> RankingArrays:

@@ -13,8 +13,8 @@ from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.indexing.approximate import ApproximateSearch
 from r2med_ray.indexing.exact import ExactSearch
 from r2med_ray.indexing.factory import EXACT
-from r2med_ray.ranking import best_of_scores
-from r2med_ray.types import DocId, FloatMatrix, FloatVector, Ranking
+from r2med_ray.ranking_arrays import RankingArrays
+from r2med_ray.types import DocId, FloatMatrix, FloatVector
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,11 @@ class DenseIndex:
             return cls(tuple(doc_ids), ExactSearch(vectors_ND))
         return cls(tuple(doc_ids), ApproximateSearch.fill(vectors_ND, factory, trained))
 
-    def search_above(self, queries_QD: npt.NDArray[np.floating], k: int, least: Sequence[float]) -> list[Ranking]:
+    def search_above(self, queries_QD: npt.NDArray[np.floating], k: int, least_Q: FloatVector) -> RankingArrays:
         """Return what `search` returns, but of each query documents with lower scores than `least` may be missing."""
-        return self._search(queries_QD, k, np.array(least, np.float32))
+        return self._search(queries_QD, k, least_Q)
 
-    def search(self, queries_QD: npt.NDArray[np.floating], k: int) -> list[Ranking]:
+    def search(self, queries_QD: npt.NDArray[np.floating], k: int) -> RankingArrays:
         """Return up to k documents for each query, in the order of `ranking.best`.
 
         Args:
@@ -74,14 +74,11 @@ class DenseIndex:
 
     def _search(
         self, queries_QD: npt.NDArray[np.floating], k: int, least_Q: FloatVector | None = None
-    ) -> list[Ranking]:
+    ) -> RankingArrays:
         queries_QD = _as_matrix(queries_QD, "query", self.vectors.shape[1])
         if not self.doc_ids or not len(queries_QD) or k < 1:
-            return [()] * len(queries_QD)
-        return [
-            best_of_scores(scores_C, [self.doc_ids[position] for position in positions_C.tolist()], k)
-            for positions_C, scores_C in self.vectors.search(queries_QD, k, least_Q)
-        ]
+            return RankingArrays.of([()] * len(queries_QD))
+        return RankingArrays.of_positions(self.doc_ids, self.vectors.search(queries_QD, k, least_Q)).best(k)
 
     def to_bytes(self) -> bytes:
         """Return a trained index in FAISS's own format. An exact index has none: its vectors are stored already.

@@ -1,24 +1,23 @@
 """Searches shards in this process. The distributed search has to give the same runs."""
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import partial
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from r2med_ray.errors import ConfigError, DataError
 from r2med_ray.first_stage import Ties
-from r2med_ray.protocols import Index, ScoresCandidates, SkippingIndex
+from r2med_ray.protocols import Index, Rankings, ScoresCandidates, SkippingIndex
 from r2med_ray.ranking import merge, require_finite
 from r2med_ray.ranking_arrays import RankedQueries, RankingArrays
 from r2med_ray.retrieval.file_order import id_of, in_run_order
-from r2med_ray.types import DocId, Query, QueryId, Ranking, Run, Task
+from r2med_ray.types import DocId, FloatVector, Query, QueryId, Ranking, Run, Task
 
 P = TypeVar("P")
 
 Among: TypeAlias = Mapping[QueryId, Sequence[DocId]]
 """query_id → the only documents that are ranked."""
 
-Answers: TypeAlias = Sequence[Sequence[Ranking] | RankingArrays]
+Answers: TypeAlias = Sequence[Rankings]
 """Per shard, a ranking for each query."""
 
 
@@ -32,40 +31,43 @@ class ReadWhenSearched(Generic[P]):
     def __init__(self, read: Callable[[], Index[P]]) -> None:
         self._read = read
 
-    def search(self, queries: P, k: int) -> list[Ranking]:
+    def search(self, queries: P, k: int) -> Rankings:
         """Return up to k hits for each query, in the order of `ranking.best`."""
         return self._read().search(queries, k)
 
-    def search_above(self, queries: P, k: int, least: Sequence[float]) -> list[Ranking]:
-        """Return what `search` returns, but of each query documents with lower scores than `least` may be missing."""
-        return _search_above(self._read(), queries, k, least)
+    def search_above(self, queries: P, k: int, least_Q: FloatVector) -> Rankings:
+        """Return what `search` returns, but documents with lower scores than a query's `least_Q` may be missing."""
+        return _search_above(self._read(), queries, k, least_Q)
 
     def score(self, queries: P, candidates: Sequence[Sequence[DocId]]) -> list[Ranking]:
         """Return those candidates of each query that the shard has; see `score_candidates`."""
         return score_candidates(self._read(), queries, candidates)
 
 
-def search_shards(shards: Iterable[Index[P]], queries: P, k: int) -> list[Ranking]:
+def search_shards(shards: Iterable[Index[P]], queries: P, k: int) -> RankingArrays:
     """Return the best k hits of some shards for each query. Each shard's hits are merged before the next is searched.
 
     Raises:
         DataError: a shard left out a query.
     """
-    best: list[Ranking] | None = None
+    best: RankingArrays | None = None
     for index in shards:
         if best is None:
-            best = index.search(queries, k)
+            best = _arrays(index.search(queries, k))
             continue
-        least = [ranking[k - 1].score if len(ranking) >= k > 0 else -math.inf for ranking in best]
-        found = _search_above(index, queries, k, least)
+        found = _arrays(_search_above(index, queries, k, best.kth_scores(k)))
         if len(found) != len(best):
             raise DataError(f"a shard answered {len(found)} queries, another one {len(best)}")
-        best = [merge(both, k) for both in zip(best, found, strict=True)]
-    return best or []
+        best = best.above(found).best(k)
+    return best or RankingArrays.of([])
 
 
-def _search_above(index: Index[P], queries: P, k: int, least: Sequence[float]) -> list[Ranking]:
-    return index.search_above(queries, k, least) if isinstance(index, SkippingIndex) else index.search(queries, k)
+def _arrays(rankings: Rankings) -> RankingArrays:
+    return rankings if isinstance(rankings, RankingArrays) else RankingArrays.of(rankings)
+
+
+def _search_above(index: Index[P], queries: P, k: int, least_Q: FloatVector) -> Rankings:
+    return index.search_above(queries, k, least_Q) if isinstance(index, SkippingIndex) else index.search(queries, k)
 
 
 class PlainRetriever(Generic[P]):

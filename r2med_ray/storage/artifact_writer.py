@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -45,5 +46,29 @@ class ArtifactWriter:
     def write_table(self, file_name: str, table: pa.Table) -> None:
         """Write a table as Parquet in one row group, so that its bytes depend on the table alone."""
         sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, row_group_size=max(1, table.num_rows), compression="zstd")
+        rows = max(1, table.num_rows)
+        pq.write_table(table, sink, row_group_size=rows, compression="zstd", **_encodings(table.schema))
         self.write(file_name, sink.getvalue())
+
+
+def _encodings(schema: pa.Schema) -> dict[str, Any]:
+    """Return how Parquet encodes a table that has lists of floats, such as vectors; nothing for other tables.
+
+    Parquet's usual dictionary of all components gains nothing, and takes six times as long to read in float16. The
+    bytes of a component are put apart instead, so that the exponents compress.
+    """
+    leaves = [_leaf(field.name, field.type) for field in schema]
+    floats = [path for path, kind in leaves if "." in path and pa.types.is_floating(kind)]
+    if not floats:
+        return {}
+    return {
+        "use_dictionary": [path for path, _ in leaves if path not in floats],
+        "column_encoding": dict.fromkeys(floats, "BYTE_STREAM_SPLIT"),
+    }
+
+
+def _leaf(path: str, kind: pa.DataType) -> tuple[str, pa.DataType]:
+    """Return the name that Parquet gives the values of a column, and their type."""
+    while pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind):
+        path, kind = f"{path}.list.element", kind.value_type
+    return path, kind

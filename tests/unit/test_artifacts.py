@@ -6,7 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from r2med_ray.errors import ArtifactError
@@ -219,6 +221,33 @@ def test_a_store_that_can_not_be_written_to_is_named() -> None:
     # No user can make folders there, not even root.
     with pytest.raises(ArtifactError, match=r"store '/proc/sys/store' can't be written to: "):
         write(ArtifactStore("/proc/sys/store"))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_lists_of_floats_are_stored_without_a_dictionary_and_read_as_they_were(
+    store: ArtifactStore, dtype: type[np.floating]
+) -> None:
+    each = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(400).astype(dtype)), 8)
+    table = pa.table(
+        {
+            "id": [f"d{row}" for row in range(50)],
+            "vector": each,
+            "tokens": pa.ListArray.from_arrays(pa.array(range(51), pa.int32()), each),
+            "words": [["one", "two"]] * 50,
+            "score": pa.array(range(50), pa.float32()),
+        }
+    )
+    with store.create(KEY) as writer:
+        writer.write_table("t.parquet", table)
+
+    artifact = store.get(KEY)
+    assert artifact.table("t.parquet") == table
+    group = pq.ParquetFile(pa.BufferReader(artifact.read("t.parquet"))).metadata.row_group(0)
+    columns = [group.column(number) for number in range(group.num_columns)]
+    split = {column.path_in_schema for column in columns if "BYTE_STREAM_SPLIT" in column.encodings}
+    assert split == {"vector.list.element", "tokens.list.element.list.element"}
+    coded = {column.path_in_schema for column in columns if column.has_dictionary_page}
+    assert coded == {"id", "words.list.element", "score"}
 
 
 def test_the_same_table_gives_the_same_bytes(store: ArtifactStore) -> None:

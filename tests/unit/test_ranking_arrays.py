@@ -1,5 +1,6 @@
 """Rankings held as arrays are the rankings that tuples hold, in a tenth of the memory."""
 
+import math
 import pickle
 import sys
 import tracemalloc
@@ -18,6 +19,7 @@ from r2med_ray.evaluation import ranked, run_lines
 from r2med_ray.evaluation.evaluate import evaluate
 from r2med_ray.evaluation.measures import Measure
 from r2med_ray.evaluation.trec import read_run, write_run
+from r2med_ray.ranking import best
 from r2med_ray.ranking_arrays import RANKINGS_AT_ONCE, RankedQueries, RankingArrays
 from r2med_ray.retrieval.search import merge_shards
 from r2med_ray.retrieval.stored_runs import RUN_FILE, run_from_table, run_table
@@ -27,6 +29,7 @@ from r2med_ray.types import Query, Ranking, Run, ScoredDoc
 
 IDS = st.text(st.characters(codec="utf-8"), max_size=4)
 HITS = st.builds(ScoredDoc, IDS, st.sampled_from([-2.0, -0.0, 0.0, 0.5, 7.0, 2.0**100]) | st.floats(width=32))
+FINITE = HITS.filter(lambda hit: math.isfinite(hit.score))
 RANKINGS = st.dictionaries(IDS, st.lists(HITS, max_size=5).map(tuple), max_size=6)
 
 Q, K = 20_000, 100
@@ -78,6 +81,50 @@ def test_a_run_is_stored_as_the_rows_of_its_tuples(rankings):
         [row[at] for row in rows] for at in (0, 1)
     ]
     assert table["score"].to_numpy().tobytes() == np.array([score for _, _, score in rows], np.float32).tobytes()
+
+
+@given(st.lists(st.lists(FINITE, max_size=8).map(tuple), max_size=6), st.integers(-1, 9))
+def test_the_best_of_all_rankings_at_once_are_the_best_of_each(rankings, k):
+    packed = RankingArrays.of(rankings)
+
+    assert packed.best(k) == [best(ranking, k) for ranking in rankings]
+    assert packed.best(k).kth_scores(k).tolist() == [
+        ranking[k - 1].score if len(ranking) >= k > 0 else -math.inf for ranking in packed.best(k)
+    ]
+
+
+def test_equal_scores_fall_by_id_only_within_a_ranking():
+    # q1 has the score 1 twice, and q2 has it too.
+    packed = RankingArrays.of(
+        [(ScoredDoc("a", 1.0), ScoredDoc("é", 1.0), ScoredDoc("b", 2.0)), (ScoredDoc("z", 1.0),)]
+    )
+
+    assert packed.best(2) == [(ScoredDoc("b", 2.0), ScoredDoc("é", 1.0)), (ScoredDoc("z", 1.0),)]
+
+
+def test_positions_of_a_shard_become_its_documents_and_what_is_no_hit_is_left_out():
+    found = [
+        (np.array([2, 0]), np.array([0.5, -np.inf], np.float32)),
+        (np.array([], np.int64), np.array([], np.float32)),
+        (np.array([0, 2, 3]), np.array([1.0, 3.0, 2.0], np.float32)),
+    ]
+
+    packed = RankingArrays.of_positions(["a", "b", "c", "d"], found)
+
+    in_order = (ScoredDoc("a", 1.0), ScoredDoc("c", 3.0), ScoredDoc("d", 2.0))
+    assert packed == [(ScoredDoc("c", 0.5),), (), in_order]
+    assert packed.doc_ids.to_pylist() == ["a", "c", "d"]
+    assert RankingArrays.of_positions([], []) == []
+
+
+def test_arrays_equal_the_same_rankings_in_any_sequence_and_no_others():
+    rankings = [(ScoredDoc("a", 1.0),), ()]
+    packed = RankingArrays.of(rankings)
+
+    assert packed == rankings
+    assert rankings == packed
+    assert packed == RankingArrays.of(rankings)
+    assert packed not in (rankings[:1], [(ScoredDoc("b", 1.0),), ()], [(ScoredDoc("a", 2.0),), ()], None)
 
 
 def test_more_rankings_than_are_taken_at_once_stay_in_order():
