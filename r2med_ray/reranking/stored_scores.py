@@ -14,11 +14,11 @@ from dataclasses import asdict
 from typing import Any, get_args
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from r2med_ray.cuts import Cuts, Side, SideCuts, from_json, to_json
 from r2med_ray.protocols import Candidates
 from r2med_ray.sentences import SPLITTER
+from r2med_ray.storage.artifact_writer import as_parquet
 from r2med_ray.storage.artifacts import Artifact
 from r2med_ray.storage.keys import ArtifactKey, Json, canonical_json, fingerprint
 from r2med_ray.types import Repairs, Reranking
@@ -58,7 +58,7 @@ def reranking_files(reranking: Reranking) -> dict[str, bytes]:
     if reranking.sentences is not None:
         of_queries = [list(map(list, reranking.sentences[query_id])) for query_id in reranking.scores]
         columns[SPLITTER] = pa.array(of_queries, pa.list_(_SCORES))
-    files = {SCORES_FILE: _parquet(pa.table(columns))}
+    files = {SCORES_FILE: as_parquet(pa.table(columns)).to_pybytes()}
     if reranking.repairs.query_ids:
         files[REPAIRS_FILE] = canonical_json(asdict(reranking.repairs)).encode()
     if reranking.cuts is not None:
@@ -103,11 +103,3 @@ def _read_cuts(artifact: Artifact) -> SideCuts | None:
 def _read(artifact: Artifact, file: str) -> Any:
     """Return the content of a JSON file; None if the artefact doesn't have it."""
     return json.loads(artifact.read(file).to_pybytes()) if file in artifact.files else None
-
-
-def _parquet(table: pa.Table) -> bytes:
-    """Return a Parquet file of one row group, written as `ArtifactWriter.write_table` does."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, row_group_size=max(1, table.num_rows), compression="zstd")
-    content: bytes = sink.getvalue().to_pybytes()
-    return content

@@ -44,11 +44,16 @@ class ArtifactWriter:
         self.files[file_name] = StoredFile(path, view.nbytes, hashlib.sha256(view).hexdigest())
 
     def write_table(self, file_name: str, table: pa.Table) -> None:
-        """Write a table as Parquet in one row group, so that its bytes depend on the table alone."""
-        sink = pa.BufferOutputStream()
-        rows = max(1, table.num_rows)
-        pq.write_table(table, sink, row_group_size=rows, compression="zstd", **_encodings(table.schema))
-        self.write(file_name, sink.getvalue())
+        """Write a table as a file of `as_parquet`."""
+        self.write(file_name, as_parquet(table))
+
+
+def as_parquet(table: pa.Table) -> pa.Buffer:
+    """Return a Parquet file of one row group, whose bytes depend on the table alone."""
+    sink = pa.BufferOutputStream()
+    rows = max(1, table.num_rows)
+    pq.write_table(table, sink, row_group_size=rows, compression="zstd", **_encodings(table.schema))
+    return sink.getvalue()
 
 
 def _encodings(schema: pa.Schema) -> dict[str, Any]:
