@@ -23,3 +23,19 @@ def test_a_benchmark_that_needs_a_large_machine_runs_small_and_speaks_of_all_its
 
     said = {line.split(": ")[0] for line in done.stdout.splitlines() if line.startswith(("SMALL ", "----  "))}
     assert {line.split(maxsplit=1)[1] for line in said} == {bar.name for bar in SCRIPTS[script]}
+
+
+def test_approximate_indexes_are_compared_with_exact_search() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks.approximate", "--small"],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+
+    found = [float(line.split(" finds ")[1].split()[0]) for line in done.stdout.splitlines()]
+    # The 16 cells of `IVF16,Flat` hold all documents.
+    assert found[2] == found[3] == 1.0
+    assert sorted(found[:3]) == found[:3]
+    assert len(found) == 19
