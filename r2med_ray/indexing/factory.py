@@ -20,7 +20,7 @@ GRAPH_EXPLORED = 256
 """Nodes that the search of an HNSW graph keeps in view. On MED, FAISS's 16 find 0.86 of the 100 documents, and 128
 find all of them."""
 
-TRAINING_PER_CELL = 64
+TRAINING_PER_CELL = 40
 LEAST_TRAINING = 65_536
 """FAISS wants at least 39 vectors for a cell of an inverted file. It takes at most 256 for each of the 256 entries of
 a table of codes, which are 65,536 (`ClusteringParameters` of faiss/Clustering.h)."""

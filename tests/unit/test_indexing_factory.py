@@ -50,10 +50,10 @@ def test_faiss_takes_what_is_filled_in(factory: str) -> None:
 @pytest.mark.parametrize(
     ("factory", "size"),
     [
-        # 64 for each cell, and 65,536 at least.
+        # 40 for each cell, and 65,536 at least.
         pytest.param("IVF1024,Flat;nprobe=9", 65_536, id="1,024 cells"),
-        pytest.param("IVF1025,Flat", 65_600, id="1,025 cells"),
-        pytest.param("OPQ16_64,IVF4k,PQ16", 262_144, id="4k cells"),
+        pytest.param("IVF1640,Flat", 65_600, id="1,640 cells"),
+        pytest.param("OPQ16_64,IVF4k,PQ16", 163_840, id="4k cells"),
         pytest.param("PQ16", 65_536, id="no cells"),
     ],
 )
