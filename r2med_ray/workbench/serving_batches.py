@@ -40,9 +40,7 @@ def find_runs(store: ArtifactStore, runner: Runner, holders: Holders, worklog: W
     for answer in answers:
         find, digest = answer.find, answer.key.digest
         if digest not in found:
-            began = time.monotonic()
-            found[digest] = _search(runner, holders, worklog, batch, answer)
-            seconds[digest] = time.monotonic() - began
+            found[digest], seconds[digest] = _search(runner, holders, worklog, batch, answer)
             if digest in kept:
                 if find.task.name not in documents:  # a batch searches one index
                     documents[find.task.name] = document_cuts(store, find.task, find.first_stage, runner.device)
@@ -119,20 +117,19 @@ def write_texts(store: ArtifactStore, runner: Runner, holders: Holders, worklog:
             answer.receive(written)
 
 
-def _search(runner: Runner, holders: Holders, worklog: Worklog, batch: Batch, answer: RunAnswer) -> Run:
-    find = answer.find
+def _search(runner: Runner, holders: Holders, worklog: Worklog, batch: Batch, answer: RunAnswer) -> tuple[Run, float]:
+    """Return what a search found, and its seconds. The start of what holds the index is in no search's seconds."""
+    find, began = answer.find, time.monotonic()
     if find.first_stage.work == "nothing":
-        return find.first_stage.find(find.task, find.queries, find.k)
+        return find.first_stage.find(find.task, find.queries, find.k), time.monotonic() - began
     index = holders.hold(batch.place, partial(runner.open_index, find.task, find.first_stage))
     began = time.monotonic()
     found = [index.retrieve(block, k=find.k, among=find.among) for block in blocks(find.queries)]
+    seconds = time.monotonic() - began
     if index.one_at_a_time:
-        read, seconds = find.task.corpus.num_documents * len(found), time.monotonic() - began
-        unit = f"{find.first_stage.label} on {find.task.name}"
-        worklog.note(
-            "search shards read one by one", unit, StageReport(documents=read, seconds=seconds, stored_before=0)
-        )
-    return Run(tag=found[0].tag, rankings=RankedQueries.joined([run.rankings for run in found]))
+        report = StageReport(documents=find.task.corpus.num_documents * len(found), seconds=seconds, stored_before=0)
+        worklog.note("search shards read one by one", f"{find.first_stage.label} on {find.task.name}", report)
+    return Run(tag=found[0].tag, rankings=RankedQueries.joined([run.rankings for run in found])), seconds
 
 
 def _of(kind: type[A], answers: Iterable[Answer]) -> Iterator[A]:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from r2med_ray.protocols import Candidates
 from r2med_ray.settings.compat import Rules
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Document, Query, Reranking, Run, Task
+from r2med_ray.workbench import serving_batches
 from r2med_ray.workbench.driver import Driver
 from r2med_ray.workbench.in_process import PlainIndex
 from r2med_ray.workbench.parts import Ended, Part
@@ -516,6 +518,32 @@ def test_corpora_are_prepared_beside_the_writing_where_both_fit(
     assert model.saw_it is beside
     assert runner.calls.count("prepare one") == 1
     assert ids(results["a"]) == {"q1": ["d1", "d3"]} or ids(results["a"]) == {"q1": ["d3", "d1"]}
+
+
+def test_the_seconds_of_a_search_are_without_those_of_opening_its_index(
+    store: ArtifactStore, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(serving_batches, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    class TakesTime(ScriptedRunner):
+        def open_index(self, task: Task, first_stage: ShardedFirstStage) -> PlainIndex:
+            index = super().open_index(task, first_stage)
+            search = index.retrieve
+            now[0] += 1000
+
+            def retrieve(queries: Sequence[Query], *, k: int, among: object = None) -> Run:
+                now[0] += 3
+                return search(queries, k=k)
+
+            index.retrieve = retrieve  # type: ignore[method-assign]
+            return index
+
+    worklog = Worklog()
+    parts = {"a": finding(task), "b": finding(task, QUERIES[:1])}
+    ended = dict(Driver(store, TakesTime(store, worklog), worklog, fetch).run(parts))
+
+    assert [ended[name].seconds["search"] for name in ("a", "b")] == [3, 3]
 
 
 class LeavesBeforeTheOther(ScriptedRunner):

@@ -60,6 +60,9 @@ const drawCosts = () => {
     const y = (value) => HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * (value - bottom) / (top - bottom);
     const svg = axes(`${board.measure} against ${cost}`, logTicks(low, high), ticksOf(bottom, top), x, y, `${cost} (logarithmic)`, board.measure);
     const labels = spread(points.slice(0, 14).map((point) => ({ point, y: y(point.y * factor) })), 12);
+    for (const { point, y: at } of labels) {
+      svg.append(h("text", { class: "label", x: x(point.x) + 9, y: at + 4 }, shortened(data.systems[point.system].name)));
+    }
     for (const point of [...points].reverse()) {
       const name = data.systems[point.system].name;
       const text = `${name}: ${write(point.y, measureNamed(board.measure))}, ${point.x.toPrecision(3)} ${cost}`;
@@ -69,9 +72,6 @@ const drawCosts = () => {
       link.setAttribute("aria-label", text);
       link.append(h("title", {}, text), shape(point.system, x(point.x), y(point.y * factor)));
       svg.append(link);
-    }
-    for (const { point, y: at } of labels) {
-      svg.append(h("text", { class: "label", x: x(point.x) + 9, y: at + 4 }, shortened(data.systems[point.system].name)));
     }
     parts.push(svg, h("p", { class: "about" }, "Blue: no rewriting. Vermilion: with rewriting. Triangle: with a reranker. A point leads to the comparison with the baseline. Seconds, rates and tokens are those of the time when what is stored was made; a rate is that of one worker. Dollars are those that the rows of services name for these tokens; machines of your own have none."));
   }
