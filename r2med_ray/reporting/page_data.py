@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from r2med_ray.first_stages.preparation import STAGES
 from r2med_ray.reporting.chunks import task_scripts
+from r2med_ray.reporting.part_records import ENCODE_QUERIES
 from r2med_ray.reporting.record import BenchmarkRecord, ResultRecord, SystemRecord
 from r2med_ray.reporting.rewriting_gains import parts_of
 from r2med_ray.reporting.scales import POINTS, scale_of
@@ -52,7 +53,7 @@ def _system(record: BenchmarkRecord, system: SystemRecord, found: Mapping[str, R
         "rewrites": bool(parts.get("rewriter")),
         "reranks": bool(parts.get("reranker") or parts.get("rerankers")),
         "costs": {
-            "seconds per query": _seconds_per_query(found),
+            "seconds per query": _seconds_per_query(system, found),
             "documents per second": _documents_per_second(system),
             "tokens at services": sum(part.tokens for part in system.computed) or None,
             "dollars at services": _dollars(system),
@@ -72,13 +73,19 @@ def _mean(result: ResultRecord | None, measure: str) -> float | None:
     return round(result.evaluation.means[measure], 6) if result else None
 
 
-def _seconds_per_query(found: Mapping[str, ResultRecord]) -> float | None:
-    """Return the seconds of all stages but the evaluation, over the queries; None if no stage took any."""
+def _seconds_per_query(system: SystemRecord, found: Mapping[str, ResultRecord]) -> float | None:
+    """Return the seconds of a query in all stages but the evaluation; None if no stage took any.
+
+    Reading the query is a stage of its own, whose seconds are those of the time when the vector was made.
+    """
+    reading = sum(
+        part.seconds / part.items for part in system.computed if part.arrow == ENCODE_QUERIES and part.items
+    )
     seconds = sum(
         taken for result in found.values() for stage, taken in result.seconds.items() if stage != "evaluate"
     )
     queries = sum(len(result.evaluation.per_query) for result in found.values())
-    return float(f"{seconds / queries:.3g}") if seconds and queries else None
+    return float(f"{seconds / queries + reading:.3g}") if seconds and queries else None
 
 
 def _documents_per_second(system: SystemRecord) -> float | None:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+ENCODE_QUERIES = "encode queries"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartRecord:

@@ -17,7 +17,7 @@ from r2med_ray.first_stages.stored_cuts import CUTS
 from r2med_ray.first_stages.stored_speed import USAGE, Speed, per_computer, speeds_of
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.pipeline import Ranked
-from r2med_ray.reporting.part_records import PartRecord
+from r2med_ray.reporting.part_records import ENCODE_QUERIES, PartRecord
 from r2med_ray.retrieval.searches import searches_made
 from r2med_ray.storage.artifacts import Artifact, ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
@@ -25,7 +25,6 @@ from r2med_ray.systems import ResolvedSystem
 from r2med_ray.types import Reranking, Task
 from r2med_ray.workbench.worklog import Price, no_price
 
-ENCODE_QUERIES = "encode queries"
 SERVICE = "a service"
 NOT_NOTED = ""
 """The device of texts whose model's computer is not known."""

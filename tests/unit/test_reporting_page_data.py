@@ -40,7 +40,7 @@ def test_costs_are_those_of_the_time_when_all_that_a_system_uses_was_made():
     )
 
     assert first == {
-        "seconds per query": 0.75,  # 1.5 s of search over two queries
+        "seconds per query": 1.75,  # 1.5 s of search over two queries, and 3.0 s of reading three
         "documents per second": 50.0,  # the slower of 100 / 2.0 and 100 / 0.5
         "tokens at services": 7030,
         "dollars at services": 0.75,
