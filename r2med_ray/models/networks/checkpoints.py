@@ -15,6 +15,7 @@ from r2med_ray.models.catalog.encoders import EncoderRow
 from r2med_ray.models.catalog.sources import locate
 from r2med_ray.models.networks.loading import load_whole
 from r2med_ray.models.networks.passes import is_stateless
+from r2med_ray.models.networks.plain_modules import PlainModules, plain_modules
 from r2med_ray.models.networks.pooling import POOLINGS, without_prompt
 
 if TYPE_CHECKING:
@@ -109,6 +110,16 @@ def _backbone(folder: Path, row: EncoderRow, device: str, dtype: Dtype) -> Netwo
             mask_BT = without_prompt(mask_BT, prompt_tokens)
         return pool(token_vectors(features).float(), mask_BT)
 
+    return _of_backbone(tokenizer, model, text_vectors, token_vectors, device)
+
+
+def _of_backbone(
+    tokenizer: Any,
+    model: Any,
+    text_vectors: Callable[[Features, int], "Tensor"],
+    token_vectors: Callable[[Features], "Tensor"],
+    device: str,
+) -> Network:
     return Network(
         tokenizer=tokenizer,
         text_vectors=text_vectors,
@@ -121,14 +132,51 @@ def _backbone(folder: Path, row: EncoderRow, device: str, dtype: Dtype) -> Netwo
 
 
 def _sentence_transformer(folder: Path, row: EncoderRow, device: str, dtype: Dtype) -> Network:
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-
+    """Load a checkpoint of sentence-transformers, with transformers alone if that gives the same vectors."""
     if not (folder / "modules.json").is_file():
         raise ConfigError(
             f"encoder {row.name!r}: `pooling: model` needs a checkpoint of sentence-transformers, and {folder} "
             f"has no modules.json; give `pooling: mean`, `cls` or `last`"
         )
+    plain = None if row.trust_remote_code else plain_modules(folder)
+    network = plain and _plain(folder, row, plain, device, dtype)
+    return network or _with_library(folder, row, device, dtype)
+
+
+def _plain(folder: Path, row: EncoderRow, plain: PlainModules, device: str, dtype: Dtype) -> Network | None:
+    """Load the network of a checkpoint with transformers; None if its tokenizer writes chat messages.
+
+    As in the library, a mean is computed in float32 and rounded to `dtype`, in which its length is made 1.
+    """
+    from torch.nn.functional import normalize
+    from transformers import AutoTokenizer
+
+    limit = {} if plain.max_length is None else {"model_max_length": plain.max_length}
+    tokenizer = AutoTokenizer.from_pretrained(folder, **limit)
+    if tokenizer.chat_template is not None:
+        return None
+    model = load_model(folder, row, dtype).to(device).eval()
+    model.config.use_cache = False  # a causal model would keep the keys and values of every layer
+    pool = POOLINGS[plain.pooling]
+
+    def token_vectors(features: Features) -> "Tensor":
+        states: Tensor = model(**features).last_hidden_state
+        return states
+
+    def text_vectors(features: Features, prompt_tokens: int) -> "Tensor":
+        mask_BT = features["attention_mask"]
+        if row.exclude_prompt_from_pooling:
+            mask_BT = without_prompt(mask_BT, prompt_tokens)
+        states_BTD = token_vectors(features)
+        vectors_BD = pool(states_BTD.float(), mask_BT).to(states_BTD.dtype)
+        return (normalize(vectors_BD) if plain.unit_length else vectors_BD).float()
+
+    return _of_backbone(tokenizer, model, text_vectors, token_vectors, device)
+
+
+def _with_library(folder: Path, row: EncoderRow, device: str, dtype: Dtype) -> Network:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
     def load() -> Any:
         return SentenceTransformer(
