@@ -5,6 +5,7 @@ No test asks a model hub.
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,7 +32,17 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")
 
 REPOSITORY = Path(__file__).parents[1]
+INTEGRATION_ENDS = "R2MED_INTEGRATION_ENDS"
+"""Environment variable: the time, in seconds since the epoch, from which on no integration test begins."""
+
 REAL_COLLECTIONS = REPOSITORY.parent / "shared" / "data" / "r2med_layout"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    ends = float(os.environ.get(INTEGRATION_ENDS, "inf"))
+    if time.time() >= ends and item.path.is_relative_to(REPOSITORY / "tests" / "integration"):
+        pytest.skip("not run: the time for integration tests was up")
 
 
 @pytest.fixture
