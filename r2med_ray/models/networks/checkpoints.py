@@ -19,6 +19,7 @@ from r2med_ray.models.networks.plain_modules import PlainModules, plain_modules
 from r2med_ray.models.networks.pooling import POOLINGS, without_prompt
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor, nn
 
 Features: TypeAlias = Mapping[str, "Tensor"]
@@ -88,16 +89,32 @@ def load_model(folder: Path, row: EncoderRow, dtype: Dtype) -> Any:
 
 
 def _backbone(folder: Path, row: EncoderRow, device: str, dtype: Dtype) -> Network:
-    import torch
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=row.trust_remote_code)
     model = load_model(folder, row, dtype).to(device).eval()
-    model.config.use_cache = False  # a causal model would keep the keys and values of every layer
     if row.attention == "bidirectional":
         model.config.is_causal = False  # transformers asks this whenever it makes a causal mask
     assert row.pooling is not None
-    pool = POOLINGS[row.pooling]
+    return _of_backbone(tokenizer, model, row, row.pooling, device, lambda vectors_BD, _: vectors_BD)
+
+
+def _of_backbone(
+    tokenizer: Any,
+    model: Any,
+    row: EncoderRow,
+    pooling: str,
+    device: str,
+    finished: "Callable[[Tensor, torch.dtype], Tensor]",
+) -> Network:
+    """Return a network of transformers with a pooling.
+
+    `finished` takes float32 vectors and the dtype of the states that they are pooled from.
+    """
+    import torch
+
+    model.config.use_cache = False  # a causal model would keep the keys and values of every layer
+    pool = POOLINGS[pooling]
 
     def token_vectors(features: Features) -> "Tensor":
         with torch.autocast(device.partition(":")[0], torch.float16, enabled=row.autocast):
@@ -108,18 +125,9 @@ def _backbone(folder: Path, row: EncoderRow, device: str, dtype: Dtype) -> Netwo
         mask_BT = features["attention_mask"]
         if row.exclude_prompt_from_pooling:
             mask_BT = without_prompt(mask_BT, prompt_tokens)
-        return pool(token_vectors(features).float(), mask_BT)
+        states_BTD = token_vectors(features)
+        return finished(pool(states_BTD.float(), mask_BT), states_BTD.dtype)
 
-    return _of_backbone(tokenizer, model, text_vectors, token_vectors, device)
-
-
-def _of_backbone(
-    tokenizer: Any,
-    model: Any,
-    text_vectors: Callable[[Features, int], "Tensor"],
-    token_vectors: Callable[[Features], "Tensor"],
-    device: str,
-) -> Network:
     return Network(
         tokenizer=tokenizer,
         text_vectors=text_vectors,
@@ -156,22 +164,12 @@ def _plain(folder: Path, row: EncoderRow, plain: PlainModules, device: str, dtyp
     if tokenizer.chat_template is not None:
         return None
     model = load_model(folder, row, dtype).to(device).eval()
-    model.config.use_cache = False  # a causal model would keep the keys and values of every layer
-    pool = POOLINGS[plain.pooling]
 
-    def token_vectors(features: Features) -> "Tensor":
-        states: Tensor = model(**features).last_hidden_state
-        return states
+    def finished(vectors_BD: "Tensor", kept: "torch.dtype") -> "Tensor":
+        rounded_BD = vectors_BD.to(kept)
+        return (normalize(rounded_BD) if plain.unit_length else rounded_BD).float()
 
-    def text_vectors(features: Features, prompt_tokens: int) -> "Tensor":
-        mask_BT = features["attention_mask"]
-        if row.exclude_prompt_from_pooling:
-            mask_BT = without_prompt(mask_BT, prompt_tokens)
-        states_BTD = token_vectors(features)
-        vectors_BD = pool(states_BTD.float(), mask_BT).to(states_BTD.dtype)
-        return (normalize(vectors_BD) if plain.unit_length else vectors_BD).float()
-
-    return _of_backbone(tokenizer, model, text_vectors, token_vectors, device)
+    return _of_backbone(tokenizer, model, row, plain.pooling, device, finished)
 
 
 def _with_library(folder: Path, row: EncoderRow, device: str, dtype: Dtype) -> Network:

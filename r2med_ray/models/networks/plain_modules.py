@@ -38,13 +38,14 @@ def plain_modules(folder: Path) -> PlainModules | None:
     Args:
         folder: a checkpoint of sentence-transformers, which has a `modules.json`.
     """
-    modules = [(module["type"].rpartition(".")[2], module["path"]) for module in _json(folder / "modules.json")]
-    names = [name for name, _ in modules]
-    if names not in ([_TRANSFORMER, _POOLING], [_TRANSFORMER, _POOLING, _NORMALIZE]) or modules[0][1]:
+    modules = _json(folder / "modules.json")
+    names = [module["type"].rpartition(".")[2] for module in modules]
+    are_of_library = all(module["type"].startswith("sentence_transformers.") for module in modules)
+    if not are_of_library or modules[0]["path"]:
         return None
-    if not all(module["type"].startswith("sentence_transformers.") for module in _json(folder / "modules.json")):
+    if names not in ([_TRANSFORMER, _POOLING], [_TRANSFORMER, _POOLING, _NORMALIZE]):
         return None
-    pooling, settings = _json(folder / modules[1][1] / "config.json"), _settings(folder)
+    pooling, settings = _json(folder / modules[1]["path"] / "config.json"), _settings(folder)
     mode = _mode(pooling)
     if mode is None or settings is None or not pooling.get("include_prompt", True):
         return None
