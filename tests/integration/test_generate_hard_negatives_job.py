@@ -118,7 +118,8 @@ def test_every_text_of_the_small_real_model_is_accounted_for(tmp_path: Path) -> 
     # Small reservations leave the engine its CPU while something is encoded, searched or scored.
     beside = " ".join(f"--set resources.{stage}.cpus=0.1" for stage in ("encode", "search", "rerank"))
     small = "--set queries=1 --set per_query=2 --set attempts=1 --set calibration=1"
-    command = f"{GENERATE} {small} --set resources.encode.actors=1 {beside} --address local"
+    engine = "--set resources.encode.actors=1 --set resources.language_model.kv_cache_gib=1"
+    command = f"{GENERATE} {small} {engine} {beside} --address local"
     subprocess.run(["bash", "-c", command], cwd=tmp_path, env=environment(), check=True, timeout=1700)
 
     [pack] = (tmp_path / "hard_negatives" / "demo_negatives" / "Demo-Evidence").iterdir()
