@@ -215,6 +215,11 @@ class ShardedFirstStage(FirstStageFacts, Protocol):
         """How many candidates per document of a ranking the indexes find, and then score again; 0 if they don't."""
         ...
 
+    @property
+    def held_share(self) -> float:
+        """The share of what is stored of a shard that its index holds between searches."""
+        ...
+
     def skip_rows(self, corpus: Corpus, shard: CorpusShard) -> tuple[int, ...]:
         """Return the rows of a shard that the first stage doesn't read."""
         ...

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from r2med_ray.storage.artifacts import Artifact
+from r2med_ray.storage.artifact import Artifact
 
 
 def flip(artifact: Artifact, file: str = "", *, unnoticed: Callable[[Path], bool] = lambda path: True) -> str:

@@ -16,7 +16,8 @@ from r2med_ray.protocols import Candidates, Encoder
 from r2med_ray.ranking import best_of_scores
 from r2med_ray.reranking.pair_requests import PairRequest, gathered, packed
 from r2med_ray.reranking.pair_reranking import Scored
-from r2med_ray.storage.artifacts import Artifact, ArtifactStore
+from r2med_ray.storage.artifact import Artifact
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Document, FloatMatrix, Ranking, Reranking
 
 T = TypeVar("T")

@@ -24,8 +24,9 @@ from r2med_ray.corpus.records import count_records, file_digest, read_texts
 from r2med_ray.corpus.shards import from_table, ids_digest, table_digest, to_table
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.errors import DataError
+from r2med_ray.storage.artifact import Artifact
 from r2med_ray.storage.artifact_writer import ArtifactWriter
-from r2med_ray.storage.artifacts import Artifact, ArtifactStore
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.ids import IdReader, encodable
 from r2med_ray.storage.keys import ArtifactKey, Json, fingerprint
 from r2med_ray.storage.listing import SECONDS, made_for

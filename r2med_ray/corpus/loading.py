@@ -21,7 +21,8 @@ from r2med_ray.corpus.shards import from_table, held_ids, locate, read_table, re
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.corpus.text_survey import survey_texts
 from r2med_ray.errors import DataError
-from r2med_ray.storage.artifacts import Artifact, ArtifactStore
+from r2med_ray.storage.artifact import Artifact
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.ids import IdReader, Tally
 from r2med_ray.storage.keys import fingerprint
 from r2med_ray.types import DocId, Document, Qrels, Query, Task

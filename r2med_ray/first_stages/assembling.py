@@ -11,7 +11,8 @@ from r2med_ray.first_stages.preparation import Piece, QueryWork, ShardWork
 from r2med_ray.first_stages.stored_cuts import CUTS
 from r2med_ray.first_stages.stored_examples import EXAMPLE
 from r2med_ray.first_stages.stored_speed import SPEED, per_computer, speeds_of
-from r2med_ray.storage.artifacts import Artifact, ArtifactStore
+from r2med_ray.storage.artifact import Artifact
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import Json
 from r2med_ray.storage.listing import made_for
 

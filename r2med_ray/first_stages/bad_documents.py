@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from r2med_ray.corpora import CorpusShard
 from r2med_ray.first_stage import FirstStage, ShardedFirstStage
-from r2med_ray.storage.artifacts import Artifact, ArtifactStore
+from r2med_ray.storage.artifact import Artifact
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
 from r2med_ray.storage.places import at_once
 from r2med_ray.types import DocId, OnBadDocument, Task
@@ -65,10 +66,10 @@ def find_shards(
     return at_once(find, shards)
 
 
-def stored_bytes(store: ArtifactStore, first_stage: ShardedFirstStage, task: Task, device: str) -> int:
-    """Return how many bytes are stored of the shards of a task."""
+def held_bytes(store: ArtifactStore, first_stage: ShardedFirstStage, task: Task, device: str) -> int:
+    """Return how many bytes the indexes of all shards of a task hold between searches, by what is stored of them."""
     found = find_shards(store, first_stage, task, task.corpus.shards, device)
-    return sum(artifact.num_bytes for artifact in found if artifact)
+    return int(first_stage.held_share * sum(artifact.num_bytes for artifact in found if artifact))
 
 
 def attributes_of(left_out: Mapping[DocId, str]) -> dict[str, Json]:

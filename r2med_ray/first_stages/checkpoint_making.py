@@ -1,6 +1,6 @@
 """Sparse vectors and token vectors: made by a checkpoint, stored as tables, and read back for an index."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,13 +10,16 @@ import pyarrow as pa
 from r2med_ray.cuts import SideCuts
 from r2med_ray.first_stage import Maker
 from r2med_ray.indexing import late_interaction, sparse
+from r2med_ray.indexing.codes import OutputDtype
 from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, VECTORS_FILE
+from r2med_ray.indexing.token_codes import LARGEST_CODE, CompressedTokenIndex
 from r2med_ray.models.networks.late_interaction import LateInteractionEncoder
 from r2med_ray.models.networks.sparse_encoders import SparseEncoder
 from r2med_ray.protocols import Index
 from r2med_ray.retrieval.query_parts import encode_parts
 from r2med_ray.sentences import Shares, shares
 from r2med_ray.settings.compat import Rules
+from r2med_ray.storage.artifact import Artifact
 from r2med_ray.types import Document, Query
 
 
@@ -35,8 +38,31 @@ class VectorFormat(NamedTuple):
     read_queries: Callable[[pa.Table], Any]
     """Reads from the table of queries what an index is asked."""
 
-    build_index: Callable[[pa.Table], Index[Any]]
-    """Builds an index from the table of a shard's documents."""
+    open_index: Callable[[Artifact, OutputDtype], Index[Any]]
+    """Opens the index of a shard: of its stored vectors, or of codes of them."""
+
+    output_dtypes: tuple[OutputDtype, ...] = ()
+    """What codes there are of such vectors."""
+
+
+DOCUMENTS_AT_ONCE = 128
+"""Documents whose tokens are read at once: 5 MB of passages of 150 tokens and 128 dimensions."""
+
+
+def _open_sparse(stored: Artifact, output_dtype: OutputDtype) -> sparse.SparseIndex:
+    return sparse.SparseIndex.of_table(stored.table(VECTORS_FILE))
+
+
+def _open_tokens(
+    stored: Artifact, output_dtype: OutputDtype
+) -> late_interaction.LateInteractionIndex | CompressedTokenIndex:
+    def read() -> Iterator[late_interaction.TokenVectors]:
+        for batch in stored.batches(VECTORS_FILE, DOCUMENTS_AT_ONCE):
+            yield late_interaction.read_tokens(pa.table(batch))
+
+    if output_dtype == "float32":
+        return late_interaction.LateInteractionIndex(list(read()))
+    return CompressedTokenIndex(read, output_dtype)
 
 
 SPARSE_VECTORS = VectorFormat(
@@ -44,14 +70,15 @@ SPARSE_VECTORS = VectorFormat(
     document_table=sparse.sparse_table,
     query_table=sparse.query_table,
     read_queries=sparse.read_queries,
-    build_index=sparse.SparseIndex.of_table,
+    open_index=_open_sparse,
 )
 TOKEN_VECTORS = VectorFormat(
     split=list,
     document_table=late_interaction.token_table,
     query_table=late_interaction.query_table,
     read_queries=late_interaction.read_queries,
-    build_index=late_interaction.LateInteractionIndex.of_table,
+    open_index=_open_tokens,
+    output_dtypes=tuple(LARGEST_CODE),
 )
 
 

@@ -1,11 +1,12 @@
 """Sparse encoders and late interaction as first stages: checkpoints that say themselves what their vectors are."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
 from r2med_ray.corpora import Corpus, CorpusShard
 from r2med_ray.corpus.pieces import num_pieces
+from r2med_ray.errors import ConfigError
 from r2med_ray.first_stage import Computing, MadeBy, Maker, ModelFacts
 from r2med_ray.first_stages.bad_documents import key_of_stored
 from r2med_ray.first_stages.checkpoint_making import (
@@ -16,7 +17,8 @@ from r2med_ray.first_stages.checkpoint_making import (
     VectorFormat,
 )
 from r2med_ray.first_stages.common import CommonFirstStage, WantedRetriever
-from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, VECTORS_FILE, query_vectors_key, vectors_key
+from r2med_ray.indexing.compression import WHOLE, Compression
+from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, query_vectors_key, vectors_key
 from r2med_ray.models.catalog.checkpoints import LateInteractionRow, SparseRow
 from r2med_ray.models.catalog.devices import prepare_worker
 from r2med_ray.models.networks.late_interaction import LateInteractionEncoder
@@ -35,9 +37,10 @@ CheckpointRow = TypeVar("CheckpointRow", SparseRow, LateInteractionRow)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointFirstStage(CommonFirstStage, Generic[CheckpointRow]):
-    """An encoder that says itself what its vectors are, and the exact index of them."""
+    """An encoder that says itself what its vectors are, and the index of them."""
 
     row: CheckpointRow = field(hash=False)
+    compression: Compression = WHOLE
 
     work: ClassVar[MadeBy] = "encode"
     artifact_label: ClassVar[str]
@@ -49,16 +52,40 @@ class CheckpointFirstStage(CommonFirstStage, Generic[CheckpointRow]):
 
     @classmethod
     def resolve(cls, row: CheckpointRow, wanted: WantedRetriever) -> Self:
-        """Return the first stage that a benchmark file asks for."""
+        """Return the first stage that a benchmark file asks for.
+
+        Raises:
+            ConfigError: there are no such codes of its vectors.
+        """
+        asked = wanted.retriever.output_dtype
+        if asked and asked not in cls.form.output_dtypes:
+            raise ConfigError(
+                f"{row.name}: {cls.artifact_label} have no `output_dtype: {asked}`; take "
+                f"{', '.join(cls.form.output_dtypes)}, or leave it out, and they are searched as they are stored"
+            )
         return cls(
             row=row.model_copy(update=wanted.row_changes()),
+            compression=Compression.asked(wanted.retriever),
             rules=wanted.rules,
             on_bad_document=wanted.on_bad_document,
         )
 
     @property
     def label(self) -> str:
-        return self.row.name
+        told = self.compression.words
+        return f"{self.row.name}[{','.join(told)}]" if told else self.row.name
+
+    @property
+    def exact(self) -> Self | None:
+        return None if self.compression == WHOLE else replace(self, compression=WHOLE)
+
+    @property
+    def rescore_multiplier(self) -> int:
+        return self.compression.rescore_multiplier
+
+    @property
+    def held_share(self) -> float:
+        return self.compression.held_share("float16")
 
     @property
     def artifact_group(self) -> str:
@@ -69,6 +96,7 @@ class CheckpointFirstStage(CommonFirstStage, Generic[CheckpointRow]):
             **self.row.model_dump(mode="json", exclude_defaults=True),
             **self.row.chosen,
             "vectors": self.artifact_label,
+            **self.compression.inputs(),
             "drop_identical_ids": self.drop_identical_ids,
             **self.skipping,
         }
@@ -78,6 +106,7 @@ class CheckpointFirstStage(CommonFirstStage, Generic[CheckpointRow]):
             "corpus": task.corpus.digest,
             "shards": [shard.num_rows for shard in task.corpus.shards],
             self.artifact_kind: self.row.encoding_inputs(device=device),
+            **self.compression.inputs(),
             "drop_identical_ids": self.drop_identical_ids,
             **self.skipping,
         }
@@ -109,7 +138,7 @@ class CheckpointFirstStage(CommonFirstStage, Generic[CheckpointRow]):
         self, store: ArtifactStore, task: Task, shard: CorpusShard, gathered: None, device: str
     ) -> Index[Any]:
         key = key_of_stored(store, self.on_bad_document, self.shard_key(task.name, task.corpus, shard, device))
-        return self.form.build_index(store.get(key).table(VECTORS_FILE))
+        return self.form.open_index(store.get(key), self.compression.output_dtype)
 
     def prepare(self, store: ArtifactStore, task: Task, queries: Sequence[Query], device: str) -> Any:
         """Return the stored vectors of queries, in the form that the index of their kind takes."""

@@ -81,6 +81,10 @@ class CommonFirstStage:
         return 0
 
     @property
+    def held_share(self) -> float:
+        return 1.0
+
+    @property
     def published(self) -> str | None:
         return None
 

@@ -81,7 +81,7 @@ _SHIPPED = (
         noun="late interaction",
         section="late_interaction",
         row_class=LateInteractionRow,
-        settings=("max_length", "dtype"),
+        settings=("max_length", "dtype", "output_dtype", "rescore_multiplier"),
         resolve=LateInteractionFirstStage.resolve,
     ),
     FirstStageKind(

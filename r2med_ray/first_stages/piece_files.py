@@ -9,8 +9,9 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from r2med_ray.first_stages.preparation import ShardWork
+from r2med_ray.storage.artifact import Artifact
 from r2med_ray.storage.artifact_writer import ArtifactWriter
-from r2med_ray.storage.artifacts import Artifact, ArtifactStore
+from r2med_ray.storage.artifacts import ArtifactStore
 
 SUFFIX = ".arrow"
 """What follows the name that the file has in the artefact of the shard."""

@@ -13,7 +13,8 @@ from r2med_ray.cuts import Cuts, PartCuts, from_json, sum_of, to_json
 from r2med_ray.first_stage import FirstStage, Maker, ShardedFirstStage
 from r2med_ray.first_stages.bad_documents import find_shards
 from r2med_ray.first_stages.query_blocks import blocks
-from r2med_ray.storage.artifacts import Artifact, ArtifactStore
+from r2med_ray.storage.artifact import Artifact
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import Json
 from r2med_ray.types import Query, Task
 

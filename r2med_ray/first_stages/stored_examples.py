@@ -6,7 +6,7 @@ text.
 
 from typing import Any
 
-from r2med_ray.storage.artifacts import Artifact
+from r2med_ray.storage.artifact import Artifact
 
 EXAMPLE = "example"
 """The attribute of an artefact that holds the example."""

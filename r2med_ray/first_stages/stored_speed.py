@@ -12,7 +12,7 @@ from r2med_ray.first_stage import Computing
 from r2med_ray.models.catalog.devices import device_name, processor_name
 from r2med_ray.protocols import PairScorer
 from r2med_ray.reranking.pair_reranking import Scored, score_counted
-from r2med_ray.storage.artifacts import Artifact
+from r2med_ray.storage.artifact import Artifact
 from r2med_ray.storage.keys import Json
 
 SPEED = "speed"

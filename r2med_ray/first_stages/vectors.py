@@ -14,7 +14,6 @@ from r2med_ray.first_stages.common import CommonFirstStage, WantedRetriever
 from r2med_ray.first_stages.vector_making import ServiceMaker, VectorMaker, encoders_of
 from r2med_ray.indexing.codes import clipped_ranges_of, codes_of, ranges_of
 from r2med_ray.indexing.compression import (
-    RESCORE_MULTIPLIER,
     WHOLE,
     CompressedIndex,
     Compression,
@@ -69,16 +68,10 @@ class VectorFirstStage(CommonFirstStage, Generic[VectorRow]):
         require_engine(row)
         if asked.embed_dim:
             require_dimensions(row.name, asked.embed_dim, row.known_dimension())
-        multiplier = RESCORE_MULTIPLIER if asked.rescore_multiplier is None else asked.rescore_multiplier
         return cls(
             row=row,
             index=with_search_parameters(asked.index or EXACT),
-            compression=Compression(
-                asked.embed_dim,
-                asked.output_dtype or "float32",
-                multiplier if asked.output_dtype else 0,
-                asked.clipping_margin,
-            ),
+            compression=Compression.asked(asked),
             rules=wanted.rules,
             on_bad_document=wanted.on_bad_document,
         )
@@ -99,6 +92,10 @@ class VectorFirstStage(CommonFirstStage, Generic[VectorRow]):
     @property
     def rescore_multiplier(self) -> int:
         return self.compression.rescore_multiplier
+
+    @property
+    def held_share(self) -> float:
+        return self.compression.held_share("float32")
 
     @property
     def published(self) -> str | None:

@@ -15,6 +15,7 @@ import numpy as np
 from r2med_ray.errors import ConfigError
 from r2med_ray.indexing.codes import BITS, Codes, OutputDtype
 from r2med_ray.ranking import best_of_scores
+from r2med_ray.settings.retriever import RetrieverConfig
 from r2med_ray.storage.keys import Json
 from r2med_ray.types import DocId, FloatMatrix, Ranking
 from r2med_ray.vectors import exact_products, unit_length
@@ -36,6 +37,18 @@ class Compression(NamedTuple):
     clipping_margin: tuple[float, float] | None = None
     """The two quantiles of each component that are the ends of its range, for integers; its extremes if None."""
 
+    @classmethod
+    def asked(cls, retriever: RetrieverConfig) -> "Compression":
+        """Return what a benchmark file says about one retriever."""
+        given = retriever.rescore_multiplier
+        multiplier = RESCORE_MULTIPLIER if given is None else given
+        return cls(
+            retriever.embed_dim,
+            retriever.output_dtype or "float32",
+            multiplier if retriever.output_dtype else 0,
+            retriever.clipping_margin,
+        )
+
     @property
     def words(self) -> tuple[str, ...]:
         """What is done, as a label says it; empty if nothing is."""
@@ -48,6 +61,14 @@ class Compression(NamedTuple):
         """Return what a key and a report say about it: nothing of whole vectors, and of clipping only if some is."""
         given = {} if self == WHOLE else self._asdict()
         return {key: value for key, value in given.items() if key != "clipping_margin" or value}
+
+    def held_share(self, stored: OutputDtype) -> float:
+        """Return the share of what is stored that an index holds between searches.
+
+        Args:
+            stored: what a component is stored as.
+        """
+        return 1.0 if self.output_dtype == "float32" else BITS[self.output_dtype] / BITS[stored]
 
     def num_bytes(self, dim: int) -> int:
         """Return the bytes of a document in the first pass, if whole vectors have so many components."""

@@ -13,7 +13,7 @@ from r2med_ray.protocols import Candidates
 from r2med_ray.reranking.pair_reranking import Scored
 from r2med_ray.reranking.stored_scores import read_reranking, reranking_files
 from r2med_ray.sentences import Shares
-from r2med_ray.storage.artifacts import Artifact
+from r2med_ray.storage.artifact import Artifact
 from r2med_ray.storage.keys import ArtifactKey, Json, fingerprint
 from r2med_ray.types import DocId, QueryId, Reranking
 

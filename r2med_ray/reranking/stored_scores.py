@@ -18,8 +18,8 @@ import pyarrow as pa
 from r2med_ray.cuts import Cuts, Side, SideCuts, from_json, to_json
 from r2med_ray.protocols import Candidates
 from r2med_ray.sentences import SPLITTER
+from r2med_ray.storage.artifact import Artifact
 from r2med_ray.storage.artifact_writer import as_parquet
-from r2med_ray.storage.artifacts import Artifact
 from r2med_ray.storage.keys import ArtifactKey, Json, canonical_json, fingerprint
 from r2med_ray.types import Repairs, Reranking
 

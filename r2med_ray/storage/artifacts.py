@@ -11,20 +11,16 @@ manifest itself, is checked against its SHA-256 when it is read. Nothing is ever
 
 import contextlib
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow import fs
 
 from r2med_ray.errors import ArtifactError, StoreError
+from r2med_ray.storage.artifact import Artifact
 from r2med_ray.storage.artifact_writer import ArtifactWriter
-from r2med_ray.storage.keys import ArtifactKey, Json, canonical_json
+from r2med_ray.storage.keys import ArtifactKey, canonical_json
 from r2med_ray.storage.manifests import (
-    REMEDY,
-    StoredFile,
     is_manifest,
     manifest_bytes,
     manifest_path,
@@ -32,44 +28,6 @@ from r2med_ray.storage.manifests import (
     read_manifest,
 )
 from r2med_ray.storage.places import PARTIAL, READERS, at_once, open_place
-
-
-@dataclass(frozen=True, slots=True)
-class Artifact:
-    """A stored artefact: its files, and the attributes that its writer noted (counts, timings)."""
-
-    store: "ArtifactStore"
-    name: str
-    inputs: Mapping[str, Json]
-    attributes: Mapping[str, Json]
-    files: Mapping[str, StoredFile]
-
-    def read(self, file_name: str) -> pa.Buffer:
-        """Return a file's bytes.
-
-        Raises:
-            ArtifactError: the file is missing, or a byte of it has changed.
-        """
-        stored = self.files.get(file_name)
-        if stored is None:
-            raise ArtifactError(f"artefact {self.name} has no file {file_name!r}: {', '.join(self.files)}")
-        problem, content = stored.load(self.store.place)
-        if problem is not None or content is None:
-            raise ArtifactError(f"artefact {self.name}, file {file_name!r}: {problem}. {REMEDY}")
-        return content
-
-    def table(self, file_name: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return a Parquet file as a table. The file is checked as by `read`."""
-        # Not `pq.read_table`: its scanner may hold the bytes in a thread of Arrow when Python ends, which aborts.
-        return pq.ParquetFile(pa.BufferReader(self.read(file_name))).read(columns=columns)
-
-    def path(self, file_name: str) -> str:
-        """Return a file's path inside the store's file system."""
-        return self.files[file_name].path
-
-    @property
-    def num_bytes(self) -> int:
-        return sum(stored.num_bytes for stored in self.files.values())
 
 
 class ArtifactStore:

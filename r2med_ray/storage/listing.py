@@ -6,7 +6,8 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from r2med_ray.errors import ConfigError
-from r2med_ray.storage.artifacts import Artifact, ArtifactStore
+from r2med_ray.storage.artifact import Artifact
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import Json
 
 TASK, MODEL, UNIT = "task", "model", "unit"

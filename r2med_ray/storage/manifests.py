@@ -15,6 +15,9 @@ MANIFEST = "manifest.json"
 DIGEST = "digest"
 """Field of a manifest: the fingerprint of its other fields."""
 
+PART_BYTES = 2**22
+"""Bytes of a file that are read at once where it is read in parts."""
+
 REMEDY = "Remove it with `r2med artifacts gc --damaged` and run the job again."
 """What helps against a damaged artefact."""
 
@@ -63,12 +66,31 @@ class StoredFile:
             content = place.read(self.path)
         except FileNotFoundError:
             return f"{self.path} is missing", None
-        if content.size != self.num_bytes:
-            return f"{self.path} has {content.size} bytes, its manifest says {self.num_bytes}", None
-        digest = hashlib.sha256(content).hexdigest()
+        problem = self._problem(content.size, hashlib.sha256(content).hexdigest())
+        return (problem, None) if problem else (None, content)
+
+    def open(self, place: Place) -> tuple[str | None, pa.NativeFile | None]:
+        """Read it in parts, and return (what is wrong, None) or (None, the file, open to be read again).
+
+        It must be a file of its own: one that the manifest holds is small, and `load` has it.
+        """
+        try:
+            file, digest = place.open(self.path), hashlib.sha256()
+        except FileNotFoundError:
+            return f"{self.path} is missing", None
+        with place.reaching("can't be read"):
+            while part := file.read_buffer(PART_BYTES):
+                digest.update(part)
+        problem = self._problem(file.tell(), digest.hexdigest())
+        file.seek(0)
+        return (problem, None) if problem else (None, file)
+
+    def _problem(self, num_bytes: int, digest: str) -> str | None:
+        if num_bytes != self.num_bytes:
+            return f"{self.path} has {num_bytes} bytes, its manifest says {self.num_bytes}"
         if digest != self.sha256:
-            return f"{self.path} has SHA-256 {digest}, its manifest says {self.sha256}", None
-        return None, content
+            return f"{self.path} has SHA-256 {digest}, its manifest says {self.sha256}"
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,15 @@ class Place:
                 absent = error
         raise absent
 
+    def open(self, path: str) -> pa.NativeFile:
+        """Return a file, open to be read in any order. Errors as of `read`."""
+        with self.reaching("can't be read"):
+            try:
+                return self.filesystem.open_input_file(path)
+            except FileNotFoundError as error:
+                absent = error
+        raise absent
+
     def write(self, path: str, content: bytes | memoryview) -> None:
         """Write a file, whose folder is there. What is left by an error may be half of it.
 

@@ -13,7 +13,8 @@ from r2med_ray.first_stages.stored_speed import Speed, speeds_of
 from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.models.catalog.rerankers import RerankerRow
 from r2med_ray.models.catalog.row import Row
-from r2med_ray.storage.artifacts import Artifact, ArtifactStore
+from r2med_ray.storage.artifact import Artifact
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.workbench.answers import TextsAnswer
 from r2med_ray.workbench.catalog_rows import language_model_row
@@ -51,11 +52,12 @@ class LookedUp:
         return sum(rows for rows, artifact in self.shards if artifact is None)
 
     @property
-    def stored_bytes(self) -> float:
-        """What is stored of the shards, or will be if the others are like those that are stored."""
+    def held_bytes(self) -> float:
+        """What the indexes of the shards hold, if what isn't stored yet is like what is."""
         known = sum(rows for rows, artifact in self.shards or () if artifact)
         num_bytes = sum(artifact.num_bytes for artifact in self.stored)
-        return num_bytes * (known + self.missing) / known if known else 0.0
+        share = 1.0 if self.first_stage.work == "nothing" else self.first_stage.held_share
+        return share * num_bytes * (known + self.missing) / known if known else 0.0
 
     @property
     def stored(self) -> list[Artifact]:
@@ -65,8 +67,8 @@ class LookedUp:
 def read_one_by_one(runner: Runner, looked_up: Iterable[LookedUp]) -> Iterator[str]:
     """Yield the indexes whose shards no actor holds between searches, with their size where it is known."""
     for each in looked_up:
-        if each.first_stage.work != "nothing" and not runner.holds_shards(int(each.stored_bytes)):
-            size = f"{each.stored_bytes / 2**30:.1f} GB" if each.stored else "size not known yet"
+        if each.first_stage.work != "nothing" and not runner.holds_shards(int(each.held_bytes)):
+            size = f"{each.held_bytes / 2**30:.1f} GB" if each.stored else "size not known yet"
             yield f"{each.first_stage.label} on {each.task}: {size}"
 
 

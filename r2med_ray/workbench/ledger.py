@@ -179,15 +179,15 @@ def side_by_side(
     return joined
 
 
-def are_held(held_shards: Literal["all", "none", "auto"], stored_bytes: int, memory_gb: float | None) -> bool:
+def are_held(held_shards: Literal["all", "none", "auto"], held_bytes: int, memory_gb: float | None) -> bool:
     """Say whether the shards of an index stay in memory between searches, or are read one by one for each.
 
     Args:
         held_shards: the setting.
-        stored_bytes: what is stored of the shards.
+        held_bytes: what the indexes of the shards would hold.
         memory_gb: memory of all nodes, in units of 2^30 bytes; None if it is not known.
     """
-    fits = memory_gb is None or stored_bytes <= SHARE_OF_MEMORY * memory_gb * 2**30
+    fits = memory_gb is None or held_bytes <= SHARE_OF_MEMORY * memory_gb * 2**30
     return held_shards == "all" or (held_shards == "auto" and fits)
 
 

@@ -12,7 +12,7 @@ from r2med_ray.blame import made_or_blamed
 from r2med_ray.chat import LanguageModel, TextGenerator
 from r2med_ray.errors import NotAtHand
 from r2med_ray.first_stage import Computing, FirstStage, ShardedFirstStage
-from r2med_ray.first_stages.bad_documents import stored_bytes
+from r2med_ray.first_stages.bad_documents import held_bytes
 from r2med_ray.first_stages.checkpoints import Asked, LateInteractionFirstStage
 from r2med_ray.first_stages.making import failing_as
 from r2med_ray.first_stages.measuring_dtypes import fastest_here, measuring
@@ -149,12 +149,12 @@ class LocalRunner:
             return first_stage.sentence_shares(self._store, asked, self._computing)
 
     def open_index(self, task: Task, first_stage: ShardedFirstStage) -> PlainIndex:
-        num_bytes = stored_bytes(self._store, first_stage, task, self.device)
+        num_bytes = held_bytes(self._store, first_stage, task, self.device)
         return self._work.open_index(task, first_stage, one_at_a_time=not self.holds_shards(num_bytes))
 
-    def holds_shards(self, stored_bytes: int) -> bool:
+    def holds_shards(self, held_bytes: int) -> bool:
         memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-        return are_held(self._resources.search.held_shards, stored_bytes, memory_gb)
+        return are_held(self._resources.search.held_shards, held_bytes, memory_gb)
 
     @property
     def pair_budget(self) -> int:

@@ -19,7 +19,8 @@ from r2med_ray.models.catalog.language_models import LanguageModelRow
 from r2med_ray.pipeline import Ranked
 from r2med_ray.reporting.part_records import ENCODE_QUERIES, PartRecord
 from r2med_ray.retrieval.searches import searches_made
-from r2med_ray.storage.artifacts import Artifact, ArtifactStore
+from r2med_ray.storage.artifact import Artifact
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
 from r2med_ray.systems import ResolvedSystem
 from r2med_ray.types import Reranking, Task

@@ -17,7 +17,7 @@ from r2med_ray.distributed.searching import open_index
 from r2med_ray.distributed.session import capacity_now
 from r2med_ray.errors import CapacityError, NotAtHand
 from r2med_ray.first_stage import Computing, FirstStage, ShardedFirstStage
-from r2med_ray.first_stages.bad_documents import stored_bytes
+from r2med_ray.first_stages.bad_documents import held_bytes
 from r2med_ray.first_stages.checkpoints import Asked, LateInteractionFirstStage
 from r2med_ray.first_stages.measuring_dtypes import fastest_here, measuring, stored_fastest
 from r2med_ray.first_stages.preparation import STAGES, Corpora, Questions, maker_label
@@ -194,7 +194,7 @@ class ClusterRunner:
 
     def open_index(self, task: Task, first_stage: ShardedFirstStage) -> SharedIndex:
         pool = self._search_pool(task)
-        one_at_a_time = not self.holds_shards(stored_bytes(self._store, first_stage, task, self.device))
+        one_at_a_time = not self.holds_shards(held_bytes(self._store, first_stage, task, self.device))
         open_it = partial(open_index, one_at_a_time=one_at_a_time, no_progress_timeout_s=self._timeout_s)
         with ExitStack() as stack:
             stack.enter_context(self._nodes_for(f"the index of {task.name}", pool))
@@ -202,8 +202,8 @@ class ClusterRunner:
             stack.callback(index.close)
             return SharedIndex(index, stack.pop_all())
 
-    def holds_shards(self, stored_bytes: int) -> bool:
-        return are_held(self._resources.search.held_shards, stored_bytes, self._cluster.memory_gb)
+    def holds_shards(self, held_bytes: int) -> bool:
+        return are_held(self._resources.search.held_shards, held_bytes, self._cluster.memory_gb)
 
     @property
     def pair_budget(self) -> int:

@@ -12,7 +12,8 @@ from itertools import islice
 import pyarrow as pa
 
 from r2med_ray.chat import Completion
-from r2med_ray.storage.artifacts import Artifact, ArtifactStore
+from r2med_ray.storage.artifact import Artifact
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.storage.places import at_once
 

@@ -6,7 +6,8 @@ from typing import NamedTuple
 from r2med_ray.first_stages.stored_speed import SPEED, Speed, per_computer, speeds_of
 from r2med_ray.reranking.pair_requests import PairRequest, gathered, packed, read_scored, scored_files
 from r2med_ray.reranking.pair_reranking import Scored
-from r2med_ray.storage.artifacts import Artifact, ArtifactStore
+from r2med_ray.storage.artifact import Artifact
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json
 from r2med_ray.types import Reranking
 from r2med_ray.workbench.answers import ScoresAnswer

@@ -29,7 +29,8 @@ from r2med_ray.reporting.record import MissingRecord
 from r2med_ray.rewriting.published_generations import FILE_NAME
 from r2med_ray.settings.config import TaskConfig
 from r2med_ray.settings.hard_negatives import with_condition
-from r2med_ray.storage.artifacts import Artifact, ArtifactStore
+from r2med_ray.storage.artifact import Artifact
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.systems import ResolvedBenchmark, ResolvedSystem
 from r2med_ray.types import Task
 from r2med_ray.workbench.answers import TextsAnswer

@@ -171,11 +171,11 @@ class Runner(Protocol):
         """How many indexes may be opened and searched at the same time, where all of them have room."""
         ...
 
-    def holds_shards(self, stored_bytes: int) -> bool:
+    def holds_shards(self, held_bytes: int) -> bool:
         """Return whether the shards of an index stay in memory between searches. See `resources.search.held_shards`.
 
         Args:
-            stored_bytes: what is stored of all its shards.
+            held_bytes: what the indexes of all its shards would hold.
         """
         ...
 

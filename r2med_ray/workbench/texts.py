@@ -16,7 +16,8 @@ from r2med_ray.activity import Activity, doing
 from r2med_ray.chat import ChatPrompt, Completion, LanguageModel, Message, TextGenerator
 from r2med_ray.errors import ContextError, StageError
 from r2med_ray.errors import named as named_units
-from r2med_ray.storage.artifacts import Artifact, ArtifactStore
+from r2med_ray.storage.artifact import Artifact
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, Json, fingerprint
 from r2med_ray.storage.places import at_once
 from r2med_ray.workbench.longest_first import Lengths, LongestFirst

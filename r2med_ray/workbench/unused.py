@@ -16,7 +16,8 @@ from r2med_ray.errors import ConfigError
 from r2med_ray.first_stage import ShardedFirstStage
 from r2med_ray.first_stages.measuring_dtypes import KIND as FINDINGS
 from r2med_ray.models.catalog.fastest import MEASURED_DTYPES, FastestDtype
-from r2med_ray.storage.artifacts import Artifact, ArtifactStore
+from r2med_ray.storage.artifact import Artifact
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.systems import ResolvedBenchmark
 from r2med_ray.workbench.fastest import Dtypes

@@ -99,6 +99,11 @@ SCRIPTS: dict[str, tuple[Bar, ...]] = {
         Bar("V2 time", "seconds from disk", "IndexFlatIP in memory", at_most=1.3),
         Bar("V2 memory", "peak memory", "500 MB", at_most=1.0),
     ),
+    "bench_v3_token_codes": (
+        Bar("V3 found", "documents that one bit per component finds", "exhaustive MaxSim", at_least=0.99),
+        Bar("V3 speed", "queries/s by codes", "exhaustive MaxSim", at_least=1.0),
+        Bar("V3 memory", "peak memory", "20 bytes per token and 150 MB", at_most=1.0),
+    ),
     "gpu": (
         Bar("GE1 BERT", "floating-point operations/s, 0.3 B", "the product of large matrices", at_least=0.45),
         Bar("GE1 decoder", "floating-point operations/s, 1.7 B", "the product of large matrices", at_least=0.45),

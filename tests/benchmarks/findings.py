@@ -72,11 +72,13 @@ class Finding:
         return cls(**values)
 
 
-def found(bar: Bar, measured: Measured | None, gate: str, *, held: bool | None, device: str = "cpu") -> Finding:
+def found(
+    bar: Bar, measured: Measured | None, gate: str, *, held: bool | None, device: str = "cpu", size: str = ""
+) -> Finding:
     """Return a finding of now, on this machine."""
     return Finding(
         bar=bar.name,
-        ours=bar.ours,
+        ours=f"{bar.ours}, {size}" if size else bar.ours,
         anchor=bar.anchor,
         wanted=bar.wanted,
         measured=measured and Measured(*(float(f"{value:.4g}") for value in measured)),
@@ -97,11 +99,12 @@ class Findings:
         file: `__file__` of the script.
         small: whether sizes are small, so that no bar holds and nothing is kept. Gates hold all the same.
         device: the device that is measured.
+        size: how much is measured, where it is for the caller to choose.
     """
 
-    def __init__(self, file: str, *, small: bool, device: str = "cpu") -> None:
+    def __init__(self, file: str, *, small: bool, device: str = "cpu", size: str = "") -> None:
         self._bars = {bar.name for bar in SCRIPTS[Path(file).stem]}
-        self._small, self._device = small, device
+        self._small, self._device, self._size = small, device, size
         self._gate = "no gate"
         self._missed: list[str] = []
 
@@ -125,7 +128,7 @@ class Findings:
         held = bar.holds(measured.ratio)
         print(f"{'PASS' if held else 'FAIL'}  {shown}")
         self._missed += [] if held else [name]
-        self._keep(found(bar, measured, self._gate, held=held, device=self._device))
+        self._keep(found(bar, measured, self._gate, held=held, device=self._device, size=self._size))
 
     def leave_out(self, name: str, reason: str) -> None:
         """Say why a bar isn't measured on this machine. That is no miss."""

@@ -120,8 +120,8 @@ def main() -> None:
     parser.add_argument("--to", type=int, default=LARGE, metavar="DOCUMENTS")
     parser.add_argument("--folder", type=Path, help="for corpora and stores, about 10 kB a document")
     given = parser.parse_args()
-    findings = Findings(__file__, small=given.small)
     first, last = (1_000, 10_000) if given.small else (10_000, given.to)
+    findings = Findings(__file__, small=given.small, size=f"{first:,} to {last:,} documents")
     sizes = [first * 10**step for step in range(round(math.log10(last / first)) + 1)]
     rounds = {size: 1 if given.small or size >= LARGE else ROUNDS for size in sizes}
     costs = measure(sizes, rounds, given.folder or Path(tempfile.gettempdir()))

@@ -1,6 +1,7 @@
 """Runs the benchmarks, ends with one table of all bars, and keeps what was measured.
 
-    python -m tests.benchmarks.table [SCRIPT ...] [--llm-python PYTHON] [--small] [--no-record] [--docs]
+    python -m tests.benchmarks.table [SCRIPT ...] [--llm-python PYTHON] [--to DOCUMENTS] [--small] [--no-record]
+    python -m tests.benchmarks.table --docs
 
 Each script runs in a process of its own. What it measured is added to `history.jsonl`, and the table of
 `docs/numbers.md` is written again from that file; with `--docs`, nothing else is done. The exit code is 1 if a bar is
@@ -37,7 +38,7 @@ def read(file: Path) -> list[Finding]:
     )
 
 
-def run_script(script: str, python: str, *, small: bool) -> list[Finding]:
+def run_script(script: str, python: str, *options: str, small: bool) -> list[Finding]:
     """Run one script, show what it prints, and return a finding for each of its bars.
 
     Raises:
@@ -45,7 +46,7 @@ def run_script(script: str, python: str, *, small: bool) -> list[Finding]:
     """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "findings.jsonl"
-        command = [python, "-m", f"tests.benchmarks.{script}", *(["--small"] if small else [])]
+        command = [python, "-m", f"tests.benchmarks.{script}", *options, *(["--small"] if small else [])]
         with subprocess.Popen(
             command,
             cwd=REPOSITORY,
@@ -99,12 +100,12 @@ def docs_table(history: Sequence[Finding]) -> str:
 
 
 def _docs_row(bar: Bar, finding: Finding | None) -> str:
-    ratio, spread, where = UNMEASURED, "", ""
+    ours, ratio, spread, where = bar.ours, UNMEASURED, "", ""
     if finding is not None and finding.measured is not None:
-        ratio, spread = figures(finding)
+        ours, (ratio, spread) = finding.ours, figures(finding)
         ratio += "" if bar.holds(finding.measured.ratio) else ", missed"
         where = f"{finding.processor}, {finding.cores} cores, {finding.date}"
-    return f"| {' | '.join((bar.name, bar.ours, bar.anchor, bar.wanted, ratio, spread, where))} |"
+    return f"| {' | '.join((bar.name, ours, bar.anchor, bar.wanted, ratio, spread, where))} |"
 
 
 def write_docs(history: Sequence[Finding], page: Path = PAGE) -> None:
@@ -128,6 +129,7 @@ def main() -> None:
     parser.add_argument(
         "--llm-python", help=f"the Python of an environment with vLLM, which {' and '.join(LLM)} need"
     )
+    parser.add_argument("--to", metavar="DOCUMENTS", help="the largest corpus of `scale`")
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--no-record", action="store_true", help="keep nothing")
     parser.add_argument("--docs", action="store_true", help="only write the table of the docs")
@@ -141,7 +143,9 @@ def main() -> None:
             reason = "not run: it needs vLLM, whose Python --llm-python names"
             findings += [found(bar, None, reason, held=None) for bar in SCRIPTS[script]]
             continue
-        of_script = run_script(script, given.llm_python if script in LLM else sys.executable, small=given.small)
+        python = given.llm_python if script in LLM else sys.executable
+        options = ["--to", given.to] if given.to and script == "scale" else []
+        of_script = run_script(script, python, *options, small=given.small)
         findings += of_script
         if not given.small and not given.no_record:
             record(of_script)  # at once: a later script may be ended by hand

@@ -1,5 +1,6 @@
 """Sparse vectors and token vectors over shards in actors give the ranking of one index in this process."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,13 +15,16 @@ from r2med_ray.first_stage import Computing
 from r2med_ray.first_stages.checkpoint_making import CheckpointMaker, VectorFormat
 from r2med_ray.first_stages.checkpoints import LateInteractionFirstStage, SparseFirstStage
 from r2med_ray.first_stages.preparation import QuerySet
+from r2med_ray.indexing.compression import Compression
 from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, VECTORS_FILE
 from r2med_ray.models.catalog.checkpoints import SparseRow
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.pools import ClusterCapacity, Pool
 from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.types import Expansion, Query, Run, Task
+from r2med_ray.workbench.in_process import InProcess
 from tests.unit.tiny_checkpoints import SMALL, save, tokenizer
 
 pytestmark = pytest.mark.ray
@@ -70,8 +74,28 @@ def one_index(store: ArtifactStore, task: Task, form: VectorFormat, maker: Check
     shards = [maker.make_shard(task.name, shard.documents, shard.rows)[VECTORS_FILE] for shard in loaded]
     queries = rewritten(task.queries)
     asked = form.read_queries(maker.make_queries(task.name, queries, Rules())[QUERY_VECTORS_FILE])
-    found = form.build_index(pa.concat_tables(shards)).search(asked, K)
+    key = ArtifactKey("whole", {"rows": [len(shard) for shard in shards], "maker": type(maker).__name__})
+    with store.create(key) as writer:
+        writer.write_table(VECTORS_FILE, pa.concat_tables(shards))
+    found = form.open_index(store.get(key), "float32").search(asked, K)
     return Run(tag="plain", rankings=dict(zip((query.query_id for query in queries), found, strict=True)))
+
+
+def test_codes_of_tokens_in_actors_find_what_they_find_in_this_process(
+    cluster: ClusterCapacity,
+    first_stages: dict[str, SparseFirstStage | LateInteractionFirstStage],
+    store: ArtifactStore,
+) -> None:
+    first_stage = replace(first_stages["minilm-tokens"], compression=Compression(None, "binary", 2))
+    task = demo_task(store, 3)
+    asked = [QuerySet(task, first_stage, task.queries)]
+    list(prepare(store, [(task, first_stage)], asked, COMPUTING, ONE, no_progress_timeout_s=120))
+    local = InProcess(store, COMPUTING).open_index(task, first_stage).retrieve(task.queries, k=K)
+    retriever = open_index(store, task, first_stage, "cpu", TWO)
+    found = retriever.retrieve(task.queries, k=K)
+    retriever.close()
+
+    assert found.rankings == local.rankings
 
 
 @pytest.mark.parametrize("name", ["splade", "minilm-tokens"])

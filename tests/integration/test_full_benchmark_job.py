@@ -12,7 +12,8 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
-from r2med_ray.storage.artifacts import REMEDY, Artifact, ArtifactStore
+from r2med_ray.storage.artifact import Artifact
+from r2med_ray.storage.artifacts import REMEDY, ArtifactStore
 from tests.damage import flip, flip_an_id
 from tests.http_services import Held, Service, embeddings
 from tests.integration.jobs import run_files, run_job, running_job, write_config

@@ -47,6 +47,32 @@ def test_what_was_written_is_read_with_its_attributes(store: ArtifactStore) -> N
     assert store.names() == [KEY.name]
 
 
+def test_a_table_is_read_in_parts_of_which_one_is_in_memory(store: ArtifactStore) -> None:
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(2**22, dtype=np.float32)), 256)
+    table = pa.table({"row": range(2**14), "vector": vectors})
+    with store.create(KEY) as writer:
+        writer.write_table("t.parquet", table)
+    del vectors
+    pool = pa.default_memory_pool()
+
+    held, parts = [], []
+    for part in store.get(KEY).batches("t.parquet", 1000):
+        held.append(pool.bytes_allocated())
+        parts.append(part.column("row"))
+
+    assert [len(part) for part in parts] == [1000] * 16 + [384]
+    assert pa.chunked_array(parts).equals(table["row"])
+    # The table is of 16 MiB, and a part of 1 MiB. Arrow reads ahead by some pages of 1 MiB.
+    assert max(held) - min(held) < 2**23
+
+
+def test_parts_of_an_unknown_file_are_refused(store: ArtifactStore) -> None:
+    write(store)
+
+    with pytest.raises(ArtifactError, match=r"has no file 'u\.parquet': t\.parquet"):
+        next(store.get(KEY).batches("u.parquet", 1))
+
+
 def test_a_table_is_read_without_a_scanner_that_may_outlive_python(store: ArtifactStore) -> None:
     # Arrow's scanner may give up a table's bytes in a thread of its own while Python ends. Then the process aborts
     # with exit code 134, although all work is done. `pyarrow.parquet.read_table` imports the scanner.
@@ -129,6 +155,8 @@ def test_a_changed_byte_is_detected_and_named(store: ArtifactStore, position: in
 
     with pytest.raises(ArtifactError, match=rf"artefact {KEY.name}, file 't.parquet': .* SHA-256"):
         store.get(KEY).table("t.parquet")
+    with pytest.raises(ArtifactError, match=rf"artefact {KEY.name}, file 't.parquet': .* SHA-256"):
+        next(store.get(KEY).batches("t.parquet", 1))
     assert [name for name, _ in store.problems()] == [KEY.name]
     assert collect_garbage(store, older_than_s=0, now=0, damaged=True) == [KEY.name]
     assert store.find(KEY) is None
@@ -139,9 +167,13 @@ def test_a_shortened_file_and_a_missing_one_are_named(store: ArtifactStore) -> N
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(ArtifactError, match=r"bytes, its manifest says"):
         store.get(KEY).read("t.parquet")
+    with pytest.raises(ArtifactError, match=r"bytes, its manifest says"):
+        next(store.get(KEY).batches("t.parquet", 1))
     path.unlink()
     with pytest.raises(ArtifactError, match="is missing"):
         store.get(KEY).read("t.parquet")
+    with pytest.raises(ArtifactError, match="is missing"):
+        next(store.get(KEY).batches("t.parquet", 1))
 
 
 def test_a_damaged_manifest_is_an_error_and_not_an_absence(store: ArtifactStore, tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from r2med_ray.first_stages.preparation import shards_left
 from r2med_ray.first_stages.vectors import DenseFirstStage
 from r2med_ray.models.catalog.load import load_catalog
 from r2med_ray.settings.compat import Rules
-from r2med_ray.storage.artifacts import Artifact, ArtifactStore
+from r2med_ray.storage.artifact import Artifact
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.types import Task
 from r2med_ray.workbench.in_process import InProcess
 from tests.failing_models import KINDS, failing_stage

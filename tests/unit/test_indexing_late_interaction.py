@@ -35,7 +35,7 @@ def random_texts(count: int, seed: int, dim: int = 16) -> list[HalfMatrix]:
 
 
 def index_of(ids: list[str], texts: list[HalfMatrix]) -> LateInteractionIndex:
-    return LateInteractionIndex.of_table(token_table(range(len(ids)), ids, texts))
+    return LateInteractionIndex([read_tokens(token_table(range(len(ids)), ids, texts))])
 
 
 def ask(texts: list[HalfMatrix]) -> list[module.TokenQuery]:

@@ -10,7 +10,8 @@ from r2med_ray.cuts import Cuts
 from r2med_ray.demands import Keep, Recall
 from r2med_ray.protocols import Candidates
 from r2med_ray.reranking.stored_scores import read_reranking, reranking_files, scores_key
-from r2med_ray.storage.artifacts import Artifact, ArtifactStore
+from r2med_ray.storage.artifact import Artifact
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.types import Document, Expansion, Query, Repairs, Reranking
 from tests.fakes import kept_in

@@ -153,6 +153,58 @@ def test_all_documents_as_candidates_give_the_run_of_exact_search(bench: Workben
         assert near.approximation.is_close
 
 
+@pytest.mark.parametrize("output_dtype", ["int8", "int4", "binary"])
+def test_token_vectors_are_compressed_too_and_what_they_find_is_scored_exactly(
+    bench: Workbench, task: Task, output_dtype: str
+) -> None:
+    exact = bench.find(task, "minilm-tokens", k=10)
+    all_scored = bench.find(task, {"model": "minilm-tokens", "output_dtype": output_dtype}, k=10)
+    retriever = {"model": "minilm-tokens", "output_dtype": output_dtype, "rescore_multiplier": 0}
+    near = bench.find(task, retriever, k=10)
+    shared = sum(
+        len({hit.doc_id for hit in ranking} & {hit.doc_id for hit in near.rankings[query_id]})
+        for query_id, ranking in exact.rankings.items()
+    )
+
+    # 4 candidates per document of a ranking are all 40 documents.
+    assert all_scored.rankings == exact.rankings
+    assert near.rankings != exact.rankings
+    assert near.approximation is not None
+    assert near.approximation.search == f"minilm-tokens[{output_dtype},rescore=0]"
+    # 6 queries have 10 documents each.
+    assert near.approximation.recall == pytest.approx(shared / 60)
+
+
+def test_one_set_of_token_vectors_serves_all_codes(bench: Workbench, task: Task) -> None:
+    bench.find(task, "minilm-tokens", k=10)
+    before = set(bench.store.names_of("token-vectors"))
+
+    bench.find(task, {"model": "minilm-tokens", "output_dtype": "binary", "rescore_multiplier": 2}, k=10)
+
+    assert set(bench.store.names_of("token-vectors")) == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"output_dtype": "float16"}, "token vectors have no `output_dtype: float16`; take int8, int4, binary"),
+        ({"embed_dim": 64}, "leave out `embed_dim`.* late interaction, which takes .*output_dtype"),
+    ],
+)
+def test_codes_that_token_vectors_do_not_have_are_refused(
+    bench: Workbench, settings: dict[str, object], words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        bench.first_stage({"model": "minilm-tokens", **settings})
+
+
+def test_indexes_of_codes_are_held_where_whole_vectors_would_not_be(bench: Workbench) -> None:
+    # A bit for each component, which is stored in float32, or in float16 for tokens.
+    assert bench.first_stage({"model": MINILM, "output_dtype": "binary"}).held_share == 1 / 32
+    assert bench.first_stage({"model": "minilm-tokens", "output_dtype": "binary"}).held_share == 1 / 16
+    assert bench.first_stage("minilm-tokens").held_share == bench.first_stage(MINILM).held_share == 1
+
+
 def test_more_dimensions_than_the_model_has_are_refused_before_anything_runs(
     bench: Workbench, tmp_path: Path
 ) -> None:

@@ -123,8 +123,8 @@ def test_a_search_is_made_once_and_read_afterwards(store: ArtifactStore, task: T
 
 
 class HoldsNothing(ScriptedRunner):
-    def holds_shards(self, stored_bytes: int) -> bool:
-        assert stored_bytes > 0
+    def holds_shards(self, held_bytes: int) -> bool:
+        assert held_bytes > 0
         return False
 
 

@@ -21,7 +21,8 @@ from r2med_ray.models.services.calls import ApiCalls
 from r2med_ray.models.services.retries import GarbageError
 from r2med_ray.models.services.tokenizers import open_tokenizer
 from r2med_ray.readings import Reading, TextRead, tell
-from r2med_ray.storage.artifacts import Artifact, ArtifactStore
+from r2med_ray.storage.artifact import Artifact
+from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.keys import ArtifactKey, fingerprint
 from r2med_ray.storage.places import at_once
 from r2med_ray.types import Document, FloatMatrix

@@ -29,7 +29,7 @@ from r2med_ray.rewriting.methods import Method, spelled
 from r2med_ray.settings.compat import Rules
 from r2med_ray.settings.rewriter import RewriterConfig
 from r2med_ray.settings.templates import Template
-from r2med_ray.storage.artifacts import Artifact
+from r2med_ray.storage.artifact import Artifact
 from r2med_ray.storage.keys import ArtifactKey, Json
 from r2med_ray.types import Query, Rewriting, Task
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from r2med_ray.rewriting.agents.transcripts import MALFORMED, SHORTENED, Ended, read_values
-from r2med_ray.storage.artifacts import Artifact
+from r2med_ray.storage.artifact import Artifact
 from r2med_ray.types import DocId, QueryId
 
 INVENTED = "invented ids"

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from r2med_ray.storage.artifacts import Artifact
+from r2med_ray.storage.artifact import Artifact
 from r2med_ray.storage.keys import Json, fingerprint
 from r2med_ray.types import DocId, QueryId
 

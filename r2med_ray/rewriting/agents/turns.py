@@ -13,7 +13,7 @@ from r2med_ray.chat import ChatPrompt, Completion, LanguageModel
 from r2med_ray.demands import Ask, Keep, Recall, Steps
 from r2med_ray.rewriting.agents.tool_transcripts import ToolTranscript
 from r2med_ray.rewriting.agents.transcripts import Transcript, transcript_files
-from r2med_ray.storage.artifacts import Artifact
+from r2med_ray.storage.artifact import Artifact
 from r2med_ray.storage.keys import ArtifactKey
 from r2med_ray.types import Query, QueryId
 

@@ -16,7 +16,7 @@ from r2med_ray.pipeline import Ranked
 from r2med_ray.reporting.texts import SHOWN, TaskTexts
 from r2med_ray.retrieval.searches import searches_of
 from r2med_ray.sentences import SPLITTER, Shares, Told
-from r2med_ray.storage.artifacts import Artifact
+from r2med_ray.storage.artifact import Artifact
 from r2med_ray.storage.keys import ArtifactKey, canonical_json, fingerprint, fingerprint_queries
 from r2med_ray.storage.listing import made_for
 from r2med_ray.systems import ResolvedSystem
