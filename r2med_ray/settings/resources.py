@@ -76,7 +76,8 @@ class SearchResources(Frozen):
     """The actors that hold index shards. Each actor owns one shard or more."""
 
     actors: int | Auto = "auto"
-    """The most actors of one index. `auto` takes what the cluster has."""
+    """The most actors of one index, each with a shard at least. `auto` is one per CPU of the cluster, and one for a
+    corpus of at most 1,000 documents."""
 
     cpus: float = Field(default=0.25, ge=0)
     """CPUs that an actor reserves."""

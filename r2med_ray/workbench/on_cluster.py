@@ -46,7 +46,7 @@ from r2med_ray.workbench.ledger import Need, are_held
 from r2med_ray.workbench.probing import Probe
 from r2med_ray.workbench.reservations import engines_used, pools_used
 from r2med_ray.workbench.served import AnsweringModel, ServedScorer, SharedIndex
-from r2med_ray.workbench.sizing import require_language_model, require_reranker, size_pools
+from r2med_ray.workbench.sizing import require_language_model, require_reranker, shard_actors, size_pools
 from r2med_ray.workbench.worklog import Worklog
 
 SEARCHES_AT_ONCE = 8
@@ -283,8 +283,9 @@ class ClusterRunner:
         return engine_of(row, self.pools.language_model, self._resources.language_model)
 
     def _search_pool(self, task: Task) -> Pool:
-        """Return the actors that share the shards of a corpus, at most one per shard."""
-        return replace(self.pools.search, actors=min(self.pools.search.actors, len(task.corpus.shards)))
+        """Return the actors that share the shards of a corpus."""
+        corpus = task.corpus
+        return shard_actors(self.pools.search, self._resources.search, corpus.num_documents, len(corpus.shards))
 
     def _pool(self, first_stage: ShardedFirstStage) -> Pool:
         return pool_for(first_stage, self.pools.tokenize if first_stage.work == "tokenize" else self.pools.encode)

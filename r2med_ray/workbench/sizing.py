@@ -4,10 +4,15 @@ Ray places an actor on one node, so sizes follow the nodes and not their sums.
 """
 
 import math
+from dataclasses import replace
 
 from r2med_ray.errors import CapacityError
 from r2med_ray.settings.pools import CPUS_FOR_READING, CPUS_OF_AN_INGRESS, ClusterCapacity, Pool, Pools
-from r2med_ray.settings.resources import ResourcesConfig
+from r2med_ray.settings.resources import ResourcesConfig, SearchResources
+
+
+SMALL_CORPUS = 1000
+"""Documents up to which one actor holds all shards of an index. A second one takes longer to start than to search."""
 
 
 def size_pools(resources: ResourcesConfig, capacity: ClusterCapacity) -> Pools:
@@ -85,6 +90,19 @@ def _cpus_of_a_model(capacity: ClusterCapacity, gpus: float) -> float:
     """Return 1, or all that a small node or machine has but the CPUs for reading."""
     there = min(capacity.cpus - CPUS_FOR_READING, _most(capacity, gpus))
     return there if there < 2 else 1.0
+
+
+def shard_actors(pool: Pool, search: SearchResources, num_documents: int, num_shards: int) -> Pool:
+    """Return the actors that share the shards of one corpus.
+
+    Args:
+        pool: the actors of the largest corpus.
+        search: what the benchmark file says.
+        num_documents: documents of this corpus.
+        num_shards: its shards.
+    """
+    is_small = search.actors == "auto" and num_documents <= SMALL_CORPUS
+    return replace(pool, actors=1 if is_small else min(pool.actors, num_shards))
 
 
 def _fitting(capacity: ClusterCapacity, cpus: float, gpus: float) -> int:

@@ -7,9 +7,10 @@
        tokens that are read from disk
 
 There are 20,000 documents of 40 to 200 tokens in four shards, and 30 queries of 32 tokens; vectors have 128
-components, k = 100. Vectors are drawn around 4,000 centres, as tokens have few meanings. D includes reading and checking the files. First D's documents must have the scores of A to
-the last bit. Then A and D take turns in one process. Memory is that of a process of its own, above what it has before
-the index is opened. The memory that D may take is tokens × (128 / 8 + 4) bytes, and 150 MB for what is read at once.
+components, k = 100. Vectors are drawn around 4,000 centres, as tokens have few meanings. D includes reading and
+checking the files. First D's documents must have the scores of A to the last bit. Then A and D take turns in one
+process. Memory is that of a process of its own, above what it has before the index is opened. The memory that D may
+take is tokens × (128 / 8 + 4) bytes, and 150 MB for what is read at once.
 `--small` has 400 documents and no bar.
 """
 
@@ -113,9 +114,8 @@ def main() -> None:
             len({hit.doc_id for hit in exact[q]} & {hit.doc_id for hit in hits}) / K for q, hits in near.items()
         ]
         items = dict.fromkeys(retrievers, QUERIES)
-        seconds = seconds_per_round(
-            {name: lambda each=each: searched(each) for name, each in retrievers.items()}, ROUNDS
-        )
+        contestants = {name: partial(searched, each) for name, each in retrievers.items()}
+        seconds = seconds_per_round(contestants, ROUNDS)
         of_whole, of_codes = megabytes(store, "float32"), megabytes(store, "binary")
     print_seconds(seconds, items, "queries")
     stated = tokens * (DIMENSIONS / 8 + 4) / 2**20 + READ_AT_ONCE_MEGABYTES

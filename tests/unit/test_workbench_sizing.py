@@ -5,7 +5,7 @@ import pytest
 from r2med_ray.errors import CapacityError
 from r2med_ray.settings.pools import ClusterCapacity, Node, Pool
 from r2med_ray.settings.resources import ResourcesConfig
-from r2med_ray.workbench.sizing import require_reranker, size_pools
+from r2med_ray.workbench.sizing import require_reranker, shard_actors, size_pools
 
 
 def cluster(*nodes: tuple[float, float]) -> ClusterCapacity:
@@ -101,6 +101,25 @@ def test_a_head_without_cpus_takes_no_part() -> None:
     # Both GPUs are on a node of 4 CPUs; 12 CPUs in all.
     assert (pools.encode.actors, pools.encode.cpus, pools.encode.gpus) == (2, 1.0, 1.0)
     assert pools.search.actors == 12
+
+
+@pytest.mark.parametrize(
+    ("search", "documents", "shards", "actors"),
+    [
+        pytest.param({}, 1001, 3, 3, id="one-per-shard"),
+        pytest.param({}, 1001, 20, 16, id="one-per-cpu"),
+        pytest.param({}, 1000, 20, 1, id="small-corpus"),
+        pytest.param({"actors": 4}, 1000, 20, 4, id="as-asked-for"),
+        pytest.param({"actors": 4}, 1000, 2, 2, id="no-actor-without-a-shard"),
+    ],
+)
+def test_the_shards_of_a_small_corpus_share_one_actor_unless_more_are_asked_for(
+    search: dict[str, object], documents: int, shards: int, actors: int
+) -> None:
+    asked = resources(search=search)
+    pool = size_pools(asked, cluster((16, 0))).search
+
+    assert shard_actors(pool, asked.search, documents, shards) == Pool(actors=actors, cpus=0.25)
 
 
 @pytest.mark.parametrize("nodes", [[(0, 0)], [(0.5, 0)], []])
