@@ -57,8 +57,7 @@ def _open_tokens(
     stored: Artifact, output_dtype: OutputDtype
 ) -> late_interaction.LateInteractionIndex | CompressedTokenIndex:
     def read() -> Iterator[late_interaction.TokenVectors]:
-        for batch in stored.batches(VECTORS_FILE, DOCUMENTS_AT_ONCE):
-            yield late_interaction.read_tokens(pa.table(batch))
+        return map(late_interaction.read_tokens, stored.in_parts(VECTORS_FILE, DOCUMENTS_AT_ONCE))
 
     if output_dtype == "float32":
         return late_interaction.LateInteractionIndex(list(read()))

@@ -11,6 +11,7 @@ from r2med_ray.errors import ArtifactError
 from r2med_ray.storage.keys import Json
 from r2med_ray.storage.manifests import PART_BYTES, REMEDY, StoredFile
 from r2med_ray.storage.places import Place
+from r2med_ray.storage.vector_columns import as_vectors
 
 if TYPE_CHECKING:
     from r2med_ray.storage.artifacts import ArtifactStore
@@ -39,12 +40,13 @@ class Artifact:
     def table(self, file_name: str, columns: Sequence[str] | None = None) -> pa.Table:
         """Return a Parquet file as a table. The file is checked as by `read`."""
         # Not `pq.read_table`: its scanner may hold the bytes in a thread of Arrow when Python ends, which aborts.
-        return pq.ParquetFile(pa.BufferReader(self.read(file_name))).read(columns=columns)
+        return as_vectors(pq.ParquetFile(pa.BufferReader(self.read(file_name))).read(columns=columns))
 
-    def batches(self, file_name: str, rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield a Parquet file as batches of rows, and hold one at a time. The file is checked as by `read`."""
+    def in_parts(self, file_name: str, rows: int) -> Iterator[pa.Table]:
+        """Yield a Parquet file as tables of some rows, and hold one at a time. The file is checked as by `read`."""
         with self._checked(file_name, StoredFile.open) as file, self.store.place.reaching("can't be read"):
-            yield from pq.ParquetFile(file, buffer_size=PART_BYTES, pre_buffer=False).iter_batches(batch_size=rows)
+            for batch in pq.ParquetFile(file, buffer_size=PART_BYTES, pre_buffer=False).iter_batches(rows):
+                yield as_vectors(pa.table(batch))
 
     def _checked(self, file_name: str, read: Callable[[StoredFile, Place], tuple[str | None, T | None]]) -> T:
         stored = self.files.get(file_name)

@@ -10,7 +10,6 @@ from r2med_ray.errors import CapacityError
 from r2med_ray.settings.pools import CPUS_FOR_READING, CPUS_OF_AN_INGRESS, ClusterCapacity, Pool, Pools
 from r2med_ray.settings.resources import ResourcesConfig, SearchResources
 
-
 SMALL_CORPUS = 1000
 """Documents up to which one actor holds all shards of an index. A second one takes longer to start than to search."""
 
