@@ -21,6 +21,7 @@ from r2med_ray.corpus.shards import from_table, held_ids, locate, read_table, re
 from r2med_ray.corpus.sources import TaskSource
 from r2med_ray.corpus.text_survey import survey_texts
 from r2med_ray.errors import DataError
+from r2med_ray.storage.arrow import numbers
 from r2med_ray.storage.artifact import Artifact
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.ids import IdReader, Tally
@@ -139,7 +140,7 @@ def rows_of_table(
     """
     require_digest(table, shard)
     starts = piece_starts(table, pieces)
-    return replace(_rows(table, skip_rows), piece_rows=table["row"].to_numpy()[starts])
+    return replace(_rows(table, skip_rows), piece_rows=numbers(table["row"])[starts])
 
 
 def rows_of_piece(table: pa.Table, *, skip_rows: Collection[int] = ()) -> ShardRows:
@@ -170,8 +171,8 @@ def fetch_documents(store: ArtifactStore, corpus: Corpus, doc_ids: Iterable[DocI
 
 def _rows(table: pa.Table, skip_rows: Collection[int]) -> ShardRows:
     if skip_rows:
-        table = table.filter(np.isin(table["row"].to_numpy(), list(skip_rows), invert=True))
-    return ShardRows(rows=table["row"].to_numpy(), documents=from_table(table))
+        table = table.filter(np.isin(numbers(table["row"]), list(skip_rows), invert=True))
+    return ShardRows(rows=numbers(table["row"]), documents=from_table(table))
 
 
 def _ids_in_corpus(store: ArtifactStore, corpus: Corpus, queries: Sequence[Query], qrels: Qrels) -> set[DocId]:

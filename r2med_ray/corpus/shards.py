@@ -3,14 +3,17 @@
 import hashlib
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from r2med_ray.corpora import Corpus, CorpusShard
 from r2med_ray.errors import ArtifactError
+from r2med_ray.storage.arrow import numbers
 from r2med_ray.storage.artifacts import ArtifactStore
 from r2med_ray.storage.manifests import REMEDY
 from r2med_ray.types import DocId, Document
@@ -40,7 +43,7 @@ def table_digest(table: pa.Table) -> str:
 
     The digest depends on the values alone, not on how Arrow cuts them into chunks or how Parquet packs them.
     """
-    digest = hashlib.sha256(table["row"].to_numpy())
+    digest = hashlib.sha256(_numbers(table["row"]).tobytes())
     for name in ("doc_id", "title", "text"):
         _add_texts(digest, table[name])
     return digest.hexdigest()
@@ -142,9 +145,14 @@ def _named(shard: CorpusShard) -> str:
 
 
 def _add_texts(digest: "hashlib._Hash", column: pa.ChunkedArray) -> None:
-    lengths = pc.binary_length(column).fill_null(-1)  # only a damaged file has a null
-    digest.update(lengths.to_numpy().astype(np.int64))
+    digest.update(_numbers(pc.binary_length(column)).astype(np.int64).tobytes())
     for chunk in column.chunks:
         _, offsets, content = chunk.buffers()
         first, last = np.frombuffer(offsets, np.int32)[[chunk.offset, chunk.offset + len(chunk)]]
         digest.update(memoryview(content or b"")[first:last])
+
+
+def _numbers(column: pa.ChunkedArray) -> npt.NDArray[np.integer[Any]]:
+    """Return a column as numpy. Only a damaged file has nulls, which become -1."""
+    # `fill_null` imports pandas.
+    return numbers(column.fill_null(-1) if column.null_count else column)

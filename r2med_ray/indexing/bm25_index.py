@@ -24,6 +24,7 @@ from r2med_ray.indexing.bm25 import BM25Row, average_length, idf, weight
 from r2med_ray.indexing.lucene_lengths import as_lucene_stores
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
 from r2med_ray.ranking import best_of_scores
+from r2med_ray.storage.arrow import numbers
 from r2med_ray.types import DocId, FloatMatrix, FloatVector, Ranking
 
 QUERIES_AT_ONCE = 32
@@ -104,10 +105,10 @@ class TermWeights:
         return cls(
             num_documents=int(table.schema.metadata[b"num_documents"]),
             terms=tuple(table["term"].to_pylist()),
-            idf=table["idf"].to_numpy(),
-            offsets=rows.offsets.to_numpy(),
-            rows=rows.values.to_numpy(),
-            weights=weights.values.to_numpy(),
+            idf=numbers(table["idf"]),
+            offsets=numbers(rows.offsets),
+            rows=numbers(rows.values),
+            weights=numbers(weights.values),
         )
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from r2med_ray.errors import DataError
 from r2med_ray.protocols import Encoder
+from r2med_ray.storage.arrow import numbers
 from r2med_ray.types import DocId, Document, FloatMatrix
 
 Storage: TypeAlias = Literal["float32", "float16"]
@@ -77,9 +78,9 @@ def vectors_table(
 def read_vectors(table: pa.Table) -> Vectors:
     """Return the vectors of a table of `embed_documents`, with float32 components."""
     column = table["vector"].combine_chunks()
-    vectors_ND = column.flatten().to_numpy().reshape(-1, column.type.list_size)
+    vectors_ND = numbers(column.flatten()).reshape(-1, column.type.list_size)
     return Vectors(
-        rows=table["row"].to_numpy(),
+        rows=numbers(table["row"]),
         doc_ids=table["doc_id"].to_pylist(),
         vectors=np.ascontiguousarray(vectors_ND, np.float32),
     )

@@ -21,6 +21,7 @@ import pyarrow as pa
 from r2med_ray.errors import DataError
 from r2med_ray.indexing.embedding import NAMED_IN_ERRORS
 from r2med_ray.ranking import best_of_scores, merge
+from r2med_ray.storage.arrow import numbers
 from r2med_ray.types import DocId, FloatMatrix, Ranking
 
 HalfMatrix: TypeAlias = npt.NDArray[np.float16]
@@ -92,8 +93,8 @@ def read_tokens(table: pa.Table) -> TokenVectors:
     """Return the vectors of a `token_table`."""
     column = table["tokens"].combine_chunks()
     tokens = column.flatten()
-    offsets = np.cumsum(np.append(0, column.value_lengths().to_numpy()))
-    vectors_TD = tokens.flatten().to_numpy().reshape(-1, tokens.type.list_size)
+    offsets = np.cumsum(np.append(0, numbers(column.value_lengths())))
+    vectors_TD = numbers(tokens.flatten()).reshape(-1, tokens.type.list_size)
     return TokenVectors(table["doc_id"].to_pylist(), offsets, vectors_TD)
 
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 from r2med_ray.errors import DataError
 from r2med_ray.indexing.embedding import NAMED_IN_ERRORS
 from r2med_ray.ranking import best_of_scores
+from r2med_ray.storage.arrow import numbers
 from r2med_ray.types import DocId, FloatVector, Ranking
 
 if TYPE_CHECKING:
@@ -70,12 +71,10 @@ def read_sparse(table: pa.Table) -> SparseVectors:
     from scipy.sparse import csr_array
 
     indices, values = table["indices"].combine_chunks(), table["values"].combine_chunks()
-    entries = indices.flatten().to_numpy()
+    entries = numbers(indices.flatten())
     shape = (table.num_rows, int(entries.max(initial=-1)) + 1)
-    offsets = np.cumsum(np.append(0, indices.value_lengths().to_numpy()))
-    return SparseVectors(
-        table["doc_id"].to_pylist(), csr_array((values.flatten().to_numpy(), entries, offsets), shape)
-    )
+    offsets = np.cumsum(np.append(0, numbers(indices.value_lengths())))
+    return SparseVectors(table["doc_id"].to_pylist(), csr_array((numbers(values.flatten()), entries, offsets), shape))
 
 
 class SparseIndex:

@@ -20,6 +20,7 @@ import pyarrow as pa
 from r2med_ray.activity import advanced
 from r2med_ray.indexing.analysis import ANALYZER
 from r2med_ray.indexing.analyzers import ANALYZERS, Analyzer
+from r2med_ray.storage.arrow import numbers
 
 TOLD_EVERY = 1000
 """Documents after which whoever counts is told."""
@@ -96,9 +97,9 @@ class ShardTerms:
             analyzer=analyzer,
             num_documents=int(table.schema.metadata[b"num_documents"]),
             terms=tuple(table["term"].to_pylist()),
-            offsets=rows.offsets.to_numpy(),
-            rows=rows.values.to_numpy(),
-            counts=counts.values.to_numpy(),
+            offsets=numbers(rows.offsets),
+            rows=numbers(rows.values),
+            counts=numbers(counts.values),
         )
 
 
@@ -108,7 +109,7 @@ def num_empty(table: pa.Table) -> int:
     Args:
         table: the table of a shard's terms, or its column `rows` alone.
     """
-    rows_P = table["rows"].combine_chunks().values.to_numpy()
+    rows_P = numbers(table["rows"].combine_chunks().values)
     return int(table.schema.metadata[b"num_documents"]) - len(np.unique(rows_P))
 
 

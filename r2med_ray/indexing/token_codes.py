@@ -17,8 +17,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from r2med_ray.indexing.codes import OutputDtype
-from r2med_ray.indexing.late_interaction import TokenQuery, TokenVectors, best_of_parts, score_parts
+from r2med_ray.indexing.codes import BITS, OutputDtype
+from r2med_ray.indexing.late_interaction import (
+    TOKENS_PER_BLOCK,
+    TokenQuery,
+    TokenVectors,
+    best_of_parts,
+    score_parts,
+)
 from r2med_ray.types import DocId, FloatMatrix, FloatVector, Ranking
 
 LARGEST_CODE: Mapping[OutputDtype, int] = {"int8": 127, "int4": 7, "binary": 1}
@@ -48,16 +54,13 @@ class TokenCodes:
     @classmethod
     def of(cls, vectors_TD: npt.NDArray[np.float16], output_dtype: OutputDtype) -> "TokenCodes":
         """Return the codes of token vectors."""
-        wide_TD = vectors_TD.astype(np.float32)
-        if output_dtype == "binary":
-            codes_TD = np.where(wide_TD > 0, np.int8(1), np.int8(-1))
-        else:
-            largest_T1 = np.abs(wide_TD).max(axis=1, keepdims=True, initial=0)
-            steps_T1 = np.where(largest_T1 == 0, 1, largest_T1) / LARGEST_CODE[output_dtype]
-            codes_TD = np.rint(wide_TD / steps_T1).astype(np.int8)
-        own_T, others_T = np.vecdot(wide_TD, wide_TD), np.vecdot(codes_TD.astype(np.float32), wide_TD)
-        factors_T = np.divide(own_T, others_T, out=np.zeros_like(own_T), where=others_T != 0)
-        return cls(output_dtype, vectors_TD.shape[1], _packed(codes_TD, output_dtype), factors_T)
+        num_tokens, dim = vectors_TD.shape
+        packed_TB = np.empty((num_tokens, -(-dim * BITS[output_dtype] // 8)), np.uint8)
+        factors_T = np.empty(num_tokens, np.float32)
+        for first in range(0, num_tokens, TOKENS_PER_BLOCK):
+            rows = slice(first, first + TOKENS_PER_BLOCK)
+            packed_TB[rows], factors_T[rows] = _coded(vectors_TD[rows].astype(np.float32), output_dtype)
+        return cls(output_dtype, dim, packed_TB, factors_T)
 
     def asked(self, vectors_SD: npt.NDArray[np.float16]) -> tuple[FloatMatrix, npt.NDArray[np.float64]]:
         """Return the tokens of queries as whole numbers, and what each of them is to be multiplied with.
@@ -80,6 +83,19 @@ class TokenCodes:
         products_ST: FloatMatrix = asked_SD @ block_TD.T
         products_ST *= self.factors[rows]
         return products_ST
+
+
+def _coded(vectors_TD: FloatMatrix, output_dtype: OutputDtype) -> tuple[npt.NDArray[np.uint8], FloatVector]:
+    """Return the bytes of the codes, shape (T, B), and the factors, shape (T,)."""
+    if output_dtype == "binary":
+        codes_TD = np.where(vectors_TD > 0, np.int8(1), np.int8(-1))
+    else:
+        largest_T1 = np.abs(vectors_TD).max(axis=1, keepdims=True, initial=0)
+        steps_T1 = np.where(largest_T1 == 0, 1, largest_T1) / LARGEST_CODE[output_dtype]
+        codes_TD = np.rint(vectors_TD / steps_T1).astype(np.int8)
+    own_T, others_T = np.vecdot(vectors_TD, vectors_TD), np.vecdot(codes_TD.astype(np.float32), vectors_TD)
+    factors_T = np.divide(own_T, others_T, out=np.zeros_like(own_T), where=others_T != 0)
+    return _packed(codes_TD, output_dtype), factors_T
 
 
 def _packed(codes_TD: npt.NDArray[np.int8], output_dtype: OutputDtype) -> npt.NDArray[np.uint8]:

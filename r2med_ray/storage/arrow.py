@@ -53,6 +53,12 @@ def int_array(values: IntVector) -> pa.Int64Array:
     return pa.Int64Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
 
 
+def numbers(values: Any) -> npt.NDArray[Any]:
+    """Return an array or column of numbers, none of them null, as numpy; without a copy if it has one chunk."""
+    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    return np.from_dlpack(array)
+
+
 def int_vector(array: pa.Array) -> IntVector:
     """Return an Arrow array of integers, none of them null, as int64."""
     return np.from_dlpack(array).astype(np.int64)

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from r2med_ray.errors import ArtifactError
+from r2med_ray.storage.arrow import in_lean_memory
 from r2med_ray.storage.keys import Json
 from r2med_ray.storage.manifests import PART_BYTES, REMEDY, StoredFile
 from r2med_ray.storage.places import Place
@@ -45,8 +46,10 @@ class Artifact:
     def in_parts(self, file_name: str, rows: int) -> Iterator[pa.Table]:
         """Yield a Parquet file as tables of some rows, and hold one at a time. The file is checked as by `read`."""
         with self._checked(file_name, StoredFile.open) as file, self.store.place.reaching("can't be read"):
-            for batch in pq.ParquetFile(file, buffer_size=PART_BYTES, pre_buffer=False).iter_batches(rows):
-                yield as_vectors(pa.table(batch))
+            with in_lean_memory():
+                parquet = pq.ParquetFile(file, buffer_size=PART_BYTES, pre_buffer=False)
+            for batch in parquet.iter_batches(rows):
+                yield as_vectors(pa.Table.from_batches([batch]))  # not `pa.table`, which imports pandas
 
     def _checked(self, file_name: str, read: Callable[[StoredFile, Place], tuple[str | None, T | None]]) -> T:
         stored = self.files.get(file_name)

@@ -79,8 +79,9 @@ class StoredFile:
         except FileNotFoundError:
             return f"{self.path} is missing", None
         with place.reaching("can't be read"):
-            while part := file.read_buffer(PART_BYTES):
-                digest.update(part)
+            part = bytearray(PART_BYTES)
+            while count := file.readinto(part):
+                digest.update(memoryview(part)[:count])
         problem = self._problem(file.tell(), digest.hexdigest())
         file.seek(0)
         return (problem, None) if problem else (None, file)

@@ -75,7 +75,7 @@ class Chaos(threading.Thread):
 def test_a_demo_whose_workers_and_engine_are_killed_ends_with_the_same_run_files_byte_for_byte(
     llama: Path, tmp_path: Path
 ) -> None:
-    resources = {"documents_per_shard": 40, "language_model": {"kv_cache_gib": 1}}
+    resources = {"documents_per_shard": 40, "search": {"actors": 2}, "language_model": {"kv_cache_gib": 1}}
     config = job(tmp_path / "job", llama, tasks=["Demo-*"], systems=SYSTEMS, resources=resources)
     store = ArtifactStore(str(tmp_path / "disturbed"))
     arguments = [config, "--store", store.uri, "--output", tmp_path / "out"]

@@ -1,5 +1,8 @@
 """Compressed vectors through the whole flow in this process: one set of stored vectors, and a measured loss."""
 
+import pickle
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -196,6 +199,34 @@ def test_codes_that_token_vectors_do_not_have_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=words):
         bench.first_stage({"model": "minilm-tokens", **settings})
+
+
+@pytest.mark.parametrize(
+    "retriever",
+    [
+        "bm25", MINILM, {"model": MINILM, "output_dtype": "int8"},
+        "minilm-tokens", {"model": "minilm-tokens", "output_dtype": "binary"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_process_that_opens_an_index_does_not_import_pandas(
+    bench: Workbench, task: Task, retriever: str | dict[str, object], tmp_path: Path
+) -> None:
+    bench.find(task, retriever, k=10)
+    asked = (bench.store, task, bench.first_stage(retriever), bench.runner.device)
+    (tmp_path / "asked").write_bytes(pickle.dumps(asked))
+    # The import takes more than half a second and 40 MB, in each of the processes that hold shards.
+    program = """
+import pickle, sys
+from pathlib import Path
+store, task, first_stage, device = pickle.loads(Path(sys.argv[1]).read_bytes())
+gathered = first_stage.gather(store, task, device)
+first_stage.load_index(store, task, task.corpus.shards[0], gathered, device)
+print("pandas" in sys.modules)
+"""
+    command = [sys.executable, "-c", program, str(tmp_path / "asked")]
+
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "False\n"
 
 
 def test_indexes_of_codes_are_held_where_whole_vectors_would_not_be(bench: Workbench) -> None:
