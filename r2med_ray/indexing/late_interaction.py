@@ -227,12 +227,18 @@ def score_parts(
         queries: Q queries.
         candidates: Q lists of ids.
     """
+    wanted_by: dict[DocId, list[int]] = {}
+    for number, wanted in enumerate(candidates):
+        for doc_id in wanted:
+            wanted_by.setdefault(doc_id, []).append(number)
     found: list[list[Ranking]] = [[] for _ in queries]
     for part in parts:
-        places = {doc_id: place for place, doc_id in enumerate(part.doc_ids)}
-        for query, wanted, rankings in zip(queries, candidates, found, strict=True):
-            if kept := [places[doc_id] for doc_id in wanted if doc_id in places]:
-                rankings += LateInteractionIndex([_taken(part, kept)]).search([query], len(kept))
+        places: dict[int, list[int]] = {}
+        for place, doc_id in enumerate(part.doc_ids):
+            for number in wanted_by.get(doc_id, ()):
+                places.setdefault(number, []).append(place)
+        for number, kept in places.items():
+            found[number] += LateInteractionIndex([_taken(part, kept)]).search([queries[number]], len(kept))
     return [merge(rankings, len(wanted)) for rankings, wanted in zip(found, candidates, strict=True)]
 
 

@@ -30,9 +30,6 @@ from r2med_ray.types import DocId, FloatMatrix, FloatVector, Ranking
 LARGEST_CODE: Mapping[OutputDtype, int] = {"int8": 127, "int4": 7, "binary": 1}
 """What a component of a token vector can become → the largest code of a component."""
 
-FACTOR_BYTES = 4
-"""Bytes of the factor that each token keeps."""
-
 EXACT_IN_FLOAT32 = 24
 """Up to 2²⁴, float32 adds whole numbers exactly."""
 
@@ -59,7 +56,7 @@ class TokenCodes:
         factors_T = np.empty(num_tokens, np.float32)
         for first in range(0, num_tokens, TOKENS_PER_BLOCK):
             rows = slice(first, first + TOKENS_PER_BLOCK)
-            packed_TB[rows], factors_T[rows] = _coded(vectors_TD[rows].astype(np.float32), output_dtype)
+            packed_TB[rows], factors_T[rows] = _coded(vectors_TD[rows].astype(np.float64), output_dtype)
         return cls(output_dtype, dim, packed_TB, factors_T)
 
     def asked(self, vectors_SD: npt.NDArray[np.float16]) -> tuple[FloatMatrix, npt.NDArray[np.float64]]:
@@ -85,15 +82,20 @@ class TokenCodes:
         return products_ST
 
 
-def _coded(vectors_TD: FloatMatrix, output_dtype: OutputDtype) -> tuple[npt.NDArray[np.uint8], FloatVector]:
-    """Return the bytes of the codes, shape (T, B), and the factors, shape (T,)."""
+def _coded(
+    vectors_TD: npt.NDArray[np.float64], output_dtype: OutputDtype
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float64]]:
+    """Return the bytes of the codes, shape (T, B), and the factors, shape (T,).
+
+    The products are of numbers that float64 adds up exactly, as in `late_interaction`.
+    """
     if output_dtype == "binary":
         codes_TD = np.where(vectors_TD > 0, np.int8(1), np.int8(-1))
     else:
         largest_T1 = np.abs(vectors_TD).max(axis=1, keepdims=True, initial=0)
         steps_T1 = np.where(largest_T1 == 0, 1, largest_T1) / LARGEST_CODE[output_dtype]
         codes_TD = np.rint(vectors_TD / steps_T1).astype(np.int8)
-    own_T, others_T = np.vecdot(vectors_TD, vectors_TD), np.vecdot(codes_TD.astype(np.float32), vectors_TD)
+    own_T, others_T = np.vecdot(vectors_TD, vectors_TD), np.vecdot(codes_TD.astype(np.float64), vectors_TD)
     factors_T = np.divide(own_T, others_T, out=np.zeros_like(own_T), where=others_T != 0)
     return _packed(codes_TD, output_dtype), factors_T
 

@@ -24,6 +24,16 @@ def sparse(rows: int, columns: int, seed: int) -> csr_array:
     )
 
 
+def test_an_index_holds_eight_bytes_per_entry() -> None:
+    weights = csr_array(np.tri(200, dtype=np.float32))
+    table = pa.concat_tables([sparse_table(range(200), [f"d{row}" for row in range(200)], weights)])
+    held = SparseIndex.of_table(table[50:150])._weights_NV
+
+    # The rows 50 to 149 have 51 to 150 entries.
+    assert held.nnz == sum(range(51, 151))
+    assert held.data.nbytes + held.indices.nbytes == 8 * held.nnz
+
+
 def test_a_score_is_the_inner_product_and_a_document_without_a_shared_entry_is_no_hit() -> None:
     query = csr_array(np.array([[2.0, 0.0, 1.0, 0.0]], np.float32))
 
