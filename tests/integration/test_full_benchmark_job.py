@@ -13,7 +13,8 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from r2med_ray.storage.artifact import Artifact
-from r2med_ray.storage.artifacts import REMEDY, ArtifactStore
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.manifests import REMEDY
 from tests.damage import flip, flip_an_id
 from tests.http_services import Held, Service, embeddings
 from tests.integration.jobs import run_files, run_job, running_job, write_config

@@ -8,7 +8,8 @@ from typer.testing import CliRunner
 
 from r2med_ray.cli.main import app
 from r2med_ray.errors import ArtifactError, R2MedError
-from r2med_ray.storage.artifacts import REMEDY, ArtifactStore
+from r2med_ray.storage.artifacts import ArtifactStore
+from r2med_ray.storage.manifests import REMEDY
 from r2med_ray.types import Run
 from r2med_ray.workbench.bench import open_workbench
 from tests.damage import flip, flip_an_id

@@ -173,7 +173,7 @@ def test_an_embedding_service_leaves_the_gpu_to_the_models_that_need_it(tmp_path
 
 @pytest.mark.parametrize(("shards", "cpus"), [(1, 0.25), (3, 0.75), (100, 4.0)])
 def test_an_index_reserves_what_the_actors_that_hold_its_shards_do(tmp_path: Path, shards: int, cpus: float) -> None:
-    held = tuple(CorpusShard(index=i, path="", start_row=i, num_rows=1, digest="") for i in range(shards))
+    held = tuple(CorpusShard(index=i, path="", start_row=999 * i, num_rows=999, digest="") for i in range(shards))
     corpus = Corpus(key="", digest="", shards=held)
     task = Task(name="x", suite="x", revision="", corpus=corpus, queries=(), qrels={}, folder="")
 
