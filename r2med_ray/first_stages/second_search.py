@@ -66,6 +66,11 @@ class SecondSearch(DenseFirstStage):
         return None
 
     @property
+    def held_share(self) -> float:
+        """The share of the vectors that stays in memory: none, as they are read whenever candidates are scored."""
+        return 0.0
+
+    @property
     def artifact_group(self) -> str:
         return f"{self.documents.model_dump_json()} {self.row.model_dump_json()}"
 

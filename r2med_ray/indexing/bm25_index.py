@@ -24,7 +24,7 @@ from r2med_ray.indexing.bm25 import BM25Row, average_length, idf, weight
 from r2med_ray.indexing.lucene_lengths import as_lucene_stores
 from r2med_ray.indexing.statistics import CorpusStatistics, ShardTerms
 from r2med_ray.ranking import best_of_scores
-from r2med_ray.storage.arrow import numbers
+from r2med_ray.storage.arrow import numbers, whole
 from r2med_ray.types import DocId, FloatMatrix, FloatVector, Ranking
 
 QUERIES_AT_ONCE = 32
@@ -101,7 +101,7 @@ class TermWeights:
     def from_buffer(cls, content: pa.Buffer) -> "TermWeights":
         """Return the weights that `to_buffer` was called on."""
         table = pa.ipc.open_file(content).read_all()
-        rows, weights = (table[name].combine_chunks() for name in ("rows", "weights"))
+        rows, weights = (whole(table[name]) for name in ("rows", "weights"))
         return cls(
             num_documents=int(table.schema.metadata[b"num_documents"]),
             terms=tuple(table["term"].to_pylist()),

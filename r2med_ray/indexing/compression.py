@@ -62,13 +62,14 @@ class Compression(NamedTuple):
         given = {} if self == WHOLE else self._asdict()
         return {key: value for key, value in given.items() if key != "clipping_margin" or value}
 
-    def held_share(self, stored: OutputDtype) -> float:
+    def held_share(self, stored: OutputDtype, *, more_bits: float = 0.0) -> float:
         """Return the share of what is stored that an index holds between searches.
 
         Args:
             stored: what a component is stored as.
+            more_bits: what an index holds of each component beside its code.
         """
-        return 1.0 if self.output_dtype == "float32" else BITS[self.output_dtype] / BITS[stored]
+        return 1.0 if self.output_dtype == "float32" else (BITS[self.output_dtype] + more_bits) / BITS[stored]
 
     def num_bytes(self, dim: int) -> int:
         """Return the bytes of a document in the first pass, if whole vectors have so many components."""

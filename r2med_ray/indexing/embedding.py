@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from r2med_ray.errors import DataError
 from r2med_ray.protocols import Encoder
-from r2med_ray.storage.arrow import numbers
+from r2med_ray.storage.arrow import numbers, whole
 from r2med_ray.types import DocId, Document, FloatMatrix
 
 Storage: TypeAlias = Literal["float32", "float16"]
@@ -77,7 +77,7 @@ def vectors_table(
 
 def read_vectors(table: pa.Table) -> Vectors:
     """Return the vectors of a table of `embed_documents`, with float32 components."""
-    column = table["vector"].combine_chunks()
+    column = whole(table["vector"])
     vectors_ND = numbers(column.flatten()).reshape(-1, column.type.list_size)
     return Vectors(
         rows=numbers(table["row"]),

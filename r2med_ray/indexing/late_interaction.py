@@ -21,7 +21,7 @@ import pyarrow as pa
 from r2med_ray.errors import DataError
 from r2med_ray.indexing.embedding import NAMED_IN_ERRORS
 from r2med_ray.ranking import best_of_scores, merge
-from r2med_ray.storage.arrow import numbers
+from r2med_ray.storage.arrow import numbers, whole
 from r2med_ray.types import DocId, FloatMatrix, Ranking
 
 HalfMatrix: TypeAlias = npt.NDArray[np.float16]
@@ -91,7 +91,7 @@ def token_table(
 
 def read_tokens(table: pa.Table) -> TokenVectors:
     """Return the vectors of a `token_table`."""
-    column = table["tokens"].combine_chunks()
+    column = whole(table["tokens"])
     tokens = column.flatten()
     offsets = np.cumsum(np.append(0, numbers(column.value_lengths())))
     vectors_TD = numbers(tokens.flatten()).reshape(-1, tokens.type.list_size)
@@ -154,15 +154,17 @@ class StoredTokens(NamedTuple):
         return products_ST
 
 
-def maxsim(form: TokenForm, offsets: npt.NDArray[np.int64], queries: Sequence[TokenQuery]) -> FloatMatrix:
-    """Return the score of every document for every query: float32, shape (Q, N).
+def maxsim(
+    form: TokenForm, offsets: npt.NDArray[np.int64], queries: Sequence[TokenQuery], scores_QN: FloatMatrix
+) -> None:
+    """Write down the score of every document for every query.
 
     Args:
         form: the tokens of N documents.
         offsets: rows `offsets[i]:offsets[i + 1]` of the tokens belong to document i.
         queries: Q queries.
+        scores_QN: float32, shape (Q, N); gets the scores.
     """
-    scores_QN: FloatMatrix = np.zeros((len(queries), len(offsets) - 1), np.float32)
     groups = [range(*run) for run in _runs(_offsets(queries), QUERY_TOKENS_AT_ONCE)]
     asked = [form.asked(np.concatenate([queries[q].vectors for q in group])) for group in groups]
     for first, stop in _runs(offsets, TOKENS_PER_BLOCK):
@@ -178,7 +180,6 @@ def maxsim(form: TokenForm, offsets: npt.NDArray[np.int64], queries: Sequence[To
                 # numpy adds up numbers that are neighbours in memory in one order, whatever N is.
                 best_NS = np.ascontiguousarray(best_SN[left:right].T)
                 scores_QN[q, first:stop] = (best_NS * weights_S).sum(axis=1)
-    return scores_QN
 
 
 class LateInteractionIndex:
@@ -213,7 +214,11 @@ def best_of_parts(
         k: length of the rankings.
     """
     doc_ids = [doc_id for ids, _, _ in parts for doc_id in ids]
-    scores_QN = np.hstack([np.zeros((len(queries), 0), np.float32), *(maxsim(*part[1:], queries) for part in parts)])
+    scores_QN = np.empty((len(queries), len(doc_ids)), np.float32)
+    end = 0
+    for ids, form, offsets in parts:
+        start, end = end, end + len(ids)
+        maxsim(form, offsets, queries, scores_QN[:, start:end])
     return [best_of_scores(scores_N, doc_ids, k) for scores_N in scores_QN]
 
 

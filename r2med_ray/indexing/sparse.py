@@ -20,7 +20,7 @@ import pyarrow as pa
 from r2med_ray.errors import DataError
 from r2med_ray.indexing.embedding import NAMED_IN_ERRORS
 from r2med_ray.ranking import best_of_scores
-from r2med_ray.storage.arrow import numbers
+from r2med_ray.storage.arrow import numbers, whole
 from r2med_ray.types import DocId, FloatVector, Ranking
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def read_sparse(table: pa.Table) -> SparseVectors:
     """Return the vectors of a `sparse_table`."""
     from scipy.sparse import csr_array
 
-    indices, values = table["indices"].combine_chunks(), table["values"].combine_chunks()
+    indices, values = whole(table["indices"]), whole(table["values"])
     entries = numbers(indices.flatten())
     shape = (table.num_rows, int(entries.max(initial=-1)) + 1)
     offsets = numbers(indices.offsets)  # int32: with int64, scipy would hold 12 bytes of an entry in place of 8

@@ -20,7 +20,7 @@ import pyarrow as pa
 from r2med_ray.activity import advanced
 from r2med_ray.indexing.analysis import ANALYZER
 from r2med_ray.indexing.analyzers import ANALYZERS, Analyzer
-from r2med_ray.storage.arrow import numbers
+from r2med_ray.storage.arrow import numbers, whole
 
 TOLD_EVERY = 1000
 """Documents after which whoever counts is told."""
@@ -92,7 +92,7 @@ class ShardTerms:
     @classmethod
     def from_table(cls, table: pa.Table, analyzer: str = ANALYZER) -> "ShardTerms":
         """Return the terms that `to_table` was called on. The analyzer is known from the artefact's key."""
-        rows, counts = (table[name].combine_chunks() for name in ("rows", "counts"))
+        rows, counts = (whole(table[name]) for name in ("rows", "counts"))
         return cls(
             analyzer=analyzer,
             num_documents=int(table.schema.metadata[b"num_documents"]),
@@ -109,7 +109,7 @@ def num_empty(table: pa.Table) -> int:
     Args:
         table: the table of a shard's terms, or its column `rows` alone.
     """
-    rows_P = numbers(table["rows"].combine_chunks().values)
+    rows_P = numbers(whole(table["rows"]).values)
     return int(table.schema.metadata[b"num_documents"]) - len(np.unique(rows_P))
 
 

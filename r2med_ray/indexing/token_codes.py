@@ -139,4 +139,6 @@ class CompressedTokenIndex:
 
     def score(self, queries: Sequence[TokenQuery], candidates: Sequence[Sequence[DocId]]) -> list[Ranking]:
         """Return the candidates of each query that the shard has, scored by the tokens themselves."""
-        return score_parts(self._read(), queries, candidates)
+        wanted = set().union(*candidates)
+        has_any = any(doc_id in wanted for doc_ids, _, _ in self._parts for doc_id in doc_ids)
+        return score_parts(self._read() if has_any else (), queries, candidates)

@@ -87,8 +87,8 @@ class SearchResources(Frozen):
 
     held_shards: Literal["all", "none"] | Auto = "auto"
     """Shards that an actor keeps in memory between searches. With `none`, it reads one shard after the other for each
-    search, of at most 10,000 queries; rankings are the same to the last bit. `auto` is `none` if what is stored
-    of a corpus is larger than half of the memory of all nodes."""
+    search, of at most 10,000 queries; rankings are the same to the last bit. `auto` is `none` if what the
+    index of a corpus would hold is larger than half of the memory of all nodes."""
 
 
 class RerankResources(Frozen):

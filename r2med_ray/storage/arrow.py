@@ -5,6 +5,7 @@ more than scoring a run takes. So the functions here make arrays from buffers an
 """
 
 import contextlib
+import threading
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
@@ -20,18 +21,29 @@ DoubleVector: TypeAlias = npt.NDArray[np.float64]
 BoolVector: TypeAlias = npt.NDArray[np.bool_]
 
 
+_USUAL = pa.default_memory_pool()
+_LEAN = threading.Lock()
+_lean_blocks: list[None] = []
+"""An entry for each block of `in_lean_memory` that some thread is in."""
+
+
 @contextlib.contextmanager
 def in_lean_memory() -> Iterator[None]:
     """Have Arrow take memory from the system's allocator in this block, in all threads.
 
     Arrow's own allocator keeps what is given back, which is most of what reading a file piece by piece takes.
     """
-    usual = pa.default_memory_pool()
-    pa.set_memory_pool(pa.system_memory_pool())
+    with _LEAN:
+        if not _lean_blocks:
+            pa.set_memory_pool(pa.system_memory_pool())
+        _lean_blocks.append(None)
     try:
         yield
     finally:
-        pa.set_memory_pool(usual)
+        with _LEAN:
+            _lean_blocks.pop()
+            if not _lean_blocks:
+                pa.set_memory_pool(_USUAL)
 
 
 def text_array(texts: Iterable[str]) -> pa.StringArray:
@@ -55,8 +67,14 @@ def int_array(values: IntVector) -> pa.Int64Array:
 
 def numbers(values: Any) -> npt.NDArray[Any]:
     """Return an array or column of numbers, none of them null, as numpy; without a copy if it has one chunk."""
-    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    return np.from_dlpack(array)
+    return np.from_dlpack(whole(values))
+
+
+def whole(values: Any) -> Any:
+    """Return a column as one array; without a copy if it has one chunk, which `combine_chunks` would copy."""
+    if not isinstance(values, pa.ChunkedArray):
+        return values
+    return values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
 
 
 def int_vector(array: pa.Array) -> IntVector:

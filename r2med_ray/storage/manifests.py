@@ -82,8 +82,10 @@ class StoredFile:
             part = bytearray(PART_BYTES)
             while count := file.readinto(part):
                 digest.update(memoryview(part)[:count])
-        problem = self._problem(file.tell(), digest.hexdigest())
-        file.seek(0)
+            problem = self._problem(file.tell(), digest.hexdigest())
+            file.seek(0)
+        if problem:
+            file.close()
         return (problem, None) if problem else (None, file)
 
     def _problem(self, num_bytes: int, digest: str) -> str | None:

@@ -26,7 +26,7 @@ def as_bytes(table: pa.Table) -> pa.Table:
     for position, field in enumerate(table.schema):
         component = _component(field.type)
         column = table.column(position)
-        if component is None or column.null_count:
+        if component is None or any(map(_has_null, column.chunks)):
             continue
         kind = _binary(field.type)
         chunks = pa.chunked_array([_packed(chunk) for chunk in column.chunks], kind)
@@ -52,6 +52,12 @@ def _component(kind: pa.DataType) -> pa.DataType | None:
         return _component(kind.value_type)
     is_vector = pa.types.is_fixed_size_list(kind) and pa.types.is_floating(kind.value_type) and kind.list_size
     return kind.value_type if is_vector else None
+
+
+def _has_null(array: pa.Array) -> bool:
+    """Return whether a vector is missing, or a list of vectors, or a component."""
+    is_list = pa.types.is_list(array.type) or pa.types.is_fixed_size_list(array.type)
+    return bool(array.null_count) or (is_list and _has_null(array.flatten()))
 
 
 def _binary(kind: pa.DataType) -> pa.DataType:

@@ -33,7 +33,9 @@ class LookedUp:
     """What the store has of one corpus for one group of first stages."""
 
     task: str
-    first_stage: FirstStage
+    first_stages: Sequence[FirstStage]
+    """Those of the group, at least one: they share what is stored, and search it in different ways."""
+
     documents: int | None
     """All documents of the corpus; None if nobody knows."""
 
@@ -52,12 +54,16 @@ class LookedUp:
         return sum(rows for rows, artifact in self.shards if artifact is None)
 
     @property
-    def held_bytes(self) -> float:
-        """What the indexes of the shards hold, if what isn't stored yet is like what is."""
+    def first_stage(self) -> FirstStage:
+        """The one that stands for the group: what is stored is the same for all of them."""
+        return self.first_stages[0]
+
+    @property
+    def stored_bytes(self) -> float:
+        """What is stored of the shards, or will be if the others are like those that are stored."""
         known = sum(rows for rows, artifact in self.shards or () if artifact)
         num_bytes = sum(artifact.num_bytes for artifact in self.stored)
-        share = 1.0 if self.first_stage.work == "nothing" else self.first_stage.held_share
-        return share * num_bytes * (known + self.missing) / known if known else 0.0
+        return num_bytes * (known + self.missing) / known if known else 0.0
 
     @property
     def stored(self) -> list[Artifact]:
@@ -67,9 +73,13 @@ class LookedUp:
 def read_one_by_one(runner: Runner, looked_up: Iterable[LookedUp]) -> Iterator[str]:
     """Yield the indexes whose shards no actor holds between searches, with their size where it is known."""
     for each in looked_up:
-        if each.first_stage.work != "nothing" and not runner.holds_shards(int(each.held_bytes)):
-            size = f"{each.held_bytes / 2**30:.1f} GB" if each.stored else "size not known yet"
-            yield f"{each.first_stage.label} on {each.task}: {size}"
+        for first_stage in each.first_stages:
+            if first_stage.work == "nothing":
+                continue
+            held_bytes = int(first_stage.held_share * each.stored_bytes)
+            if not runner.holds_shards(held_bytes):
+                size = f"{held_bytes / 2**30:.1f} GB" if each.stored else "size not known yet"
+                yield f"{first_stage.label} on {each.task}: {size}"
 
 
 def preparation(

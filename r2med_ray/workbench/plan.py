@@ -163,12 +163,13 @@ def _look_up(
     benchmark: ResolvedBenchmark, store: ArtifactStore, found: Sequence[_Found], device: str
 ) -> Iterator[LookedUp]:
     """Look up what is stored of each corpus, once per group of first stages that share it."""
-    first_stages: dict[tuple[type[FirstStage], str], FirstStage] = {}
+    groups: dict[tuple[type[FirstStage], str], dict[str, FirstStage]] = {}
     for system in benchmark.systems:
-        for first_stage in system.searched_with:
-            retriever = first_stage.retriever if isinstance(first_stage, SecondSearch) else first_stage
-            first_stages.setdefault((type(retriever), retriever.artifact_group), retriever)
-    for item, first_stage in product(found, first_stages.values()):
+        for searched in system.searched_with:
+            retriever = searched.retriever if isinstance(searched, SecondSearch) else searched
+            groups.setdefault((type(retriever), retriever.artifact_group), {}).setdefault(retriever.label, retriever)
+    for item, group in product(found, groups.values()):
+        first_stage = next(iter(group.values()))
         corpus, task, key = item.task.corpus, item.task.name, None
         shards: list[tuple[int, Artifact | None]] | None = None if corpus is NOT_CONVERTED else []
         if corpus.shards and first_stage.work != "nothing":
@@ -177,7 +178,7 @@ def _look_up(
             key = first_stage.shard_key(task, corpus, corpus.shards[0], device)
         yield LookedUp(
             task=task,
-            first_stage=first_stage,
+            first_stages=tuple(group.values()),
             documents=item.counts.documents if item.counts else None,
             queries=item.num_queries,
             shards=shards,

@@ -287,15 +287,24 @@ def test_vectors_are_stored_as_their_bytes_and_read_as_they_were(
 
 def test_other_lists_of_floats_are_stored_without_a_dictionary(store: ArtifactStore) -> None:
     lists = pa.ListArray.from_arrays(pa.array(range(0, 101, 2), pa.int32()), pa.array(np.arange(100.0)))
-    missing = pa.array([[1.0, 2.0], None] * 25, pa.list_(pa.float64(), 2))
-    table = pa.table({"words": [["one", "two"]] * 50, "score": range(50), "values": lists, "vector": missing})
+    columns = {"words": [["one", "two"]] * 50, "score": range(50), "values": lists}
+    for name, holes in (
+        ("vector", pa.array([[1.0, 2.0], None] * 25, pa.list_(pa.float64(), 2))),
+        ("component", pa.array([[1.0, None]] * 50, pa.list_(pa.float64(), 2))),
+        ("token", pa.array([[[1.0, 2.0], None]] * 50, pa.list_(pa.list_(pa.float64(), 2)))),
+    ):
+        columns[name] = holes
+    table = pa.table(columns)
     with store.create(KEY) as writer:
         writer.write_table("t.parquet", table)
 
     assert store.get(KEY).table("t.parquet") == table
     stored = columns_of(store.get(KEY))
     split = {path for path, column in stored.items() if "BYTE_STREAM_SPLIT" in column.encodings}
-    assert split == {"values.list.element", "vector.list.element"}
+    # What has holes is stored as lists.
+    assert split == {
+        "values.list.element", "vector.list.element", "component.list.element", "token.list.element.list.element",
+    }  # fmt: skip
     coded = {path for path, column in stored.items() if column.has_dictionary_page}
     assert coded == {"words.list.element", "score"}
 

@@ -97,6 +97,26 @@ def test_indexes_whose_shards_are_not_held_are_listed(tmp_path: Path) -> None:
     ]
 
 
+def test_each_way_to_search_the_same_vectors_is_held_or_not_by_what_it_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "r2med_ray.workbench.on_cluster.are_held", lambda how, held_bytes, memory_gb: held_bytes < 5000
+    )
+    store = ArtifactStore(str(tmp_path))
+    whole, code = {"model": "all-MiniLM-L6-v2"}, {"model": "all-MiniLM-L6-v2", "output_dtype": "binary"}
+    with open_workbench(tmp_path) as bench:
+        [source] = resolve_tasks(["Demo-Cases"])
+        bench.find(load_task(source, store, documents_per_shard=40), "all-MiniLM-L6-v2", k=1)
+
+    for order in ((whole, code), (code, whole)):
+        systems = [{"name": f"s{number}", "retriever": retriever} for number, retriever in enumerate(order)]
+        text = plan(store, "Demo-Cases", systems=systems, resources={"documents_per_shard": 40})
+        # Demo-Cases has 80 documents of 384 components: 4 × 384 × 80 = 122,880 bytes whole, and 3,840 as bits.
+        assert "  all-MiniLM-L6-v2 on Demo-Cases: 0.0 GB" in text
+        assert "[binary,rescore=4] on Demo-Cases" not in text
+
+
 def test_hours_are_estimated_by_arithmetic_and_by_what_the_store_has_measured(tmp_path: Path) -> None:
     retriever = "all-MiniLM-L6-v2"
     reranked = {"name": "r", "retriever": "bm25", "reranker": {"model": "bge-reranker-v2-m3", "depth": 10}}
