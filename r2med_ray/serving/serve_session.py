@@ -10,7 +10,7 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -18,9 +18,11 @@ from functools import partial
 import ray
 import ray._private.state
 from ray import serve
+from ray.exceptions import ActorDiedError
 from ray.serve.context import _get_global_client
+from ray.serve.schema import ProxyStatus
 
-from r2med_ray.errors import ConfigError
+from r2med_ray.errors import ConfigError, StageError
 from r2med_ray.waiting import Wait
 
 logger = logging.getLogger(__name__)
@@ -37,6 +39,9 @@ LOOKS_EVERY_S = 0.2
 
 ENDS_WITHIN_S = 60.0
 """Seconds after which an application that still ends is left to Serve, which is Serve's own limit, too."""
+
+STARTS_WITHIN_S = 600.0
+"""Seconds that Serve's proxy may take to answer."""
 
 _STARTING = threading.Lock()
 """Held while Serve is started: two threads that start it at once would start two."""
@@ -119,7 +124,7 @@ def _start(http: bool, host: str, port: int | None) -> HttpAddress | None:
         http_options=wanted if http else None,
         logging_config={"log_level": "WARNING"},
     )
-    start()
+    _start_or_join(start)
     _end_orphans()
     if not http:
         return None
@@ -134,10 +139,37 @@ def _start(http: bool, host: str, port: int | None) -> HttpAddress | None:
             f"{', '.join(running.applications)}. Wait until these applications have ended, end Ray Serve "
             "(`serve shutdown`), or give the language model a `base_url`"
         )
+    _wait_for_proxy()
     client = _get_global_client()
     assert client is not None
     options = client.http_config  # a Serve that already ran keeps its own options
     return HttpAddress(host=options.host, port=options.port)
+
+
+def _start_or_join(start: Callable[[], None]) -> None:
+    """Start Serve, and once more if its proxy was too slow: Serve runs then, and starts another proxy by itself."""
+    try:
+        start()
+    except (ActorDiedError, TimeoutError):
+        logger.warning("Ray Serve gave up a proxy that was slow to start on a busy machine, and starts another one")
+        start()
+
+
+def _wait_for_proxy() -> None:
+    """Wait until the proxy of this node answers, or any proxy if this node has none.
+
+    Raises:
+        StageError: none answers in time.
+    """
+    wait, here = Wait(STARTS_WITHIN_S), ray.get_runtime_context().get_node_id()
+    while True:
+        states = serve.status().proxies
+        if (states.get(here) or next(iter(states.values()), None)) == ProxyStatus.HEALTHY:
+            return
+        if not wait.goes_on("Ray Serve's HTTP proxy"):
+            said = ", ".join(f"{node}: {state.value}" for node, state in states.items())
+            raise StageError("serve", "Ray Serve's HTTP proxy", f"none answers after {STARTS_WITHIN_S:g} s ({said})")
+        time.sleep(LOOKS_EVERY_S)
 
 
 def end_application(name: str) -> None:
