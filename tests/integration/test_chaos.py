@@ -14,7 +14,7 @@ from tests.integration.jobs import SHORT, RunningJob, run_files, run_job, runnin
 from tests.integration.language_server import needs_vllm
 from tests.integration.test_live_rewriting_job import HYDE, job
 
-pytestmark = [pytest.mark.ray, pytest.mark.serve, pytest.mark.llm, needs_vllm, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.ray, pytest.mark.serve, pytest.mark.llm, needs_vllm, pytest.mark.timeout(2400)]
 
 SYSTEMS = [
     {"name": "bm25", "retriever": "bm25"},
@@ -82,7 +82,7 @@ def test_a_demo_whose_workers_and_engine_are_killed_ends_with_the_same_run_files
     with running_job(*arguments, cwd=tmp_path) as disturbed:
         chaos = Chaos(disturbed, store, seed=11)
         chaos.start()
-        ended = disturbed.process.wait(timeout=900)
+        ended = disturbed.process.wait(timeout=1400)
         chaos.join()
         assert ended == 0, disturbed.log.read_text()
 
