@@ -84,8 +84,9 @@ def one_index(store: ArtifactStore, task: Task, form: VectorFormat, maker: Check
 def test_codes_of_tokens_in_actors_find_what_they_find_in_this_process(
     cluster: ClusterCapacity,
     first_stages: dict[str, SparseFirstStage | LateInteractionFirstStage],
-    store: ArtifactStore,
+    tmp_path: Path,
 ) -> None:
+    store = ArtifactStore(str(tmp_path))
     first_stage = replace(first_stages["minilm-tokens"], compression=Compression(None, "binary", 2))
     task = demo_task(store, 3)
     asked = [QuerySet(task, first_stage, task.queries)]
