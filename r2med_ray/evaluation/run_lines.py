@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from r2med_ray.errors import DataError
 from r2med_ray.evaluation.trec_eval_lines import as_trec_eval_reads
-from r2med_ray.storage.arrow import int_array
+from r2med_ray.storage.arrow import int_array, numbers
 from r2med_ray.storage.packed import open_packed
 from r2med_ray.types import FloatVector
 
@@ -206,4 +206,4 @@ def _number(text: bytes) -> float:
 def float32_scores(table: pa.Table) -> FloatVector:
     """Return the scores as trec_eval keeps them: they are read as doubles and kept as 32-bit floats."""
     with np.errstate(over="ignore"):  # a score that overflows becomes infinite and is refused later
-        return np.from_dlpack(table["score"].combine_chunks()).astype(np.float32)
+        return numbers(table["score"]).astype(np.float32)

@@ -16,7 +16,7 @@ from r2med_ray.first_stages.checkpoint_making import (
     TokenMaker,
     VectorFormat,
 )
-from r2med_ray.first_stages.common import CommonFirstStage, WantedRetriever
+from r2med_ray.first_stages.common import CommonFirstStage, WantedRetriever, labelled
 from r2med_ray.indexing.compression import WHOLE, Compression
 from r2med_ray.indexing.keys import QUERY_VECTORS_FILE, query_vectors_key, vectors_key
 from r2med_ray.models.catalog.checkpoints import LateInteractionRow, SparseRow
@@ -72,8 +72,7 @@ class CheckpointFirstStage(CommonFirstStage, Generic[CheckpointRow]):
 
     @property
     def label(self) -> str:
-        told = self.compression.words
-        return f"{self.row.name}[{','.join(told)}]" if told else self.row.name
+        return labelled(self.row.name, self.compression.words)
 
     @property
     def exact(self) -> Self | None:
@@ -82,11 +81,6 @@ class CheckpointFirstStage(CommonFirstStage, Generic[CheckpointRow]):
     @property
     def rescore_multiplier(self) -> int:
         return self.compression.rescore_multiplier
-
-    @property
-    def held_share(self) -> float:
-        # A token's factor has 32 bits. No model of the catalogue gives a token fewer than 96 components.
-        return self.compression.held_share("float16", more_bits=32 / 96)
 
     @property
     def artifact_group(self) -> str:
@@ -171,6 +165,11 @@ class LateInteractionFirstStage(CheckpointFirstStage[LateInteractionRow]):
     artifact_kind: ClassVar[str] = "token-vectors"
     model_kind: ClassVar[Literal["late-interaction"]] = "late-interaction"
     form: ClassVar[VectorFormat] = TOKEN_VECTORS
+
+    @property
+    def held_share(self) -> float:
+        # A token's factor has 32 bits. No model of the catalogue gives a token fewer than 96 components.
+        return self.compression.held_share("float16", more_bits=32 / 96)
 
     def load(self, store: ArtifactStore, computing: Computing) -> TokenMaker:
         """Load the model."""

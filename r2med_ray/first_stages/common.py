@@ -54,6 +54,11 @@ class Defaults:
         )
 
 
+def labelled(name: str, told: Sequence[str]) -> str:
+    """Return the label of a row's first stage: its name, and in brackets what is searched otherwise than usual."""
+    return f"{name}[{','.join(told)}]" if told else name
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommonFirstStage:
     """What most kinds have in common that are searched shard by shard. A kind overrides what is different for it.

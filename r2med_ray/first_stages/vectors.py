@@ -10,7 +10,7 @@ from r2med_ray.corpus.pieces import num_pieces
 from r2med_ray.cuts import Side
 from r2med_ray.first_stage import Computing, MadeBy, Maker, ModelFacts
 from r2med_ray.first_stages.bad_documents import key_of_stored
-from r2med_ray.first_stages.common import CommonFirstStage, WantedRetriever
+from r2med_ray.first_stages.common import CommonFirstStage, WantedRetriever, labelled
 from r2med_ray.first_stages.vector_making import ServiceMaker, VectorMaker, encoders_of
 from r2med_ray.indexing.codes import clipped_ranges_of, codes_of, ranges_of
 from r2med_ray.indexing.compression import (
@@ -78,8 +78,7 @@ class VectorFirstStage(CommonFirstStage, Generic[VectorRow]):
 
     @property
     def label(self) -> str:
-        told = [*self.compression.words, *([] if self.index == EXACT else [self.index])]
-        return f"{self.row.name}[{','.join(told)}]" if told else self.row.name
+        return labelled(self.row.name, [*self.compression.words, *([] if self.index == EXACT else [self.index])])
 
     @property
     def exact(self) -> Self | None:

@@ -129,16 +129,13 @@ class IntegerCodes:
         self._zeros_D = self._half * self._steps_D.astype(np.float64) + starts_D
         inside_ND = np.clip(vectors_ND, starts_D, ends_D)
         levels_ND = np.clip(np.floor((inside_ND - starts_D) / self._steps_D), 0, most).astype(np.uint8)
-        if self._is_packed:
-            levels_ND = np.pad(levels_ND, ((0, 0), (0, self._dim % 2)))
-            levels_ND = levels_ND[:, ::2] | levels_ND[:, 1::2] << 4
-        self._levels_NB = levels_ND
+        self._levels_NB = two_in_a_byte(levels_ND) if self._is_packed else levels_ND
 
     def codes(self, rows: slice = slice(None)) -> npt.NDArray[np.float64]:
         """Return codes of some rows, whole numbers from -128 to 127, or from -8 to 7: shape (rows, D)."""
         levels_NB = self._levels_NB[rows]
         if self._is_packed:
-            levels_NB = np.stack([levels_NB & 15, levels_NB >> 4], axis=2).reshape(len(levels_NB), -1)[:, : self._dim]
+            levels_NB = out_of_bytes(levels_NB, self._dim)
         codes_ND: npt.NDArray[np.float64] = levels_NB.astype(np.float64)
         codes_ND -= self._half
         return codes_ND
@@ -159,6 +156,18 @@ class IntegerCodes:
         offsets_Q = np.vecdot(queries_QD, self._zeros_D)
         for sums_N, scale, offset in zip(sums_QN, scales_Q, offsets_Q, strict=True):
             yield (sums_N * scale + offset).astype(np.float32)
+
+
+def two_in_a_byte(levels_ND: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Return numbers from 0 to 15 as half as many bytes, rounded up: shape (N, B)."""
+    even_ND = np.pad(levels_ND, ((0, 0), (0, levels_ND.shape[1] % 2)))
+    bytes_NB: npt.NDArray[np.uint8] = even_ND[:, ::2] | even_ND[:, 1::2] << np.uint8(4)
+    return bytes_NB
+
+
+def out_of_bytes(bytes_NB: npt.NDArray[np.uint8], dim: int) -> npt.NDArray[np.uint8]:
+    """Return the numbers of which `two_in_a_byte` made bytes: shape (N, dim)."""
+    return np.stack([bytes_NB & 15, bytes_NB >> 4], axis=2).reshape(len(bytes_NB), -1)[:, :dim]
 
 
 class BinaryCodes:

@@ -165,20 +165,22 @@ def maxsim(
         queries: Q queries.
         scores_QN: float32, shape (Q, N); gets the scores.
     """
-    groups = [range(*run) for run in _runs(_offsets(queries), QUERY_TOKENS_AT_ONCE)]
-    asked = [form.asked(np.concatenate([queries[q].vectors for q in group])) for group in groups]
+    groups = []
+    for group in (range(*run) for run in _runs(_offsets(queries), QUERY_TOKENS_AT_ONCE)):
+        asked_SD, scales_S = form.asked(np.concatenate([queries[q].vectors for q in group]))
+        places = [slice(*ends) for ends in pairwise(_offsets([queries[q] for q in group]))]
+        weights = [queries[q].weights * scales_S[place] for q, place in zip(group, places, strict=True)]
+        groups.append((asked_SD, list(zip(group, places, weights, strict=True))))
     for first, stop in _runs(offsets, TOKENS_PER_BLOCK):
         bounds = offsets[first : stop + 1]
         rows = slice(bounds[0], bounds[-1])
         block_TD = form.block(rows)
-        for group, (asked_SD, scales_S) in zip(groups, asked, strict=True):
+        for asked_SD, of_queries in groups:
             # The maximum of neighbours in memory takes an eighth of the time that a maximum over rows takes.
             best_SN = np.maximum.reduceat(form.products(rows, block_TD, asked_SD), bounds[:-1] - bounds[0], axis=1)
-            ends = _offsets([queries[q] for q in group])
-            for q, (left, right) in zip(group, pairwise(ends), strict=True):
-                weights_S = queries[q].weights * scales_S[left:right]
+            for q, place, weights_S in of_queries:
                 # numpy adds up numbers that are neighbours in memory in one order, whatever N is.
-                best_NS = np.ascontiguousarray(best_SN[left:right].T)
+                best_NS = np.ascontiguousarray(best_SN[place].T)
                 scores_QN[q, first:stop] = (best_NS * weights_S).sum(axis=1)
 
 

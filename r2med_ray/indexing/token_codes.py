@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from r2med_ray.indexing.codes import BITS, OutputDtype
+from r2med_ray.indexing.codes import BITS, OutputDtype, out_of_bytes, two_in_a_byte
 from r2med_ray.indexing.late_interaction import (
     TOKENS_PER_BLOCK,
     TokenQuery,
@@ -105,9 +105,7 @@ def _packed(codes_TD: npt.NDArray[np.int8], output_dtype: OutputDtype) -> npt.ND
         return np.packbits(codes_TD > 0, axis=1)
     if output_dtype == "int8":
         return codes_TD.view(np.uint8)
-    levels_TD = np.pad((codes_TD + np.int8(8)).view(np.uint8), ((0, 0), (0, codes_TD.shape[1] % 2)))
-    packed_TB: npt.NDArray[np.uint8] = levels_TD[:, ::2] | levels_TD[:, 1::2] << np.uint8(4)
-    return packed_TB
+    return two_in_a_byte((codes_TD + np.int8(8)).view(np.uint8))
 
 
 def _unpacked(packed_TB: npt.NDArray[np.uint8], output_dtype: OutputDtype, dim: int) -> FloatMatrix:
@@ -115,10 +113,7 @@ def _unpacked(packed_TB: npt.NDArray[np.uint8], output_dtype: OutputDtype, dim: 
         return packed_TB.view(np.int8).astype(np.float32)
     if output_dtype == "binary":
         return np.unpackbits(packed_TB, axis=1, count=dim).astype(np.float32) * 2 - 1
-    codes_TD = np.empty((len(packed_TB), 2 * packed_TB.shape[1]), np.float32)
-    codes_TD[:, ::2], codes_TD[:, 1::2] = packed_TB & 15, packed_TB >> 4
-    codes_TD -= 8
-    return codes_TD[:, :dim]
+    return out_of_bytes(packed_TB, dim).astype(np.float32) - 8
 
 
 class CompressedTokenIndex:
@@ -140,5 +135,5 @@ class CompressedTokenIndex:
     def score(self, queries: Sequence[TokenQuery], candidates: Sequence[Sequence[DocId]]) -> list[Ranking]:
         """Return the candidates of each query that the shard has, scored by the tokens themselves."""
         wanted = set().union(*candidates)
-        has_any = any(doc_id in wanted for doc_ids, _, _ in self._parts for doc_id in doc_ids)
+        has_any = not all(wanted.isdisjoint(doc_ids) for doc_ids, _, _ in self._parts)
         return score_parts(self._read() if has_any else (), queries, candidates)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from r2med_ray.errors import ArtifactError
 from r2med_ray.ranking_arrays import RankedQueries, RankingArrays, as_arrays, bounds
-from r2med_ray.storage.arrow import codes, int_array, text_array
+from r2med_ray.storage.arrow import codes, int_array, numbers, text_array
 from r2med_ray.storage.keys import ArtifactKey, Json, fingerprint, fingerprint_queries
 from r2med_ray.types import DocId, Query, QueryId, Run
 
@@ -80,7 +80,7 @@ def run_from_table(tag: str, queries: Sequence[Query], table: pa.Table) -> Run:
     query_H = np.array([place[query_id] for query_id in found.to_pylist()], np.int64)[code_H]
     order_H = np.argsort(query_H, kind="stable")
     doc_ids, doc_H = codes(table["doc_id"])
-    score_H = np.from_dlpack(table["score"].combine_chunks()).astype(np.float32, copy=False)
+    score_H = numbers(table["score"]).astype(np.float32, copy=False)
     lengths_Q = np.bincount(query_H, minlength=len(place))
     arrays = RankingArrays(doc_ids, doc_H[order_H].astype(np.int32), score_H[order_H], bounds(lengths_Q))
     return Run(tag=tag, rankings=RankedQueries(place, arrays))

@@ -85,6 +85,7 @@ def start_serve(*, http: bool, host: str = LOOPBACK, port: int | None = None) ->
 
     Raises:
         ConfigError: the job needs an HTTP proxy, but Serve runs applications there without one.
+        StageError: no proxy answers in time.
     """
     with _STARTING:
         return _start(http, host, port)
@@ -118,13 +119,14 @@ class JobServe:
 
 def _start(http: bool, host: str, port: int | None) -> HttpAddress | None:
     wanted = {"host": host, "port": port or _default_port()}
-    start = partial(
+    begin = partial(
         serve.start,
         proxy_location="EveryNode" if http else "Disabled",
         http_options=wanted if http else None,
         logging_config={"log_level": "WARNING"},
     )
-    _start_or_join(start)
+    start = partial(_start_or_join, begin)
+    start()
     _end_orphans()
     if not http:
         return None
@@ -164,7 +166,7 @@ def _wait_for_proxy() -> None:
     wait, here = Wait(STARTS_WITHIN_S), ray.get_runtime_context().get_node_id()
     while True:
         states = serve.status().proxies
-        if (states.get(here) or next(iter(states.values()), None)) == ProxyStatus.HEALTHY:
+        if ProxyStatus.HEALTHY in ([states[here]] if here in states else states.values()):
             return
         if not wait.goes_on("Ray Serve's HTTP proxy"):
             said = ", ".join(f"{node}: {state.value}" for node, state in states.items())

@@ -79,7 +79,7 @@ def whole(values: Any) -> Any:
 
 def int_vector(array: pa.Array) -> IntVector:
     """Return an Arrow array of integers, none of them null, as int64."""
-    return np.from_dlpack(array).astype(np.int64)
+    return numbers(array).astype(np.int64)
 
 
 def codes(texts: Any) -> tuple[pa.StringArray, IntVector]:
@@ -87,16 +87,12 @@ def codes(texts: Any) -> tuple[pa.StringArray, IntVector]:
 
     The distinct texts are in order of appearance.
     """
-    encoded = texts.dictionary_encode()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks()
+    encoded = whole(texts.dictionary_encode())
     return encoded.dictionary, int_vector(encoded.indices)
 
 
 def codes_of_runs(texts: Any) -> tuple[pa.StringArray, IntVector]:
     """Return what `codes` returns, faster where equal texts are mostly together."""
-    if isinstance(texts, pa.ChunkedArray):
-        texts = texts.combine_chunks()
-    runs = pc.run_end_encode(texts)
+    runs = pc.run_end_encode(whole(texts))
     distinct, code_R = codes(runs.values)
     return distinct, np.repeat(code_R, np.diff(int_vector(runs.run_ends), prepend=0))

@@ -23,8 +23,8 @@ from r2med_ray.errors import CapacityError
 from r2med_ray.settings.pools import Pool
 
 SHARE_OF_MEMORY = 0.5
-"""Share of the memory of all nodes that one index may take and still be held. Other indexes,
-models and what reading takes need the rest."""
+"""Share of the memory of all nodes that one index may take and still be held. Other indexes, models and what reading
+takes need the rest."""
 
 PATIENCE = 1000
 """How often a group may be passed over. An agent has some tens of turns, so the number is only a bound."""

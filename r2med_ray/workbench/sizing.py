@@ -60,6 +60,19 @@ def size_pools(resources: ResourcesConfig, capacity: ClusterCapacity) -> Pools:
     return pools
 
 
+def shard_actors(pool: Pool, search: SearchResources, num_documents: int, num_shards: int) -> Pool:
+    """Return the actors that share the shards of one corpus.
+
+    Args:
+        pool: the actors of the largest corpus.
+        search: what the benchmark file says.
+        num_documents: documents of this corpus.
+        num_shards: its shards.
+    """
+    is_small = search.actors == "auto" and num_documents <= SMALL_CORPUS
+    return replace(pool, actors=1 if is_small else min(pool.actors, num_shards))
+
+
 def require_reranker(pools: Pools, capacity: ClusterCapacity) -> None:
     """Refuse a reranker that can never be scheduled beside the shards that it reranks.
 
@@ -89,19 +102,6 @@ def _cpus_of_a_model(capacity: ClusterCapacity, gpus: float) -> float:
     """Return 1, or all that a small node or machine has but the CPUs for reading."""
     there = min(capacity.cpus - CPUS_FOR_READING, _most(capacity, gpus))
     return there if there < 2 else 1.0
-
-
-def shard_actors(pool: Pool, search: SearchResources, num_documents: int, num_shards: int) -> Pool:
-    """Return the actors that share the shards of one corpus.
-
-    Args:
-        pool: the actors of the largest corpus.
-        search: what the benchmark file says.
-        num_documents: documents of this corpus.
-        num_shards: its shards.
-    """
-    is_small = search.actors == "auto" and num_documents <= SMALL_CORPUS
-    return replace(pool, actors=1 if is_small else min(pool.actors, num_shards))
 
 
 def _fitting(capacity: ClusterCapacity, cpus: float, gpus: float) -> int:
